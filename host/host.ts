@@ -45,7 +45,8 @@ export async function startHost(input: HostInput): Promise<RunningHost> {
   const leadership = createLeadership(input, parts);
   const config = configSource(input, parts, starting);
   const supervisor = new Supervisor(processScope(input, parts, leadership), config, input.loader);
-  const status = statusOf(supervisor, leadership, new Date(parts.clock.now()).toISOString());
+  const startedAt = new Date(parts.clock.now()).toISOString();
+  const status = statusOf(supervisor, leadership, { startedAt, shard: input.options.shard });
   const stopping = new AbortController();
   await using standby = new AsyncDisposableStack();
   const first = prepareFirst({ supervisor, parts, stopping }, input, standby);
@@ -85,11 +86,20 @@ function prepareFirst(
   return first;
 }
 
-const statusOf = (supervisor: Supervisor, leadership: Leadership, startedAt: string) => (): HostStatus => {
-  const { locks, ...leading } = leadership.status;
-  const withControllers = locks.map((lock) => ({ ...lock, controllers: supervisor.runningUnder(lock.lease) }));
-  return { startedAt, ...supervisor.status, ...leading, locks: withControllers };
-};
+const statusOf =
+  (supervisor: Supervisor, leadership: Leadership, own: { readonly startedAt: string; readonly shard: string }) =>
+  (): HostStatus => {
+    const { locks, ...leading } = leadership.status;
+    const withControllers = locks.map((lock) => ({ ...lock, controllers: supervisor.runningUnder(lock.lease) }));
+    return {
+      startedAt: own.startedAt,
+      ...(own.shard !== "" && { shard: own.shard }),
+      ...supervisor.status,
+      ...leading,
+      locks: withControllers,
+      ...(leadership.shards && { shards: leadership.shards.known }),
+    };
+  };
 
 interface HostParts {
   readonly input: HostInput;

@@ -68,6 +68,11 @@ export interface LoadBalancers {
    */
   watch?(services: Informer<Service>): void;
   /**
+   * Another process serves the Service from now on: once this resolves, nothing of what the cloud does for it by itself
+   * is under way, or begins before the next ensure. Nothing in the cloud changes.
+   */
+  leaveLoadBalancer?(clusterName: string, service: Service): Promise<void>;
+  /**
    * What the owner of a Service should know about its settings, whether its load balancer is ready or not. Called before
    * each ensure, for the Service's events and its condition `LoadBalancerReady`; makes no request.
    */

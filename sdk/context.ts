@@ -71,10 +71,23 @@ export interface GenerationContext {
   readonly signal: AbortSignal;
 }
 
+/** The deployments that serve the Services of one cluster, each under a Lease of its own. */
+export interface Shards {
+  /** Name of this process's Lease. */
+  readonly own: string;
+  /**
+   * True while another process may serve Services under that Lease. Rejects when Leases cannot be read. Absent in a process that
+   * serves all Services but those that others mark.
+   */
+  readonly isAlive?: (lease: string) => Promise<boolean>;
+}
+
 /** upstream: `app.ControllerContext`. */
 export interface ControllerContext extends GenerationContext {
   /** The controller's canonical name. */
   readonly name: string;
+  /** Absent without leader election, or where the controller runs without a host. */
+  readonly shards?: Shards;
   workqueue(name: string, options?: WorkQueueOptions): WorkQueue;
 }
 
@@ -117,6 +130,11 @@ export interface Confirmations {
 
 export interface CloudContext extends GenerationContext {
   readonly clusterName: string;
+  /**
+   * Name of the shard, whose load balancers are its own: their names end in `-<shard>`. Empty in the deployment without
+   * `--shard` that others run beside; absent in a process that serves all Services.
+   */
+  readonly shard?: string;
   readonly fence: Fence;
   /** Reports a write that has been sent, however it ended. Absent where the cloud runs without a host. */
   readonly recordWrite?: (write: CloudWrite) => void;

@@ -58,6 +58,7 @@ export type {
   MetricLabels,
   MetricSpec,
   Metrics,
+  Shards,
 } from "./context.ts";
 export { type ErrorCode, errorCodes, errorTable } from "./error-codes.ts";
 export {
@@ -199,7 +200,7 @@ export {
   objectsWhere,
   type Predicate,
 } from "./predicates.ts";
-export { parseLabelSelector } from "./selectors.ts";
+export { labelSelectorsOverlap, parseLabelSelector } from "./selectors.ts";
 export {
   allowsAll,
   defaultLoadBalancerName,

@@ -1,54 +1,87 @@
 import { CodedError } from "./errors.ts";
 
 type Labels = Readonly<Record<string, string>>;
-type Requirement = (labels: Labels) => boolean;
+type Operator = "exists" | "absent" | "in" | "notin" | "above" | "below";
+
+/** One requirement of a selector: about one label, compared with these values. */
+interface Requirement {
+  readonly label: string;
+  readonly operator: Operator;
+  readonly values: readonly string[];
+}
 
 const name = /[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?/.source;
 const domain = /[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/.source;
 const key = `((?:${domain}/)?${name})`;
 const value = `(?:${name})?`;
 
-const labelOf = (labels: Labels, label: string): string | undefined =>
-  Object.hasOwn(labels, label) ? labels[label] : undefined;
-
-const isOneOf = (labels: Labels, label: string, list: string): boolean => {
-  const found = labelOf(labels, label);
-  return found !== undefined && list.split(",").some((item) => item.trim() === found);
-};
-
 /** The integer that a label is; NaN, which compares with nothing, for any other value. */
-const integerOf = (labels: Labels, label: string): number => {
-  const found = labelOf(labels, label) ?? "";
-  return /^\d+$/.test(found) ? Number(found) : Number.NaN;
-};
+const integerOf = (found: string): number => (/^\d+$/.test(found) ? Number(found) : Number.NaN);
 
-/** The forms of a requirement, each with its meaning: the label, then what it is compared with. */
-const forms: readonly [pattern: string, isMet: (labels: Labels, label: string, than: string) => boolean][] = [
-  [key, (labels, label) => Object.hasOwn(labels, label)],
-  [`!\\s*${key}`, (labels, label) => !Object.hasOwn(labels, label)],
-  [`${key}\\s*==?\\s*(${value})`, (labels, label, than) => labelOf(labels, label) === than],
-  [`${key}\\s*!=\\s*(${value})`, (labels, label, than) => labelOf(labels, label) !== than],
-  [`${key}\\s+in\\s*\\((\\s*${value}(?:\\s*,\\s*${value})*\\s*)\\)`, isOneOf],
-  [`${key}\\s+notin\\s*\\((\\s*${value}(?:\\s*,\\s*${value})*\\s*)\\)`, (...given) => !isOneOf(...given)],
-  [`${key}\\s*>\\s*(-?\\d+)`, (labels, label, than) => integerOf(labels, label) > Number(than)],
-  [`${key}\\s*<\\s*(-?\\d+)`, (labels, label, than) => integerOf(labels, label) < Number(than)],
+/** The forms of a requirement. */
+const forms: readonly [pattern: string, operator: Operator][] = [
+  [key, "exists"],
+  [`!\\s*${key}`, "absent"],
+  [`${key}\\s*==?\\s*(${value})`, "in"],
+  [`${key}\\s*!=\\s*(${value})`, "notin"],
+  [`${key}\\s+in\\s*\\((\\s*${value}(?:\\s*,\\s*${value})*\\s*)\\)`, "in"],
+  [`${key}\\s+notin\\s*\\((\\s*${value}(?:\\s*,\\s*${value})*\\s*)\\)`, "notin"],
+  [`${key}\\s*>\\s*(-?\\d+)`, "above"],
+  [`${key}\\s*<\\s*(-?\\d+)`, "below"],
 ];
-const patterns = forms.map(([pattern, isMet]) => ({ pattern: new RegExp(`^${pattern}$`), isMet }));
+const patterns = forms.map(([pattern, operator]) => ({ pattern: new RegExp(`^${pattern}$`), operator }));
+
+/** Whether a label with that value, or without one, meets a requirement. */
+const meanings: Readonly<Record<Operator, (found: string | undefined, values: readonly string[]) => boolean>> = {
+  exists: (found) => found !== undefined,
+  absent: (found) => found === undefined,
+  in: (found, values) => found !== undefined && values.includes(found),
+  notin: (found, values) => found === undefined || !values.includes(found),
+  above: (found = "", [than]) => integerOf(found) > Number(than),
+  below: (found = "", [than]) => integerOf(found) < Number(than),
+};
+const meets = ({ operator, values }: Requirement, found: string | undefined): boolean =>
+  meanings[operator](found, values);
 
 /**
  * True for the labels that a selector selects, such as `a=b,c!=d,e in (f,g),h,!i`; the empty one selects all. Throws
  * `InvalidLabelSelector`. Source: apimachinery `labels.Parse`.
  */
 export function parseLabelSelector(selector: string): (labels: Labels) => boolean {
-  if (selector.trim() === "") return () => true;
-  const requirements = selector.split(/,(?![^()]*\))/).map((part) => requirementOf(part.trim()));
-  return (labels) => requirements.every((isMet) => isMet(labels));
+  const requirements = requirementsOf(selector);
+  return (labels) =>
+    requirements.every((one) => meets(one, Object.hasOwn(labels, one.label) ? labels[one.label] : undefined));
 }
 
+/**
+ * True if some set of labels is selected by both selectors. Requirements about different labels are independent, so
+ * that each label is decided by itself. Throws `InvalidLabelSelector`.
+ */
+export function labelSelectorsOverlap(one: string, other: string): boolean {
+  const requirements = Map.groupBy([...requirementsOf(one), ...requirementsOf(other)], ({ label }) => label);
+  return requirements.values().every(canBeMet);
+}
+
+/** Whether one value of the label, or its absence, meets all of them. */
+function canBeMet(requirements: readonly Requirement[]): boolean {
+  const isMetBy = (found: string | undefined): boolean => requirements.every((one) => meets(one, found));
+  if (isMetBy(undefined)) return true;
+  const listed = requirements.find(({ operator }) => operator === "in");
+  if (listed !== undefined) return listed.values.some(isMetBy);
+  if (requirements.some(({ operator }) => operator === "absent")) return false;
+  const limits = (wanted: Operator): readonly number[] =>
+    requirements.flatMap(({ operator, values }) => (operator === wanted ? values.map(Number) : []));
+  // What lists leave out never uses up a range: 5, 05 and 005 are different values of the same integer.
+  return Math.max(-1, ...limits("above")) + 1 < Math.min(Number.POSITIVE_INFINITY, ...limits("below"));
+}
+
+const requirementsOf = (selector: string): readonly Requirement[] =>
+  selector.trim() === "" ? [] : selector.split(/,(?![^()]*\))/).map((part) => requirementOf(part.trim()));
+
 function requirementOf(text: string): Requirement {
-  for (const { pattern, isMet } of patterns) {
+  for (const { pattern, operator } of patterns) {
     const [found, label = "", than = ""] = pattern.exec(text) ?? [];
-    if (found !== undefined) return (labels) => isMet(labels, label, than);
+    if (found !== undefined) return { label, operator, values: than.split(",").map((item) => item.trim()) };
   }
   throw new CodedError(
     "InvalidLabelSelector",

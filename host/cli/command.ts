@@ -7,6 +7,7 @@ import { OutstandingWork } from "../async/outstanding-work.ts";
 import type { Options } from "../config/flags/options.ts";
 import { help, version } from "../config/help/help.ts";
 import { parse, peek } from "../config/parse/parse.ts";
+import { optionsOfShard } from "../config/validate/shard.ts";
 import { formatProblems, validate } from "../config/validate/validate.ts";
 import { resolveControllers } from "../config/values/controller-list.ts";
 import { pluginLoader, type PluginSet } from "../generation/plugins/load.ts";
@@ -108,7 +109,9 @@ export async function readCommand(
     return refuse([...leftOut, ...unloaded, ...command.problems], `${command.usageHint}\n`);
   if (!loaded.ok) return refuse(unloaded);
   const { own, settings } = command;
-  const options = adjust(command.options, loaded.plugins);
+  const adjusted = adjust(command.options, loaded.plugins);
+  const controllers = resolveControllers(adjusted.controllers, plugins.controllers);
+  const options = optionsOfShard({ ...adjusted, controllers });
   const migrations = await readMigrations(options, plugins.controllers);
   const problems = [
     ...validate(options, { ...offer, incomplete: leftOut.length > 0 }),
@@ -117,7 +120,7 @@ export async function readCommand(
   if (problems.length > 0 || !migrations.ok) return refuse([...leftOut, ...problems]);
   return {
     argv,
-    options: { ...options, controllers: resolveControllers(options.controllers, plugins.controllers) },
+    options,
     own,
     notices: [...command.notices, ...migrations.warnings],
     settings,

@@ -1,6 +1,7 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
 import { parse } from "../config/parse/parse.ts";
+import { optionsOfShard } from "../config/validate/shard.ts";
 import { formatProblems, validate } from "../config/validate/validate.ts";
 import { resolveControllers } from "../config/values/controller-list.ts";
 import { enabledPlugins } from "../generation/plugins/enabled.ts";
@@ -67,7 +68,8 @@ async function read(argv: readonly string[]): Promise<StartedWith> {
   if (command.kind === "refused")
     throw new CodedError("InvalidFlags", `${formatProblems(command.problems)}\n${command.usageHint}`);
   if (command.kind !== "run") throw new CodedError("InvalidFlags", usage);
-  const { options } = command;
+  const controllers = resolveControllers(command.options.controllers, plugins.controllers);
+  const options = optionsOfShard({ ...command.options, controllers });
   const migrations = await readMigrations(options, plugins.controllers);
   const irrelevant = { cloudConfig: "not read", configureCloudRoutes: false, allocateNodeCidrs: false };
   const names = { clouds: namesOf(plugins.clouds), webhooks: namesOf(plugins.webhooks) };
@@ -76,8 +78,7 @@ async function read(argv: readonly string[]): Promise<StartedWith> {
     ...(migrations.ok ? [] : migrations.problems),
   ];
   if (problems.length > 0 || !migrations.ok) throw new CodedError("InvalidFlags", formatProblems(problems));
-  const controllers = resolveControllers(options.controllers, plugins.controllers);
-  return { options: { ...options, controllers }, migrations: migrations.value, plugins };
+  return { options, migrations: migrations.value, plugins };
 }
 
 const namesOf = (plugins: readonly { readonly name: string }[]): readonly string[] =>

@@ -23,6 +23,7 @@ import { settledContent } from "../generation/triggers/content-trigger.ts";
 import { untakenLocks } from "../run/leadership.ts";
 import { component, createParts, type HostInput, type ProcessParts } from "../run/process-parts.ts";
 import { configSource, processScope } from "../run/process-scope.ts";
+import { shardsOf } from "../run/shards.ts";
 import { Activity } from "./activity.ts";
 import type { PlanReads } from "./capture.ts";
 import { actionOf, type Change } from "./changes.ts";
@@ -116,7 +117,8 @@ export async function planWith(
     clock: new PlanClock(parts.clock),
   };
   began?.(() => recording.writes.changes.length);
-  const locks = untakenLocks(input);
+  const shards = shardsOf(input, parts, parts.clients.client("shards"));
+  const locks = { ...untakenLocks(input), shards };
   const scope = planningScope(input, process, recording, locks);
   const generation = await prepareGeneration(scope, { input, process, recording, signal });
   ending.defer(() => generation.dispose());

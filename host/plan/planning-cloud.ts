@@ -63,9 +63,11 @@ function observedBalancers(inner: LoadBalancers, track: Track, write: Write): Lo
   const updateMany = inner.updateLoadBalancers?.bind(inner);
   const warnings = inner.warnings?.bind(inner);
   const watch = inner.watch?.bind(inner);
+  const leaveLoadBalancer = inner.leaveLoadBalancer?.bind(inner);
   return {
     ...(warnings && { warnings }),
     ...(watch && { watch }),
+    ...(leaveLoadBalancer && { leaveLoadBalancer }),
     loadBalancerName: (...given) => inner.loadBalancerName(...given),
     getLoadBalancer: (...given) => track(() => inner.getLoadBalancer(...given)),
     ensureLoadBalancer: (...given) =>

@@ -7,18 +7,21 @@ import {
   type EventSubject,
   kinds,
   type KubeClient,
-  type Lease,
   type Logger,
 } from "cloud-controller-host/sdk";
 
 import type { LeaderMigration } from "../config/parse/migration-config.ts";
+import { shardName } from "../config/validate/shard.ts";
 import type { Locks } from "../generation/scope/scope.ts";
 import type { WorkEnd } from "../generation/slot/slot.ts";
 import { createClient } from "../kube/connection/client.ts";
-import { type Election, type ElectionEnd, Elector } from "../process/leader-election/elector.ts";
+import { type Election, type ElectionEnd, Elector, type ElectorOptions } from "../process/leader-election/elector.ts";
 import { lockClashes } from "../process/leader-election/migration-files.ts";
 import { concerns, ownershipOf } from "../process/leader-election/migration.ts";
+import type { Shards } from "../process/leader-election/shards.ts";
+import { watchLease } from "./lease-watch.ts";
 import { component, type HostInput, type ProcessParts } from "./process-parts.ts";
+import { announcement, shardsOf, watchShards } from "./shards.ts";
 import type { LeadershipStatus, LockStatus } from "./status.ts";
 
 /**
@@ -49,6 +52,8 @@ export interface Leadership {
   readonly locks: Locks;
   /** The subject of events about this process. */
   readonly lease: EventSubject;
+  /** Where this process shares the cluster's Services with others. */
+  readonly shards?: Shards | undefined;
   run(signal: AbortSignal, callbacks: LeaderCallbacks): Promise<LeadershipEnd>;
 }
 
@@ -65,7 +70,7 @@ export interface ElectionParts extends Pick<ProcessParts, "clock"> {
 type ElectionInput = Pick<HostInput, "options" | "migrations">;
 
 export function createLeadership(input: ElectionInput, parts: ElectionParts): Leadership {
-  const identity = `${hostname()}_${randomUUID()}`;
+  const identity = `${shardName(input.options, hostname())}_${randomUUID()}`;
   return input.options.leaderElect ? elected(input, parts, identity) : alone(input, identity);
 }
 
@@ -125,10 +130,18 @@ function elected(input: ElectionInput, parts: ElectionParts, identity: string): 
   // Connections of their own and no rate limit: renewals never wait, whatever --kube-api-qps is.
   const timeoutMs = Math.max(1000, options.leaderElectRenewDeadline / 2);
   const client = createClient(parts.clients.transport("leader-election", { timeoutMs, dedicated: true, qps: -1 }));
-  const candidate = (lease: string, checkName: string): Candidate =>
-    new Candidate(input, parts, { client, identity, lease, checkName });
-  const main = candidate(options.leaderElectResourceName, "leaderElection");
-  const further = furtherLocks(input).map(({ leaderName }) => candidate(leaderName, `leaderElection-${leaderName}`));
+  const shards = shardsOf(input, parts, client);
+  const common = { client, identity };
+  const main = new Candidate(input, parts, {
+    ...common,
+    lease: options.leaderElectResourceName,
+    checkName: "leaderElection",
+    annotations: announcement(input, identity),
+    ...(shards && { mayLead: () => shards.mayLead() }),
+  });
+  const further = furtherLocks(input).map(
+    ({ leaderName: lease }) => new Candidate(input, parts, { ...common, lease, checkName: `leaderElection-${lease}` }),
+  );
   const candidates = new Map([main, ...further].map((each) => [each.lease, each]));
   return {
     get status() {
@@ -141,7 +154,17 @@ function elected(input: ElectionInput, parts: ElectionParts, identity: string): 
       heldSince: (lock) => candidates.get(lock)?.heldSince ?? Number.POSITIVE_INFINITY,
     },
     lease: leaseOf(input),
-    run: (signal, callbacks) => contest(main, further, signal, callbacks),
+    shards,
+    async run(signal, callbacks) {
+      const ended = new AbortController();
+      const watching = shards && watchShards(shards, parts, AbortSignal.any([signal, ended.signal]));
+      try {
+        return await contest(main, further, signal, callbacks);
+      } finally {
+        ended.abort();
+        await watching;
+      }
+    },
   };
 }
 
@@ -193,7 +216,7 @@ async function contest(
 
 type ElectionWork = Election["lead"];
 
-interface CandidateOptions {
+interface CandidateOptions extends Pick<ElectorOptions, "annotations" | "mayLead"> {
   readonly client: KubeClient;
   readonly identity: string;
   readonly lease: string;
@@ -211,17 +234,18 @@ class Candidate {
   constructor(
     { options }: ElectionInput,
     parts: ElectionParts,
-    { client, identity, lease, checkName }: CandidateOptions,
+    { client, identity, lease, checkName, ...rules }: CandidateOptions,
   ) {
     const { clock, log, metrics, events, health } = parts;
     const namespace = options.leaderElectResourceNamespace;
     this.lease = lease;
     this.#identity = identity;
     this.#elector = new Elector({
+      ...rules,
       client,
       clock,
       log,
-      events: events.recorder(component),
+      events: events.recorder(shardName(options, component)),
       metrics: metrics.root,
       identity,
       namespace,
@@ -253,28 +277,4 @@ class Candidate {
     using _ = this.#watch();
     return await this.#elector.run({ signal, lead });
   }
-}
-
-/** Deletion concerns only the leader, which creates the Lease again; a standby waits for the last record to expire. */
-function watchLease(
-  { namespace, name }: { readonly namespace: string; readonly name: string },
-  { informers }: ElectionParts,
-  elector: Elector,
-  released: () => void,
-): Disposable {
-  const show = (seen: Lease): void => {
-    // The write that takes the lease is sent first.
-    if (elector.nudge(seen)) setImmediate(released);
-  };
-  const share = informers.share();
-  const lease = share.of(kinds.Lease, { namespace, fieldSelector: `metadata.name=${name}` });
-  lease.handle({
-    // The first list may show that it has been released meanwhile.
-    added: show,
-    updated: (_, seen) => show(seen),
-    deleted: () => {
-      if (elector.safelyHeld()) elector.nudge();
-    },
-  });
-  return { [Symbol.dispose]: () => share.release() };
 }

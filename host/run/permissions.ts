@@ -2,6 +2,7 @@ import type { Permission } from "cloud-controller-host/sdk";
 
 import type { Options } from "../config/flags/options.ts";
 import type { LeaderMigration } from "../config/parse/migration-config.ts";
+import { sharesServices } from "../config/validate/shard.ts";
 import { enabledPlugins } from "../generation/plugins/enabled.ts";
 import type { PluginSet } from "../generation/plugins/load.ts";
 import { serviceAccountNamespace } from "../kube/connection/service-account-clients.ts";
@@ -109,9 +110,12 @@ function leasePermissions(options: Options, migrations: readonly LeaderMigration
     resources: ["leases"],
     namespace: options.leaderElectResourceNamespace,
   };
+  // The Leases of other shards, whatever their names.
+  const others: Permission = { ...lease, verbs: ["list"] };
   return [
     { ...lease, verbs: ["create"] },
     { ...lease, verbs: ["get", "list", "watch", "update"], resourceNames },
+    ...(sharesServices(options) ? [others] : []),
   ];
 }
 

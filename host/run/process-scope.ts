@@ -3,6 +3,7 @@ import { fullGC } from "bun:jsc";
 import { annotationOf, type Confirmations, type EventSubject, kinds, type KubeClient } from "cloud-controller-host/sdk";
 
 import { complete } from "../config/validate/complete.ts";
+import { shardName, sharesServices } from "../config/validate/shard.ts";
 import type { ProcessScope } from "../generation/scope/scope.ts";
 import { type ConfigSource, fileSource } from "../generation/triggers/config-source.ts";
 import { secretSource } from "../generation/triggers/secret-source.ts";
@@ -34,15 +35,17 @@ export function configSource(
 export function processScope(
   input: HostInput,
   parts: ProcessParts,
-  leadership: Pick<Leadership, "lease" | "locks">,
+  { lease, locks, shards }: Pick<Leadership, "lease" | "locks" | "shards">,
 ): ProcessScope {
   const { options } = input;
   const { clock, log, telemetry, metrics, informers, health, generationClients, events, writes } = parts;
-  const recorder = events.recorder(component);
+  const recorderOf = (source: string) => events.recorder(shardName(options, source));
+  const recorder = recorderOf(component);
   return {
     settings: {
       cloudProvider: options.cloudProvider,
       clusterName: options.clusterName,
+      ...(sharesServices(options) && { shard: options.shard }),
       controllers: options.controllers,
       webhooks: options.webhooks,
       controllerStartInterval: options.controllerStartInterval,
@@ -53,7 +56,7 @@ export function processScope(
     },
     config: complete(options),
     environment: input.environment,
-    locks: leadership.locks,
+    locks,
     clock,
     log,
     outstanding: input.outstanding,
@@ -68,10 +71,14 @@ export function processScope(
     client: (name, fence, generation) =>
       writes.of(informers.track(generationClients.client(name, fence)), name, generation),
     ...(options.leaderElect && {
-      confirmations: leaseConfirmations(parts.clients.client("removal-confirmations"), leadership.lease),
+      confirmations: leaseConfirmations(parts.clients.client("removal-confirmations"), lease),
+      shards: {
+        own: options.leaderElectResourceName,
+        ...(shards && { isAlive: (other) => shards.isAlive(other) }),
+      },
     }),
     recordWrite: (controller, generation, write) => writes.add({ controller, generation, system: "cloud" }, write),
-    recorder: (source) => events.recorder(source),
+    recorder: recorderOf,
     tracer: telemetry,
     workqueue: (name, { owner, ...queueOptions }) =>
       traceQueue(createWorkQueue(name, { ...queueOptions, clock }), telemetry, (work) =>
@@ -81,7 +88,7 @@ export function processScope(
     // next drain and start took twice as long.
     collectGarbage: () => void fullGC(),
     locate: (error) => input.copies.locate(error),
-    announce: (type, reason, message) => recorder.event(leadership.lease, type, reason, message),
+    announce: (type, reason, message) => recorder.event(lease, type, reason, message),
   };
 }
 

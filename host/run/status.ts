@@ -1,5 +1,6 @@
 import type { FieldChange } from "../changes/fields.ts";
 import type { ReloadStatus } from "../generation/report/reload-status.ts";
+import type { ShardStatus } from "../process/leader-election/shards.ts";
 
 /** One lock as `/statusz` shows it. */
 export interface LockStatus {
@@ -21,6 +22,10 @@ export interface LeadershipStatus {
 
 /** What `/statusz` shows. */
 export interface HostStatus extends ReloadStatus, LeadershipStatus {
+  /** Name of this shard, with `--shard`. */
+  readonly shard?: string;
+  /** The shards of the cluster, where this process shares its Services, as seen up to 5 s ago. */
+  readonly shards?: readonly ShardStatus[];
   /** When the process started. */
   readonly startedAt: string;
   /** Each lock, the main one first, and the controllers that run here under it. */

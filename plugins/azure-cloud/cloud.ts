@@ -1,4 +1,4 @@
-import { type Cloud, type CloudContext, type Explain, kinds, runTogether } from "cloud-controller-host/sdk";
+import { type Cloud, type CloudContext, CodedError, type Explain, kinds, runTogether } from "cloud-controller-host/sdk";
 
 import { type ArmClients, createClients } from "./arm/clients.ts";
 import { networkResources } from "./arm/writes/network-resources.ts";
@@ -23,6 +23,8 @@ import { AzureRoutes } from "./routes/routes.ts";
 
 /** Builds the cloud of one generation. It reads (endpoints, a token) and writes nothing. */
 export async function createCloud(config: AzureConfig, context: CloudContext): Promise<Cloud> {
+  if (context.shard && config.loadBalancerSku === "basic")
+    throw new CodedError("InvalidConfiguration", "--shard requires loadBalancerSku standard, got basic");
   const resourceGroups = new NodeResourceGroups(context, config.resourceGroup);
   const clients = await createClients(config, context);
   const { clock, signal } = context;
@@ -79,10 +81,14 @@ function routesOf(config: AzureConfig, { context, clients, vms, guard }: RoutesP
 }
 
 /** Reads of its own: the command that uses it makes them once. */
-function explainOf(config: AzureConfig, { clusterName, clock, signal }: CloudContext, clients: ArmClients): Explain {
+function explainOf(
+  config: AzureConfig,
+  { clusterName, shard, clock, signal }: CloudContext,
+  clients: ArmClients,
+): Explain {
   const parts = (): Parameters<typeof explainNode>[1] => ({
     keys: config,
-    config: plannerConfig(config, clusterName),
+    config: plannerConfig(config, clusterName, shard),
     network: networkResources(clients, config, { clock, signal }),
   });
   return {

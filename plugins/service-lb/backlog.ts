@@ -7,7 +7,7 @@ import type { WorkQueue } from "cloud-controller-host/sdk";
 export interface Backlog {
   isPending(key: string): boolean;
   add(key: string): void;
-  addAfter(key: string, delayMs: number): void;
+  readonly addAfter: (key: string, delayMs: number) => void;
   /** A full sync starts; changes from now on make another one pending. */
   started(key: string): void;
   /** The full sync failed; the queue holds the key again. */

@@ -41,7 +41,7 @@ const allNodes = "nodes";
 
 /** Handles changes of Services and nodes; `run` processes the two queues until its signal aborts. */
 export function serviceController(context: ControllerContext, balancers: LoadBalancers, config: Config): Controller {
-  const { clock, log, informers } = context;
+  const { clock, log, informers, shards } = context;
   const workers = Math.max(1, config.serviceController.concurrentServiceSyncs);
   const serviceInformer = informers.of(kinds.Service);
   balancers.watch?.(serviceInformer);
@@ -55,13 +55,14 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
   const events = serviceEvents(context);
   let changes = 0;
   const nodeChanges = (): number => changes;
-  const selection = serviceSelection(config.serviceController);
+  const selection = serviceSelection(config.serviceController, shards);
   const { clusterName } = config.kubeCloudShared;
   const shared = { selection, balancers, clusterName, cache, nodes, nodeChanges, events };
   const retryDelayMs = (key: string, error: unknown): number =>
     retryAfterOf(error) ?? Math.min(maxRetryMs, firstRetryMs * 2 ** serviceQueue.requeues(key));
   const failing = new FailingServices(clock);
-  const syncParts = { ...shared, services, writes: serviceWrites(context), failing, retryDelayMs };
+  const again = backlog.addAfter;
+  const syncParts = { ...shared, services, writes: serviceWrites(context), failing, retryDelayMs, shards, again };
   const nodeParts = { ...shared, backlog, mutex, metrics: serviceMetrics(context), clock, log };
   const registrations = [
     handleServices(context, { selection, backlog, cache, isInFlight: (key) => mutex.has(key) }),
@@ -134,13 +135,13 @@ interface ServiceParts {
 
 function handleServices({ informers, log }: ControllerContext, parts: ServiceParts) {
   const { backlog, cache, isInFlight } = parts;
-  const { wantsLoadBalancer, needsCleanup, changeToFollow } = parts.selection;
+  const { wantsLoadBalancer, needsCleanup, changeToFollow, isHandedOver } = parts.selection;
   const newCleanup = (before: Service, after: Service): string | undefined =>
     needsCleanup(after) && !needsCleanup(before) ? "cleanup" : undefined;
   return informers.of(kinds.Service).handle(
     {
       added(service) {
-        if (wantsLoadBalancer(service) || needsCleanup(service)) backlog.add(keyOf(service));
+        if (wantsLoadBalancer(service) || needsCleanup(service) || isHandedOver(service)) backlog.add(keyOf(service));
       },
       updated(before, after) {
         const key = keyOf(after);
@@ -148,7 +149,8 @@ function handleServices({ informers, log }: ControllerContext, parts: ServicePar
         if (change !== undefined) {
           log.debug(2, "service changed", { service: key, change });
           backlog.add(key);
-        } else if (needsCleanup(after) && !backlog.isPending(key) && !isInFlight(key)) backlog.add(key);
+        } else if ((needsCleanup(after) || isHandedOver(after)) && !backlog.isPending(key) && !isInFlight(key))
+          backlog.add(key);
       },
       // With the finalizer a deletion arrives as an update. A Service deleted here with a known load balancer had none.
       deleted(last) {

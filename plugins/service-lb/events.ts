@@ -19,6 +19,8 @@ export interface ServiceEvents {
   normal(service: Service, reason: keyof typeof normal): void;
   noNodes(service: Service): void;
   leftAlone(service: Service): void;
+  /** Another deployment has the Service, which is selected here now. */
+  waiting(service: Service, lease: string): void;
   /** Without the time of the next retry and the ID of a request, so that the events of a failure are aggregated. */
   syncFailed(service: Service, error: unknown): void;
   warning(service: Service, warning: ServiceWarning): void;
@@ -40,6 +42,13 @@ export function serviceEvents({ events }: { readonly events: EventRecorder }): S
         service,
         "LoadBalancerLeftAlone",
         "--load-balancer-class or --service-selector does not select the Service any more; its load balancer stays for the process that does, or until it is selected again",
+      ),
+    waiting: (service, lease) =>
+      events.event(
+        service,
+        "Normal",
+        "WaitingForLoadBalancer",
+        `Waiting until ${lease}, which has served the Service so far, leaves it or no longer leads`,
       ),
     syncFailed: (service, error) =>
       failed(service, "SyncLoadBalancerFailed", `Error syncing load balancer: ${recurringMessageOf(error)}`),

@@ -20,6 +20,9 @@ export default defineController({
       if (loadBalancers !== undefined) return serviceController(context, loadBalancers, componentConfig);
       const reason = "the cloud provider does not support external load balancers";
       context.log.error("failed to start service controller", { error: reason });
-      return skipped(reason, watchUnsupported(context, name, serviceSelection(componentConfig.serviceController)));
+      return skipped(
+        reason,
+        watchUnsupported(context, name, serviceSelection(componentConfig.serviceController, context.shards)),
+      );
     },
 });

@@ -1,11 +1,26 @@
 import { isDeepStrictEqual } from "node:util";
 
-import { type ComponentConfig, parseLabelSelector, type Service, type ServicePort } from "cloud-controller-host/sdk";
+import {
+  annotationOf,
+  type ComponentConfig,
+  parseLabelSelector,
+  type Service,
+  type ServicePort,
+  type Shards,
+} from "cloud-controller-host/sdk";
 
 /** Keeps a Service in the API until its load balancer is deleted. The name is upstream's. */
 export const finalizer = "service.kubernetes.io/load-balancer-cleanup";
 
 export const hasFinalizer = (service: Service): boolean => service.metadata?.finalizers?.includes(finalizer) ?? false;
+
+/**
+ * Annotation of a Service that several deployments could serve: the Lease of the one that does. Only that one calls the
+ * cloud for the Service, until it removes the annotation or leads no more.
+ */
+export const markKey = "cloud-controller-host/served-by";
+
+export const markOf = (service: Service): string | undefined => annotationOf(service, markKey) || undefined;
 
 type ServiceConfig = Partial<Pick<ComponentConfig["serviceController"], "loadBalancerClass" | "serviceSelector">>;
 
@@ -13,6 +28,8 @@ type ServiceConfig = Partial<Pick<ComponentConfig["serviceController"], "loadBal
 export interface ServiceSelection {
   /** True for a Service that another process serves: nothing of it is touched, its finalizer included. */
   readonly isLeftAlone: (service: Service) => boolean;
+  /** True for one that is left alone and still has our mark: another process waits for its removal. */
+  readonly isHandedOver: (service: Service) => boolean;
   /** True where the Service does not show its process: the API server clears its class with its type. */
   readonly mayBeOfAnother: (service: Service) => boolean;
   /** Is selected and has type LoadBalancer. */
@@ -28,19 +45,31 @@ export interface ServiceSelection {
  * our finalizer is cleaned up, also as upstream: one that got a class after its load balancer was created would otherwise
  * never be released. With a class or a selector, which other processes complement, each keeps to its own.
  */
-export function serviceSelection({ loadBalancerClass = "", serviceSelector = "" }: ServiceConfig): ServiceSelection {
+export function serviceSelection(
+  { loadBalancerClass = "", serviceSelector = "" }: ServiceConfig,
+  shards?: Shards,
+): ServiceSelection {
   const matches = parseLabelSelector(serviceSelector);
   const sharesCluster = loadBalancerClass !== "" || serviceSelector.trim() !== "";
+  const otherMark = (service: Service): string | undefined => {
+    const mark = markOf(service);
+    return mark === shards?.own ? undefined : mark;
+  };
   const ownClass = loadBalancerClass === "" ? undefined : loadBalancerClass;
   const hasType = (service: Service): boolean => service.spec?.type === "LoadBalancer";
   const mayBeOfAnother = (service: Service): boolean => sharesCluster && !hasType(service);
   const selects = (service: Service): boolean =>
     (service.spec?.loadBalancerClass === ownClass || mayBeOfAnother(service)) &&
     matches(service.metadata?.labels ?? {});
-  const isLeftAlone = (service: Service): boolean => sharesCluster && !selects(service);
-  const wantsLoadBalancer = (service: Service): boolean => hasType(service) && selects(service);
+  // A process that shares no Services waits for no other, but leaves alone what another one has marked.
+  const isLeftAlone = (service: Service): boolean =>
+    sharesCluster ? !selects(service) : otherMark(service) !== undefined;
+  const wantsLoadBalancer = (service: Service): boolean =>
+    hasType(service) && selects(service) && (sharesCluster || !isLeftAlone(service));
   return {
     isLeftAlone,
+    isHandedOver: (service) =>
+      shards !== undefined && sharesCluster && markOf(service) === shards.own && !selects(service),
     mayBeOfAnother,
     wantsLoadBalancer,
     needsCleanup: (service) =>
@@ -51,7 +80,9 @@ export function serviceSelection({ loadBalancerClass = "", serviceSelector = "" 
       const wanted = wantsLoadBalancer(before);
       const wants = wantsLoadBalancer(after);
       if (!wanted && !wants) return undefined;
-      return wanted === wants ? triggers.find(({ of }) => !isDeepStrictEqual(of(before), of(after)))?.change : "type";
+      if (wanted !== wants) return "type";
+      if (otherMark(before) !== otherMark(after)) return "deployment";
+      return triggers.find(({ of }) => !isDeepStrictEqual(of(before), of(after)))?.change;
     },
   };
 }
@@ -74,7 +105,7 @@ export const triggers: readonly { readonly change: string; readonly of: (service
   { change: "sessionAffinityConfig", of: spec((of) => of.sessionAffinityConfig) },
   { change: "loadBalancerIP", of: spec((of) => of.loadBalancerIP ?? "") },
   { change: "externalIPs", of: spec((of) => of.externalIPs ?? []) },
-  { change: "annotations", of: (service) => service.metadata?.annotations ?? {} },
+  { change: "annotations", of: ({ metadata }) => ({ ...metadata?.annotations, [markKey]: undefined }) },
   { change: "uid", of: (service) => service.metadata?.uid },
   { change: "externalTrafficPolicy", of: spec((of) => of.externalTrafficPolicy) },
   { change: "healthCheckNodePort", of: spec((of) => of.healthCheckNodePort ?? 0) },

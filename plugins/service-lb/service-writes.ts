@@ -7,13 +7,17 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { wrapError } from "./errors.ts";
-import { finalizer, hasFinalizer } from "./predicates.ts";
+import { finalizer, hasFinalizer, markKey, markOf } from "./predicates.ts";
 import { type ServiceConditions, serviceConditions } from "./service-condition.ts";
 
 /** Every request that changes a Service. Nothing is written where nothing changes. */
 export interface ServiceWrites {
   addFinalizer(service: Service): Promise<void>;
   removeFinalizer(service: Service): Promise<void>;
+  /** Marks the very version that was seen as served by the deployment with this Lease. Rejects with a conflict else. */
+  mark(service: Service, lease: string): Promise<Service>;
+  /** Removes the mark. */
+  unmark(service: Service): Promise<void>;
   status(service: Service, wanted: LoadBalancerStatus): Promise<void>;
   /** Of the condition `LoadBalancerReady`. */
   readonly condition: ServiceConditions;
@@ -22,10 +26,11 @@ export interface ServiceWrites {
 type WriteContext = Pick<GenerationContext, "client" | "clock" | "log">;
 
 export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrites {
-  const patch = async ({ metadata }: Service, body: unknown): Promise<void> => {
+  const patched = ({ metadata }: Service, body: unknown): Promise<Service> => {
     const name = { name: metadata?.name ?? "", namespace: metadata?.namespace };
-    await client.patch(kinds.Service, name, "strategic", body, { subresource: "status" });
+    return client.patch(kinds.Service, name, "strategic", body, { subresource: "status" });
   };
+  const patch = async (service: Service, body: unknown): Promise<void> => void (await patched(service, body));
   return {
     async addFinalizer(service) {
       if (hasFinalizer(service)) return;
@@ -36,6 +41,14 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
       await wrapError("failed to remove load balancer cleanup finalizer", () =>
         patch(service, finalizerRemoved(service)),
       );
+    },
+    mark: (service, lease) => patched(service, marked(lease, service)),
+    async unmark(service) {
+      try {
+        await patch(service, marked(null));
+      } catch (error) {
+        if (!isNotFound(error)) throw error;
+      }
     },
     async status(service, wanted) {
       if (sameStatus(asServed(service.status?.loadBalancer ?? {}), asServed(wanted))) return;
@@ -51,8 +64,8 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
 }
 
 /**
- * Bodies of this controller's writes, all strategic merge patches of `services/status`. They carry no resourceVersion:
- * each touches one field, so that a concurrent edit of the Service is not a conflict.
+ * Bodies of this controller's writes, all strategic merge patches of `services/status`. But for a new mark, they carry
+ * no resourceVersion: each touches one field, so that a concurrent edit of the Service is not a conflict.
  */
 type Body = Readonly<Record<string, unknown>>;
 
@@ -71,8 +84,17 @@ export function finalizerAdded(service: Service): Body {
 export function finalizerRemoved(service: Service): Body {
   const rest = finalizersOf(service).filter((name) => name !== finalizer);
   const order = rest.length === 0 ? {} : { "$setElementOrder/finalizers": rest };
-  return { metadata: { "$deleteFromPrimitiveList/finalizers": [finalizer], ...order } };
+  const unmarked = markOf(service) === undefined ? {} : { annotations: { [markKey]: null } };
+  return { metadata: { "$deleteFromPrimitiveList/finalizers": [finalizer], ...order, ...unmarked } };
 }
+
+/** With a Service, of that version alone. Without a value, the mark is removed. */
+const marked = (lease: string | null, { metadata }: Service = {}): Body => ({
+  metadata: {
+    annotations: { [markKey]: lease },
+    ...(metadata && { resourceVersion: metadata.resourceVersion }),
+  },
+});
 
 export function statusWritten({ ingress = [] }: LoadBalancerStatus): Body {
   return { status: { loadBalancer: { ingress: ingress.length === 0 ? null : ingress } } };

@@ -4,9 +4,11 @@ import {
   type LoadBalancers,
   type LoadBalancerStatus,
   type Service,
+  type Shards,
   type Store,
 } from "cloud-controller-host/sdk";
 
+import { claim } from "./claims.ts";
 import { isInterrupted, throwIfStopping, wrapError, wrapped } from "./errors.ts";
 import type { ServiceEvents } from "./events.ts";
 import type { FailingServices } from "./failing-services.ts";
@@ -27,6 +29,9 @@ export interface SyncParts {
   readonly events: ServiceEvents;
   readonly writes: ServiceWrites;
   readonly failing: FailingServices;
+  readonly shards: Shards | undefined;
+  /** Syncs the Service again after so many milliseconds. */
+  readonly again: (key: string, ms: number) => void;
   /** How long the service queue will wait before it retries the key after that error. */
   readonly retryDelayMs: (key: string, error: unknown) => number;
 }
@@ -50,10 +55,20 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
     await deleteVanished(parts, cached, signal);
   if (parts.selection.isLeftAlone(service)) {
     if (cached !== undefined) parts.events.leftAlone(service);
-    return forget(parts, key, service);
+    forget(parts, key, service);
+    if (parts.selection.isHandedOver(service)) await handOver(parts, service);
+    return;
   }
   const mayBeOfAnother = cached === undefined && parts.selection.mayBeOfAnother(service);
   if (mayBeOfAnother && (await existing(parts, service, signal)) === undefined) return;
+  const own = await claim(parts, service);
+  if (own === undefined) return forget(parts, key, service);
+  return syncOwn(parts, key, own, signal);
+}
+
+/** Syncs a Service that no other process serves. */
+async function syncOwn(parts: SyncParts, key: string, service: Service, signal: AbortSignal): Promise<void> {
+  const { cache } = parts;
   cache.see(key, service);
   // First: the owner sees them however long the cloud takes.
   const warnings = warn(parts, service);
@@ -70,6 +85,12 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
     }
     throw error;
   }
+}
+
+/** The mark goes last: without it another process may call the cloud for the Service. */
+async function handOver({ balancers, clusterName, writes }: SyncParts, service: Service): Promise<void> {
+  await balancers.leaveLoadBalancer?.(clusterName, service);
+  await writes.unmark(service);
 }
 
 /** Records the cloud's warnings about a Service's settings; returns their texts. */

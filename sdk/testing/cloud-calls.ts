@@ -1,7 +1,7 @@
 import type { Instances, LoadBalancers, NodeMasks, Routes } from "../cloud.ts";
 
 type Capabilities = Instances &
-  Omit<LoadBalancers, "loadBalancerName" | "updateLoadBalancers" | "warnings" | "watch"> &
+  Omit<LoadBalancers, "loadBalancerName" | "updateLoadBalancers" | "leaveLoadBalancer" | "warnings" | "watch"> &
   Routes &
   NodeMasks;
 

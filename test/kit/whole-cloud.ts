@@ -8,6 +8,7 @@ export function wholeCloud(): Cloud {
   const loadBalancers: Required<LoadBalancers> = {
     updateLoadBalancers: () => Promise.resolve([]),
     watch: () => undefined,
+    leaveLoadBalancer: () => Promise.resolve(),
     warnings: () => [],
     ...cloud.loadBalancers,
   };

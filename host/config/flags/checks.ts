@@ -42,3 +42,13 @@ const classForm = /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[
 /** Why no Service can have this `loadBalancerClass`. The empty one stands for Services without a class. */
 export const loadBalancerClassProblem = (text: string): string | undefined =>
   text === "" || classForm.test(text) ? undefined : `must look like example.com/internal or internal, got "${text}"`;
+
+/** Why a name cannot be a shard's: it becomes the end of a Lease's name and of load balancers' names. */
+export function shardProblem(name: string): string | undefined {
+  if (name === "") return undefined;
+  if (!/^[a-z0-9](?:[-a-z0-9]{0,28}[a-z0-9])?$/u.test(name))
+    return `must be lower-case letters, digits and dashes, at most 30, got "${name}"`;
+  return /(?:^|-)internal$/u.test(name)
+    ? `cannot end in "internal", as internal load balancers do, got "${name}"`
+    : undefined;
+}

@@ -1,5 +1,5 @@
 import { hour, second } from "../values/durations.ts";
-import { atLeast, notNegative, oneOf } from "./checks.ts";
+import { atLeast, notNegative, oneOf, shardProblem } from "./checks.ts";
 import { gateNotice, gates } from "./feature-gates.ts";
 import { bool, duration, float32, int32, paths, string, strings } from "./flag-types.ts";
 import { flag } from "./flag.ts";
@@ -105,6 +105,12 @@ export const electionFlags = {
     string,
     "kube-system",
     `Namespace of the Lease object, and of further ones with --enable-leader-migration. ${electing}`,
+  ),
+  shard: flag(
+    string,
+    "",
+    "Name of this shard: a deployment that serves some Services of the cluster beside others, under a Lease and with load balancers of its own, named like those without a shard with -NAME appended. Runs the service controller alone. Needs --service-selector or --load-balancer-class; it does not lead while these overlap with another shard's.",
+    { from: "ours", check: shardProblem },
   ),
 };
 

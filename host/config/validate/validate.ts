@@ -5,6 +5,7 @@ import { flagRows } from "../flags/flags.ts";
 import { optionName, type Options } from "../flags/options.ts";
 import { type ControllerName, isControllerEnabled, partsOf, resolveControllers } from "../values/controller-list.ts";
 import { leaseTimingProblems } from "./election-timings.ts";
+import { shardProblems } from "./shard.ts";
 import { ipamProblems, routeProblems, serviceCidrProblems } from "./validate-network.ts";
 
 /** The available plugins. */
@@ -40,6 +41,7 @@ export function validate(options: Options, offer: Offer): readonly string[] {
     }),
     ...(offer.incomplete === true ? [] : controllerListProblems(options.controllers, offer.controllers)),
     ...electionProblems(options),
+    ...shardProblems(options),
     ...cloudProblems(options, offer.clouds),
     ...servingProblems(options),
     ...(offer.incomplete === true ? [] : webhookProblems(options, offer.webhooks ?? [])),

@@ -34,6 +34,7 @@ export class GenerationContexts {
     return {
       ...context,
       name: plugin.name,
+      ...(this.#scope.shards && { shards: this.#scope.shards }),
       workqueue: (name, options) => {
         const { metrics, log, signal } = context;
         const queue = this.#scope.workqueue(name, { ...options, metrics, log, owner: plugin.name });
@@ -46,11 +47,12 @@ export class GenerationContexts {
 
   cloud(name: string, resources: PluginResources): CloudContext {
     const { confirmations, settings } = this.#scope;
-    const { clusterName } = settings;
+    const { clusterName, shard } = settings;
     const fullName = `${name}-cloud-provider`;
     return {
       ...this.#context(fullName, fullName, resources),
       clusterName,
+      ...(shard !== undefined && { shard }),
       fence: resources.fence,
       ...(confirmations && { confirmations }),
       recordWrite: (write) => this.#scope.recordWrite(fullName, this.#generation, write),

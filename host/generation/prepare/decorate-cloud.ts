@@ -59,6 +59,7 @@ function fencedLoadBalancers(inner: LoadBalancers, fence: ControllerFence, obser
   const updateMany = inner.updateLoadBalancers?.bind(inner);
   const warnings = inner.warnings?.bind(inner);
   const watch = inner.watch?.bind(inner);
+  const leaveLoadBalancer = inner.leaveLoadBalancer?.bind(inner);
   return {
     loadBalancerName: (...given) => inner.loadBalancerName(...given),
     getLoadBalancer: (...given) => observe("getLoadBalancer", () => inner.getLoadBalancer(...given)),
@@ -71,6 +72,7 @@ function fencedLoadBalancers(inner: LoadBalancers, fence: ControllerFence, obser
     }),
     ...(warnings && { warnings }),
     ...(watch && { watch }),
+    ...(leaveLoadBalancer && { leaveLoadBalancer }),
   };
 }
 

@@ -10,6 +10,7 @@ import type {
   KubeClient,
   Logger,
   Metrics,
+  Shards,
   WorkQueue,
   WorkQueueOptions,
 } from "cloud-controller-host/sdk";
@@ -67,6 +68,8 @@ export interface ProcessScope {
   recordWrite(name: string, generation: number, write: CloudWrite): void;
   /** Absent without leader election: there is no Lease that could be annotated. */
   readonly confirmations?: Confirmations;
+  /** Absent without leader election. */
+  readonly shards?: Shards;
   recorder(component: string): EventRecorder;
   /** `owner` is the controller whose queue it is. */
   workqueue(name: string, options: WorkQueueOptions & { metrics: Metrics; log: Logger; owner: string }): WorkQueue;
@@ -92,6 +95,8 @@ export type PluginFailurePolicy = "skip" | "exit";
 export interface GenerationSettings {
   readonly cloudProvider: string;
   readonly clusterName: string;
+  /** As in `CloudContext`. */
+  readonly shard?: string;
   /** Entries of `--controllers`. */
   readonly controllers: readonly string[];
   /** Entries of `--webhooks`. */

@@ -29,6 +29,13 @@ export interface ElectorOptions extends LeaseTimings {
   readonly random?: () => number;
   /** Name of its health check. Default `leaderElection`. */
   readonly checkName?: string;
+  /** Annotations that each write of the Lease sets. */
+  readonly annotations?: Readonly<Record<string, string>>;
+  /**
+   * Decides if this candidate may lead now: asked before it tries to acquire a Lease that is free, and again once it has
+   * it. Never rejects; ends well within the renew deadline. Default: always.
+   */
+  readonly mayLead?: () => Promise<boolean>;
 }
 
 export interface Election {
@@ -74,7 +81,7 @@ export class Elector {
     if (problems.length > 0) throw new ProblemsError("leader election", problems);
     this.#options = options;
     this.checkName = options.checkName ?? "leaderElection";
-    const { metrics, client, clock, log, identity, leaseDurationMs, renewDeadlineMs } = options;
+    const { metrics, client, clock, log, identity, leaseDurationMs, renewDeadlineMs, annotations } = options;
     this.#status = metrics.gauge({
       name: "leader_election_master_status",
       help: "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' is the string used to identify the lease.",
@@ -88,6 +95,7 @@ export class Elector {
       leaseDurationMs,
       name: { namespace: options.namespace, name: options.leaseName },
       requestTimeMs: Math.max(1000, renewDeadlineMs / 2),
+      ...(annotations && { annotations }),
       slowPath: metrics.counter({
         name: "leader_election_slowpath_total",
         help: "Total number of slow path exercised in renewing leader leases. 'name' is the string used to identify the lease.",
@@ -164,13 +172,27 @@ export class Elector {
     log.info("Attempting to acquire leader lease...", { lock: `${namespace}/${leaseName}` });
     while (!signal.aborted) {
       const wake = this.#nudgedOr(signal);
-      const released = this.#released;
-      this.#released = undefined;
-      if (released !== undefined && (await this.#lock.tryTake(released.lease, released.seenMs))) return true;
-      if (await this.#lock.tryAcquireOrRenew({ reads: signal })) return true;
+      if ((await this.#tryAcquire(signal)) && (await this.#isAdmitted())) return true;
       const pauseMs = retryPeriodMs * (1 + jitterFactor * random());
       await clock.sleep(pauseMs, wake);
     }
+    return false;
+  }
+
+  async #tryAcquire(signal: AbortSignal): Promise<boolean> {
+    const released = this.#released;
+    this.#released = undefined;
+    if (released !== undefined && (await this.#lock.tryTake(released.lease, released.seenMs))) return true;
+    const { mayLead } = this.#options;
+    if (mayLead !== undefined && !this.#lock.heldByAnother && !(await mayLead())) return false;
+    return this.#lock.tryAcquireOrRenew({ reads: signal });
+  }
+
+  /** The Lease is released again where this candidate may not lead. */
+  async #isAdmitted(): Promise<boolean> {
+    const { mayLead, renewDeadlineMs } = this.#options;
+    if (mayLead === undefined || (await mayLead())) return true;
+    await this.#lock.release(renewDeadlineMs);
     return false;
   }
 

@@ -6,6 +6,8 @@ export interface LeaseRequestOptions {
   readonly name: ObjectName;
   /** Time limit of one request. */
   readonly requestTimeMs: number;
+  /** Annotations that each write sets. */
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 /** Signals that end an attempt early. After an aborted write the holder is unknown, so a clean stop aborts only reads. */
@@ -34,12 +36,21 @@ export class LeaseRequests {
 
   create(lease: Lease, signal?: AbortSignal): Promise<Lease> {
     const { client } = this.#options;
-    return this.#limited("create", (limited) => client.create(kinds.Lease, lease, { signal: limited }), signal);
+    const annotated = this.#annotated(lease);
+    return this.#limited("create", (limited) => client.create(kinds.Lease, annotated, { signal: limited }), signal);
   }
 
   replace(lease: Lease, signal?: AbortSignal): Promise<Lease> {
     const { client } = this.#options;
-    return this.#limited("replace", (limited) => client.replace(kinds.Lease, lease, { signal: limited }), signal);
+    const annotated = this.#annotated(lease);
+    return this.#limited("replace", (limited) => client.replace(kinds.Lease, annotated, { signal: limited }), signal);
+  }
+
+  #annotated(lease: Lease): Lease {
+    const { annotations } = this.#options;
+    if (annotations === undefined) return lease;
+    const { metadata } = lease;
+    return { ...lease, metadata: { ...metadata, annotations: { ...metadata?.annotations, ...annotations } } };
   }
 
   async #limited<T>(verb: string, send: (signal: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {

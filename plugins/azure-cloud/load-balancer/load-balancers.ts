@@ -148,6 +148,11 @@ export class AzureLoadBalancers implements LoadBalancers {
     this.#rejections.delete(keyOf(service));
   }
 
+  async leaveLoadBalancer(_clusterName: string, service: Service): Promise<void> {
+    this.#rejections.delete(keyOf(service));
+    await this.#locals?.left(service);
+  }
+
   /** What the present Services would lose with this config, with what the caller has found. */
   unrequestedRemovals(others: readonly ResourceChange[]): Promise<UnrequestedRemovals | undefined> {
     return this.#reconciler.unrequestedRemovals(others);
@@ -204,7 +209,7 @@ export function azureLoadBalancers(
 ): AzureLoadBalancers {
   const { clock, signal } = context;
   const { clients } = reads;
-  const planner = plannerConfig(config, context.clusterName);
+  const planner = plannerConfig(config, context.clusterName, context.shard);
   const network = networkResources(clients, config, { clock, signal });
   const pools = { ...reads, clock, signal, standard: planner.sku === "standard" };
   const poolReads = new PoolReads(pools);

@@ -74,6 +74,8 @@ export async function makeParts(): Promise<Parts> {
     writes: serviceWrites({ ...context, clock }),
     failing: new FailingServices(clock),
     retryDelayMs: () => 5_000,
+    shards: undefined,
+    again: () => undefined,
     clock,
     log: context.log,
     seen(service) {

@@ -1,6 +1,8 @@
+import { sameName } from "../../arm/resource-id.ts";
 import { isStackName } from "../../config/environments.ts";
 import type { ConfigKeys } from "../../config/schema.ts";
 import { vmTypes } from "../../instances/vm-types.ts";
+import { withoutInternal } from "./names.ts";
 import { parseTags } from "./tags.ts";
 
 type MultipleConfiguration = NonNullable<ConfigKeys["multipleStandardLoadBalancerConfigurations"]>[number];
@@ -24,8 +26,10 @@ export interface PlannerConfig {
   readonly hasProbeThreshold: boolean;
   /** Service gateway mode, which is not supported. */
   readonly serviceGateway: boolean;
-  /** Replaces the cluster's name in load balancer names; empty: not set. */
+  /** Replaces the cluster's name in load balancer names; empty: not set. Of a shard, its own. */
   readonly loadBalancerName: string;
+  /** Ends the names of a shard's load balancers: `-` and the shard, or empty. Undefined where no other shard is. */
+  readonly shardSuffix: string | undefined;
   /** Scale set or availability set whose nodes belong to the cluster's load balancer. */
   readonly primaryVMSet: string;
   readonly pools: "interfaces" | "addresses";
@@ -44,7 +48,9 @@ export interface PlannerConfig {
 }
 
 /** Source: upstream `InitializeCloudFromConfig` and `setLBDefaults`. `keys` have passed `decodeConfig`. */
-export function plannerConfig(keys: ConfigKeys, clusterName: string): PlannerConfig {
+export function plannerConfig(keys: ConfigKeys, clusterName: string, shard?: string): PlannerConfig {
+  const shardSuffix = shard && `-${shard}`;
+  const ending = shardSuffix ?? "";
   const resourceGroup = keys.resourceGroup.toLowerCase();
   const group = (name: string): string => name.toLowerCase() || resourceGroup;
   const standard = keys.loadBalancerSku !== "basic";
@@ -66,7 +72,8 @@ export function plannerConfig(keys: ConfigKeys, clusterName: string): PlannerCon
     sku: standard ? "standard" : "basic",
     hasProbeThreshold: !isStackName(keys.cloud) || keys.disableAzureStackCloud,
     serviceGateway: keys.serviceGatewayEnabled,
-    loadBalancerName: keys.loadBalancerName,
+    loadBalancerName: ending === "" ? keys.loadBalancerName : (keys.loadBalancerName || clusterName) + ending,
+    shardSuffix,
     primaryVMSet: keys[vmTypes[keys.vmType].primarySetKey],
     pools: keys.loadBalancerBackendPoolConfigurationType === "nodeIPConfiguration" ? "interfaces" : "addresses",
     preConfiguredPools: {
@@ -87,6 +94,19 @@ export function plannerConfig(keys: ConfigKeys, clusterName: string): PlannerCon
         : undefined,
     tags: parseTags(keys.tags, keys.tagsMap ?? {}),
     systemTags: keys.systemTags.split(",").flatMap((tag) => (tag.trim() === "" ? [] : [tag.trim()])),
-    loadBalancers: standard ? (keys.multipleStandardLoadBalancerConfigurations ?? []) : [],
+    loadBalancers: standard
+      ? (keys.multipleStandardLoadBalancerConfigurations ?? []).map((one) => ({ ...one, name: one.name + ending }))
+      : [],
   };
 }
+
+/** True for a load balancer that another shard's Services, or those of no shard, may be on. */
+export function isOfAnotherShard(name: string, config: PlannerConfig): boolean {
+  if (config.shardSuffix === undefined) return false;
+  const own = config.loadBalancers.length > 0 ? config.loadBalancers.map((one) => one.name) : [balancerName(config)];
+  return !own.some((one) => sameName(one, withoutInternal(name)));
+}
+
+/** Name of the one load balancer, without several; internal Services have one with a suffix. */
+export const balancerName = ({ loadBalancerName, clusterName }: PlannerConfig): string =>
+  loadBalancerName || clusterName;

@@ -3,6 +3,7 @@ import type { NetworkSecurityGroup, PrivateLinkService, Subnet } from "@azure/ar
 import { childId, groupOf } from "../model/ids.ts";
 import { isClusterPool, isInternalName } from "../model/names.ts";
 import { type Stage, stages, type Write } from "../model/plan-model.ts";
+import { isOfAnotherShard } from "../model/planner-config.ts";
 import { isAwaited } from "./balancer/balancers.ts";
 import type { PoolPlan } from "./balancer/members.ts";
 import { isWithheld, remainder } from "./balancer/withheld.ts";
@@ -32,7 +33,7 @@ export function stagesOf(draft: Draft, resources: PlannedResources): readonly St
     "security-group": securityGroupPut(resources.securityGroup),
     subnets: subnetPuts(draft, resources.subnets),
     "private-link-services": linkPuts(resources.links),
-    "load-balancer-deletions": balancerDeletions(abandoned),
+    "load-balancer-deletions": balancerDeletions(draft, abandoned),
     "public-ip-deletions": publicIPDeletions(draft, abandoned),
   };
   return stages.flatMap((name) => (writes[name].length === 0 ? [] : [{ name, writes: writes[name] }]));
@@ -132,8 +133,15 @@ function releases({ config, observed }: Draft, abandoned: Abandoned): readonly W
   });
 }
 
-const balancerDeletions = (abandoned: Abandoned): readonly Write[] =>
-  [...abandoned].map((one) => ({ kind: "delete-load-balancer", ...targetOf(one) }));
+/** Another shard may be adding a Service to its load balancer: that is emptied by a PUT, which its etag guards. */
+const balancerDeletions = ({ config }: Draft, abandoned: Abandoned): readonly Write[] =>
+  [...abandoned].map((one) => {
+    const target = targetOf(one);
+    if (one.current === undefined || !isOfAnotherShard(one.name, config))
+      return { kind: "delete-load-balancer", ...target };
+    const { backendAddressPools: _pools, ...emptied } = one.current;
+    return { kind: "put-load-balancer", ...target, body: emptied };
+  });
 
 function securityGroupPut(one: PlannedResources["securityGroup"]): readonly Write[] {
   const put = one && putOf(one, one.current);

@@ -6,7 +6,7 @@ import type { ArmResource, Resources } from "../../arm/writes/resources.ts";
 import { groupOf, loadBalancerId } from "../model/ids.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { internalSuffix, isInternalName, isServiceFrontend } from "../model/names.ts";
-import type { PlannerConfig } from "../model/planner-config.ts";
+import { balancerName, type PlannerConfig } from "../model/planner-config.ts";
 import { statusAddresses } from "../plan/draft/ingress.ts";
 import { clusterIn, servicesIn } from "../plan/public-ip/owners.ts";
 import { readSubject } from "../service/subject.ts";
@@ -160,7 +160,7 @@ export class Contradictions {
 
 /** The load balancers that the config names. Basic ones are named by their VM sets. */
 function balancerIds(config: PlannerConfig): readonly string[] {
-  const single = config.loadBalancerName || config.clusterName;
+  const single = balancerName(config);
   const names = config.loadBalancers.length > 0 ? config.loadBalancers.map(({ name }) => name) : [single];
   return names.flatMap((name) => [loadBalancerId(config, name), loadBalancerId(config, name + internalSuffix)]);
 }

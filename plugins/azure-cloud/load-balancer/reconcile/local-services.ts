@@ -37,6 +37,8 @@ export class LocalServices {
   /** Nodes of the last ensure of each local Service, by key. */
   readonly #nodes = new Map<string, { readonly service: Service; readonly nodes: readonly Node[] }>();
   readonly #changed = new Set<string>();
+  /** In flight, by key. */
+  readonly #refreshing = new Map<string, Promise<void>>();
 
   constructor(options: LocalServicesOptions) {
     this.#options = options;
@@ -51,6 +53,15 @@ export class LocalServices {
   deleted(service: Service): void {
     this.#nodes.delete(keyOf(service));
     this.#changed.delete(keyOf(service));
+  }
+
+  /** Resolves once nothing is under way for the Service, which another process serves. */
+  async left(service: Service): Promise<void> {
+    const key = keyOf(service);
+    this.deleted(service);
+    await this.#refreshing.get(key);
+    // What failed is noted again.
+    this.#changed.delete(key);
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -71,7 +82,14 @@ export class LocalServices {
   async #refreshChanged(): Promise<void> {
     const changed = [...this.#changed];
     this.#changed.clear();
-    await Promise.all(changed.map((key) => this.#refresh(key)));
+    await Promise.all(
+      changed.map(async (key) => {
+        const refreshing = this.#refresh(key);
+        this.#refreshing.set(key, refreshing);
+        await refreshing;
+        this.#refreshing.delete(key);
+      }),
+    );
   }
 
   /** Never rejects; a Service that fails is tried again after the next interval. */

@@ -25,6 +25,7 @@ const expected: Options = {
   leaderElectResourceLock: "leases",
   leaderElectResourceName: "cloud-controller-manager",
   leaderElectResourceNamespace: "kube-system",
+  shard: "",
   featureGates: {},
   cloudProvider: "azure",
   cloudConfig: "",

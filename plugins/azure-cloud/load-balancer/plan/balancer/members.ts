@@ -159,7 +159,8 @@ function placeAllNodes(draft: Draft, excluded: ReadonlySet<string>): ReadonlyMap
   const nodes = nodesOf([...draft.pools.values()]);
   if (nodes.length === 0) return new Map();
   const { nodes: placed, homeless } = placeNodes(draft, eligibleNodes(nodes, draft, excluded));
-  for (const name of homeless)
+  // Those of other shards, whose load balancers this configuration does not have.
+  for (const name of draft.config.shardSuffix === undefined ? homeless : [])
     draft.nodeEvents.set(name, [
       { type: "Warning", reason: "FailedToFindLoadBalancerForNode", message: `failed to find a lb for node ${name}` },
     ]);

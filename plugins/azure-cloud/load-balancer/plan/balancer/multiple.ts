@@ -3,7 +3,7 @@ import type { ErrorCode } from "cloud-controller-host/sdk";
 import { sameName } from "../../../arm/resource-id.ts";
 import { sameAddress } from "../../model/addresses.ts";
 import { hasBaseInAnyCase, internalSuffix, isInternalName, withoutInternal } from "../../model/names.ts";
-import type { PlannerConfig } from "../../model/planner-config.ts";
+import { isOfAnotherShard, type PlannerConfig } from "../../model/planner-config.ts";
 import { annotations } from "../../service/annotations.ts";
 import { some } from "../../service/readers.ts";
 import { matches } from "../../service/selectors.ts";
@@ -52,7 +52,9 @@ export function chooseMultiple(draft: Draft, subject: Subject, publicIPs: Public
   if ("problem" in eligible) return eligible;
   const names = eligible.map(({ name }) => name.toLowerCase());
   const together = addressesFor(subject, publicIPs).map((address) => planned.addresses.get(address));
-  const pinned = together.find((name) => name !== undefined) ?? pinnedBalancer(draft, subject, publicIPs);
+  const held = together.find((name) => name !== undefined) ?? pinnedBalancer(draft, subject, publicIPs);
+  // The load balancer of a shard that has handed the Service over.
+  const pinned = held !== undefined && isOfAnotherShard(held, draft.config) ? undefined : held;
   if (pinned !== undefined && !names.includes(pinned)) {
     const problem = `load balancer ${pinned} holds the address of Service ${subject.key}, but is not in the eligible set ${names.join(", ")}`;
     return { code: "LoadBalancerNotEligible", problem };
@@ -73,12 +75,14 @@ type Eligible = readonly Configuration[] | { readonly code: ErrorCode; readonly 
 
 function eligibleConfigurations(draft: Draft, subject: Subject): Eligible {
   const { config, observed } = draft;
-  if (!config.loadBalancers.some(({ name }) => sameName(name, config.clusterName)))
+  const ending = config.shardSuffix ?? "";
+  const main = config.clusterName + ending;
+  if (!config.loadBalancers.some(({ name }) => sameName(name, main)))
     return {
       code: "InvalidConfiguration",
       problem: `multipleStandardLoadBalancerConfigurations: no configuration named ${config.clusterName}`,
     };
-  const annotated = annotatedNames(subject);
+  const annotated = annotatedNames(subject)?.map((name) => name + ending);
   const named = config.loadBalancers.filter(
     ({ name }) => annotated === undefined || annotated.includes(name.toLowerCase()),
   );

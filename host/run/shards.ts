@@ -1,0 +1,70 @@
+import { type Clock, controllerNames, type KubeClient, type Logger, type Metrics } from "cloud-controller-host/sdk";
+
+import { shardName, sharesServices } from "../config/validate/shard.ts";
+import { isControllerEnabled } from "../config/values/controller-list.ts";
+import { announcementBy, announcementKey, type Served } from "../process/leader-election/announcement.ts";
+import { Shards } from "../process/leader-election/shards.ts";
+import type { HostInput } from "./process-parts.ts";
+
+type Input = Pick<HostInput, "options">;
+
+/** What this process shows other shards. */
+const servedBy = ({ options }: Input): Served => ({
+  shard: options.shard,
+  services: isControllerEnabled(controllerNames.serviceLB, true, options.controllers),
+  loadBalancerClass: options.loadBalancerClass,
+  serviceSelector: options.serviceSelector.trim(),
+});
+
+/** The annotations of the main lock's Lease. */
+export const announcement = (input: Input, identity: string): Readonly<Record<string, string>> => ({
+  [announcementKey]: announcementBy(identity, servedBy(input)),
+});
+
+/** How often a process that shares the cluster's Services looks at the other shards, beside each time that it matters. */
+const pauseMs = 5_000;
+
+interface Parts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: { readonly root: Metrics };
+}
+
+/** The shards of the cluster, for a process that shares its Services; undefined for one that serves them all. */
+export function shardsOf(input: Input, { clock, log, metrics }: Parts, client: KubeClient): Shards | undefined {
+  const { options } = input;
+  const { shard, leaderElectResourceName: lease, loadBalancerClass, serviceSelector } = options;
+  const info = metrics.root.gauge({
+    name: "host_shard_info",
+    help: "1 for the shard of this process, with what it serves.",
+    labels: ["shard", "lease", "load_balancer_class", "service_selector"],
+  });
+  if (!options.leaderElect || !sharesServices(options)) return undefined;
+  info.set(1, { shard, lease, load_balancer_class: loadBalancerClass, service_selector: serviceSelector });
+  return new Shards({
+    client,
+    clock,
+    log,
+    namespace: options.leaderElectResourceNamespace,
+    lease,
+    mainLease: lease.slice(0, lease.length - shardName(options, "").length),
+    served: servedBy(input),
+    limitMs: Math.max(1000, options.leaderElectRenewDeadline / 2),
+  });
+}
+
+/** Looks at the shards until the signal aborts, for `/statusz`. What fails is seen at the next look. */
+export async function watchShards(
+  shards: Shards,
+  { clock, log }: Pick<Parts, "clock" | "log">,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await shards.look();
+    } catch (error) {
+      log.debug(2, "Failed to read the Leases of shards", { error });
+    }
+    await clock.sleep(pauseMs, signal);
+  }
+}
