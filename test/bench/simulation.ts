@@ -1,14 +1,16 @@
 import { campaign } from "../simulation/campaign.ts";
 import { simulate } from "../simulation/simulation.ts";
-import type { Bench } from "./report.ts";
+import { campaign as systemCampaign, describeFailure } from "../simulation/system/campaign.ts";
+import type { Bench, Figure } from "./report.ts";
 import { numberOf } from "./world.ts";
 
 /** Random schedules of config changes, plugin faults, API faults and signals, on virtual time. */
 export const simulationBench: Bench = {
-  about: "simulate leadership and generations under random faults; a failure prints a schedule to replay",
-  options: { seeds: "20000", first: "1", replay: "" },
+  about: "simulate leadership and generations, or the whole system, under random faults; a failure prints its replay",
+  options: { seeds: "20000", first: "1", replay: "", system: "false", shrink: "true" },
   async run(options) {
     const { replay = "" } = options;
+    if (options["system"] === "true") return system(options);
     if (replay !== "") {
       const { violations, log, steps } = await simulate(JSON.parse(replay));
       process.stdout.write(`${[...log, ...violations].join("\n")}\n`);
@@ -28,3 +30,33 @@ export const simulationBench: Bench = {
     ];
   },
 };
+
+/** Histories of the whole system until one fails. `--replay` is a seed, or a history as a failure prints it. */
+async function system(options: Readonly<Record<string, string>>): Promise<readonly Figure[]> {
+  const { replay = "" } = options;
+  const first = numberOf(options, "first");
+  const seeds = replay === "" ? `${first}-${first + numberOf(options, "seeds") - 1}` : replay;
+  const began = performance.now();
+  const sums = { seeds: 0, requests: 0, writes: 0, virtualMs: 0 };
+  const shrink = replay === "" && options["shrink"] === "true";
+  let failures = 0;
+  for await (const report of systemCampaign({ seeds, trace: true, shrink })) {
+    sums.seeds += 1;
+    sums.requests += report.requests;
+    sums.writes += report.writes;
+    sums.virtualMs += report.virtualMs;
+    if (replay !== "") process.stdout.write(`${report.trace.join("\n")}\n`);
+    if (report.violations.length === 0) continue;
+    process.stdout.write(`${describeFailure(report)}\n`);
+    failures += 1;
+    break;
+  }
+  return [
+    { name: "seeds", value: sums.seeds },
+    { name: "requests", value: sums.requests },
+    { name: "writes", value: sums.writes },
+    { name: "virtual hours", value: sums.virtualMs / 3_600_000, unit: "h" },
+    { name: "seconds", value: (performance.now() - began) / 1000, unit: "s" },
+    { name: "failures", value: failures, aim: "0" },
+  ];
+}

@@ -98,7 +98,10 @@ export function scheduleOf(seed: number): Schedule {
 }
 
 /** Leaves out whatever the failure does not need: halves first, then single actions, then hosts. */
-export async function shrink(schedule: Schedule, fails: (candidate: Schedule) => Promise<boolean>): Promise<Schedule> {
+export async function shrink<S extends { readonly hosts: number; readonly actions: readonly object[] }>(
+  schedule: S,
+  fails: (candidate: S) => Promise<boolean>,
+): Promise<S> {
   let smallest = schedule;
   for (let size = Math.ceil(smallest.actions.length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2))
     for (let from = 0; from < smallest.actions.length;) {

@@ -13,7 +13,7 @@ export function randomOf(seed: number): () => number {
 
 interface Entry {
   readonly at: number;
-  /** Orders what is due at the same time, by the seed. */
+  /** Orders what is due at the same time. */
   readonly tie: number;
   readonly run: () => void;
   canceled: boolean;
@@ -22,12 +22,20 @@ interface Entry {
 /** Virtual time for everything in a simulation. One entry runs at a time, and everything it wakes before the next. */
 export class Timeline {
   readonly random: () => number;
+  readonly #ties: () => number;
+  readonly #settled: () => boolean;
   readonly #entries: Entry[] = [];
   #now = 0;
   #steps = 0;
 
-  constructor(random: () => number) {
+  /**
+   * `ties` orders what is due at the same time; by default the seed does. Time stands still until `settled`: for work
+   * of the real process that virtual time waits for.
+   */
+  constructor(random: () => number, { ties = random, settled = (): boolean => true } = {}) {
     this.random = random;
+    this.#ties = ties;
+    this.#settled = settled;
   }
 
   get now(): number {
@@ -40,7 +48,7 @@ export class Timeline {
 
   /** Runs something after a delay; the result cancels it. */
   after(ms: number, run: () => void): () => void {
-    const entry = { at: this.#now + Math.max(0, ms), tie: this.random(), run, canceled: false };
+    const entry = { at: this.#now + Math.max(0, ms), tie: this.#ties(), run, canceled: false };
     this.#entries.push(entry);
     let index = this.#entries.length - 1;
     while (index > 0) {
@@ -54,17 +62,22 @@ export class Timeline {
 
   /** Runs entries until a time; `step` is called after each one and everything that it woke. */
   async runUntil(time: number, step: () => boolean): Promise<void> {
-    await turn();
+    await this.#turn();
     for (let next = this.#entries[0]; next !== undefined && next.at <= time; next = this.#entries[0]) {
       this.#pop();
       if (next.canceled) continue;
       this.#now = next.at;
       this.#steps += 1;
       next.run();
-      await turn();
+      await this.#turn();
       if (!step()) return;
     }
     this.#now = Math.max(this.#now, time);
+  }
+
+  async #turn(): Promise<void> {
+    do await turn();
+    while (!this.#settled());
   }
 
   #pop(): void {
@@ -96,6 +109,9 @@ export class Timeline {
     this.#entries[other] = a;
   }
 }
+
+/** Real time's own, whatever a simulation puts in its place. */
+const { setImmediate } = globalThis;
 
 /** Lets every microtask run, and what these start. */
 const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));

@@ -1,0 +1,55 @@
+import { kinds } from "cloud-controller-host/sdk";
+
+import type { Action } from "../history.ts";
+import type { SimulatedHost } from "../host-program.ts";
+import type { World } from "../world.ts";
+
+const lease = { namespace: "kube-system", name: "cloud-controller-manager" } as const;
+
+const living = (world: World, { host }: Action): SimulatedHost | undefined => {
+  const found = world.hosts[host % world.hosts.length];
+  return found?.isAlive === true ? found : undefined;
+};
+
+/** A key without an effect on resources changes: everything is prepared again and nothing may be written. */
+export function reload(world: World, { pick }: Action): void {
+  const vmssCacheTTLInSeconds = 60 + (pick % 900);
+  world.note("user", `sets vmssCacheTTLInSeconds to ${vmssCacheTTLInSeconds}`);
+  world.writeConfig({ vmssCacheTTLInSeconds });
+}
+
+export function badConfig(world: World, { forMs }: Action): void {
+  world.note("user", "writes a broken config");
+  world.writeConfig("{ this is no config");
+  world.after(forMs, () => world.writeConfig({}));
+}
+
+export function killHost(world: World, action: Action): void {
+  const host = living(world, action);
+  if (host === undefined) return;
+  world.note("node", `kills host${host.index}`);
+  host.kill();
+}
+
+export function stopHost(world: World, action: Action): void {
+  const host = living(world, action);
+  if (host === undefined) return;
+  world.note("node", `stops host${host.index}`);
+  host.stop();
+}
+
+export function pauseHost(world: World, action: Action): void {
+  const host = living(world, action);
+  if (host === undefined) return;
+  world.note("node", `pauses host${host.index} for ${action.forMs} ms`);
+  host.process.pause();
+  world.after(action.forMs, () => host.process.resume());
+}
+
+/** Only while every process has observed it: one that never has creates it at once, as in client-go. */
+export function deleteLease(world: World): void {
+  if (world.api.get(kinds.Lease, lease) === undefined) return;
+  if (world.hosts.some(({ isAlive, running }) => !isAlive || !running?.status.leader)) return;
+  world.note("user", "deletes the Lease");
+  world.api.delete(kinds.Lease, lease);
+}

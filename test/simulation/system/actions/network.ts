@@ -1,0 +1,59 @@
+import type { Action } from "../history.ts";
+import type { World } from "../world.ts";
+
+export function requests(world: World, { fault, target, host, forMs, pick }: Action): void {
+  const afflicted = pick % 3 === 0 ? undefined : host;
+  world.note(
+    "network",
+    `${target} is ${fault} for ${afflicted === undefined ? "all" : `host${afflicted}`}, ${forMs} ms`,
+  );
+  world.weather.add({ fault, target, host: afflicted, until: world.now + forMs });
+}
+
+export function breakWatches(world: World, { pick }: Action): void {
+  const how = pick % 2 === 0 ? "abort" : "end";
+  world.note("network", `${how}s all watches`);
+  world.api.watches.drop(how);
+}
+
+export function holdWatches(world: World, { forMs }: Action): void {
+  world.note("network", `holds watch events for ${forMs} ms`);
+  world.api.watches.pause();
+  world.after(forMs, () => world.api.watches.resume());
+}
+
+export function compact(world: World): void {
+  world.note("etcd", "forgets its history");
+  world.api.compact();
+}
+
+const operations = [
+  "/loadBalancers/",
+  "/publicIPAddresses/",
+  "/networkSecurityGroups/",
+  "/routeTables/",
+  "/virtualMachine",
+];
+
+/** Writes are accepted, and their operations fail. */
+export function failOperations(world: World, { pick }: Action): void {
+  const path = operations[pick % operations.length] ?? "";
+  world.note("cloud", `fails the next operation on ${path}`);
+  world.azure.failNext(
+    { path, method: "PUT" },
+    { status: 500, code: "InternalServerError", stage: "operation", times: 1 + (pick % 2) },
+  );
+}
+
+/** Reads show resources as they were. */
+export function lagReads(world: World, { forMs }: Action): void {
+  const lagMs = Math.min(forMs, 20_000);
+  world.note("cloud", `reads are ${lagMs} ms behind for ${forMs} ms`);
+  world.azure.setReadLag(lagMs);
+  world.after(forMs, () => world.azure.setReadLag(0));
+}
+
+export function revokeTokens(world: World): void {
+  world.note("cloud", "revokes all tokens");
+  world.azure.revokeTokens();
+}

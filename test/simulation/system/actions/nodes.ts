@@ -1,0 +1,71 @@
+import { kinds } from "cloud-controller-host/sdk";
+
+import { freshNode, setReady } from "../../../../host/sandbox/kubelet.ts";
+import type { Action } from "../history.ts";
+import type { World } from "../world.ts";
+
+const maxNodes = 12;
+/** Without heartbeats for so long, a node is Unknown. */
+const graceMs = 40_000;
+
+const instancesOf = ({ azure }: World) => azure.instances("vmss0");
+const nameAt = (world: World, pick: number): string | undefined => {
+  const instances = instancesOf(world);
+  return instances[pick % Math.max(1, instances.length)]?.computerName.toLowerCase();
+};
+
+/** A kubelet registers its node. */
+function register(world: World, name: string): void {
+  if (world.api.get(kinds.Node, { name }) !== undefined || !world.azure.hasInstance(name)) return;
+  world.note("kubelet", `registers ${name}`);
+  world.api.create(kinds.Node, freshNode(name, new Date()));
+}
+
+const become = (world: World, name: string, status: "True" | "Unknown"): void => {
+  world.note("kubelet", `${name} is ${status === "True" ? "ready" : "silent"}`);
+  setReady(world.api, name, status);
+};
+
+export function joinNodes(world: World, { pick, forMs }: Pick<Action, "pick" | "forMs">): void {
+  const count = Math.min(1 + (pick % 3), maxNodes - instancesOf(world).length);
+  if (count <= 0) return;
+  for (const { computerName } of world.azure.addScaleSetInstances("vmss0", count))
+    world.after(forMs * world.random() * 0.1, () => register(world, computerName.toLowerCase()));
+}
+
+/** A VM is deleted, as by a scale-in; its kubelet falls silent. */
+export function loseNode(world: World, { pick }: Action): void {
+  const name = nameAt(world, pick);
+  if (name === undefined || instancesOf(world).length <= 1) return;
+  world.note("cloud", `deletes the VM ${name}`);
+  void world.azure.removeInstance(name);
+  world.after(graceMs, () => become(world, name, "Unknown"));
+}
+
+/** Somebody deletes a node whose VM runs on; its kubelet registers it again. */
+export function returnNode(world: World, { pick, forMs }: Action): void {
+  const name = nameAt(world, pick);
+  if (name === undefined || world.api.get(kinds.Node, { name }) === undefined) return;
+  world.note("user", `deletes the node ${name}`);
+  deletedByUser.set(world, name);
+  world.api.delete(kinds.Node, { name });
+  world.after(forMs * 0.2, () => register(world, name));
+}
+
+/** The node that a user deletes at this moment. */
+export const deletedByUser = new WeakMap<World, string>();
+
+/** A VM is stopped and started again. */
+export function stopNode(world: World, { pick, forMs }: Action): void {
+  const name = nameAt(world, pick);
+  if (name === undefined) return;
+  world.note("cloud", `stops the VM ${name}`);
+  world.azure.changeInstance(name, { powerState: "stopped" });
+  world.after(graceMs, () => world.azure.hasInstance(name) && become(world, name, "Unknown"));
+  world.after(graceMs + forMs, () => {
+    if (!world.azure.hasInstance(name)) return;
+    world.azure.changeInstance(name, { powerState: "running" });
+    register(world, name);
+    become(world, name, "True");
+  });
+}

@@ -1,0 +1,134 @@
+import { isNotFound, kinds, type Service } from "cloud-controller-host/sdk";
+
+import type { Action } from "../history.ts";
+import type { World } from "../world.ts";
+
+const prefix = "service.beta.kubernetes.io/";
+const namespace = "default";
+const maxServices = 8;
+
+interface Shape {
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly spec?: Partial<NonNullable<Service["spec"]>>;
+}
+
+const tcp = (port: number) => ({ name: `tcp-${port}`, protocol: "TCP" as const, port });
+
+/** What users ask for. The last one is refused, and its user must hear of it. */
+const shapes: readonly Shape[] = [
+  {},
+  {},
+  { spec: { ports: [tcp(80), tcp(443)] } },
+  { spec: { ports: [tcp(80), { name: "dns", protocol: "UDP", port: 53 }] } },
+  { spec: { loadBalancerSourceRanges: ["192.0.2.0/24"] } },
+  { spec: { externalTrafficPolicy: "Local" } },
+  { spec: { sessionAffinity: "ClientIP" } },
+  { annotations: { "azure-load-balancer-internal": "true" } },
+  { annotations: { "azure-pip-tags": "team=network" } },
+  { annotations: { "azure-load-balancer-tcp-idle-timeout": "10" } },
+  { annotations: { "azure-load-balancer-tcp-idle-timeout": "1" } },
+];
+
+export const isRefused = ({ metadata }: Service): boolean =>
+  metadata?.annotations?.[`${prefix}azure-load-balancer-tcp-idle-timeout`] === "1";
+
+function serviceOf(name: string, { annotations = {}, spec }: Shape): Service {
+  const named = Object.entries(annotations).map(([key, value]) => [`${prefix}${key}`, value]);
+  return {
+    metadata: { name, namespace, annotations: Object.fromEntries(named) },
+    spec: { type: "LoadBalancer", selector: { app: name }, ports: [tcp(80)], ...spec },
+  };
+}
+
+const shapeAt = (pick: number): Shape => shapes[pick % shapes.length] ?? {};
+
+function create(world: World, name: string, pick: number): void {
+  if (world.api.get(kinds.Service, { namespace, name }) !== undefined) return;
+  world.note("user", `creates ${name} as ${JSON.stringify(shapeAt(pick))}`);
+  world.api.create(kinds.Service, serviceOf(name, shapeAt(pick)));
+}
+
+function remove(world: World, name: string): void {
+  world.note("user", `deletes ${name}`);
+  world.api.delete(kinds.Service, { namespace, name });
+}
+
+/** A Service that is not being deleted. */
+function chosen(world: World, pick: number): Service | undefined {
+  const living = world.services().filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
+  return living[pick % Math.max(1, living.length)];
+}
+
+const nameOf = ({ metadata }: Service): string => metadata?.name ?? "";
+
+export function createService(world: World, { pick }: Pick<Action, "pick">): void {
+  create(world, `s${pick % maxServices}`, Math.floor(pick / maxServices));
+}
+
+export function changeService(world: World, { pick }: Action): void {
+  const service = chosen(world, pick);
+  if (service === undefined) return;
+  const wanted = serviceOf(nameOf(service), shapeAt(Math.floor(pick / 7)));
+  world.note("user", `changes ${nameOf(service)} to ${JSON.stringify(shapeAt(Math.floor(pick / 7)))}`);
+  world.api.update(kinds.Service, { namespace, name: nameOf(service) }, (before) => ({
+    ...before,
+    metadata: { ...before.metadata, annotations: wanted.metadata?.annotations ?? {} },
+    spec: { ...changeable(before.spec), ...wanted.spec },
+  }));
+}
+
+/** What a change keeps of a spec: users that apply a manifest leave out the rest. */
+const changeable = ({
+  loadBalancerSourceRanges: _ranges,
+  healthCheckNodePort: _port,
+  ...spec
+}: NonNullable<Service["spec"]> = {}) => ({
+  ...spec,
+  externalTrafficPolicy: "Cluster" as const,
+  sessionAffinity: "None" as const,
+});
+
+export function deleteService(world: World, { pick }: Action): void {
+  const service = chosen(world, pick);
+  if (service !== undefined) remove(world, nameOf(service));
+}
+
+/** Deletes a Service and creates another one under its name as soon as that is free. */
+export function recreateService(world: World, { pick }: Action): void {
+  const service = chosen(world, pick);
+  if (service === undefined) return;
+  const name = nameOf(service);
+  remove(world, name);
+  const again = (): void => {
+    if (world.api.get(kinds.Service, { namespace, name }) !== undefined) world.after(200, again);
+    else create(world, name, Math.floor(pick / 5));
+  };
+  again();
+}
+
+/** To ClusterIP, and back after a while. */
+export function flipService(world: World, { pick, forMs }: Action): void {
+  const service = chosen(world, pick);
+  if (service === undefined) return;
+  const name = nameOf(service);
+  const become = (type: "ClusterIP" | "LoadBalancer"): void => {
+    if (world.api.get(kinds.Service, { namespace, name })?.metadata?.deletionTimestamp !== undefined) return;
+    world.note("user", `makes ${name} a ${type}`);
+    try {
+      world.api.update(kinds.Service, { namespace, name }, ({ spec, ...before }) => {
+        const {
+          loadBalancerSourceRanges: _ranges,
+          externalTrafficPolicy: _policy,
+          healthCheckNodePort: _port,
+          allocateLoadBalancerNodePorts: _ports,
+          ...rest
+        } = spec ?? {};
+        return { ...before, spec: { ...rest, type } };
+      });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  };
+  become("ClusterIP");
+  world.after(forMs, () => become("LoadBalancer"));
+}

@@ -1,0 +1,191 @@
+import { defaultLoadBalancerName, keyOf, type Service } from "cloud-controller-host/sdk";
+
+import { type JsonObject, objectAt, objectsAt, stringAt, stringsAt } from "../../../plugins/azure-cloud/json.ts";
+import type { AzureSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
+
+const network = "/providers/Microsoft.Network";
+export const ids = {
+  securityGroup: `${network}/networkSecurityGroups/nsg0`,
+  routeTable: `${network}/routeTables/rt0`,
+  balancer: `${network}/loadBalancers/kubernetes`,
+} as const;
+
+/** What a Service has in Azure. */
+export interface ServiceInAzure {
+  /** `load balancer/frontend`. */
+  readonly frontends: readonly string[];
+  /** `TCP 80`, sorted. */
+  readonly ports: readonly string[];
+  readonly address: string | undefined;
+  /** Names of the nodes in its pools. */
+  readonly members: ReadonlySet<string>;
+  /** Its address is a destination of an allow rule. */
+  readonly open: boolean;
+}
+
+const propertiesOf = (part: JsonObject | undefined): JsonObject => objectAt(part, "properties") ?? {};
+const idAt = (part: JsonObject, key: string): string => (stringAt(objectAt(part, key), "id") ?? "").toLowerCase();
+const nameOf = (part: JsonObject): string => stringAt(part, "name") ?? "";
+const isOfType = (type: string) => (resource: JsonObject) =>
+  stringAt(resource, "type")?.toLowerCase() === `microsoft.network/${type}`;
+
+/** The simulated subscription at one moment, in the terms of Services and nodes. */
+export class AzureView {
+  readonly #resources: readonly JsonObject[];
+  readonly #nodeNames: ReadonlyMap<string, string>;
+
+  constructor(azure: AzureSimulator) {
+    this.#resources = azure.resources();
+    this.#nodeNames = new Map(
+      azure.instances("vmss0").map(({ instanceId, computerName }) => [instanceId, computerName.toLowerCase()]),
+    );
+  }
+
+  get #balancers(): readonly JsonObject[] {
+    return this.#resources.filter(isOfType("loadbalancers"));
+  }
+
+  get #publicIPs(): readonly JsonObject[] {
+    return this.#resources.filter(isOfType("publicipaddresses"));
+  }
+
+  get #securityRules(): readonly JsonObject[] {
+    return this.#resources
+      .filter(isOfType("networksecuritygroups"))
+      .flatMap((group) => objectsAt(propertiesOf(group), "securityRules"));
+  }
+
+  has(name: string): boolean {
+    return this.#resources.some((resource) => nameOf(resource) === name);
+  }
+
+  serviceOf(service: Service): ServiceInAzure {
+    const base = defaultLoadBalancerName(service);
+    const isOwn = (part: JsonObject): boolean => nameOf(part).startsWith(base);
+    const frontends: string[] = [];
+    const ports: string[] = [];
+    const members = new Set<string>();
+    let address: string | undefined;
+    for (const balancer of this.#balancers) {
+      const properties = propertiesOf(balancer);
+      for (const frontend of objectsAt(properties, "frontendIPConfigurations").filter(isOwn)) {
+        frontends.push(`${nameOf(balancer)}/${nameOf(frontend)}`);
+        address = this.#addressOf(propertiesOf(frontend));
+      }
+      for (const rule of objectsAt(properties, "loadBalancingRules").filter(isOwn)) {
+        const { protocol, frontendPort } = propertiesOf(rule);
+        ports.push(`${String(protocol).toUpperCase()} ${String(frontendPort)}`);
+        const poolId = idAt(propertiesOf(rule), "backendAddressPool");
+        const pool = objectsAt(properties, "backendAddressPools").find(
+          (one) => stringAt(one, "id")?.toLowerCase() === poolId,
+        );
+        for (const name of this.#membersOf(pool)) members.add(name);
+      }
+    }
+    return { frontends, ports: ports.toSorted(), address, members, open: this.#isOpen(address) };
+  }
+
+  #addressOf(frontend: JsonObject): string | undefined {
+    const id = idAt(frontend, "publicIPAddress");
+    const publicIP = this.#publicIPs.find((one) => stringAt(one, "id")?.toLowerCase() === id);
+    return publicIP === undefined
+      ? stringAt(frontend, "privateIPAddress")
+      : stringAt(propertiesOf(publicIP), "ipAddress");
+  }
+
+  #membersOf(pool: JsonObject | undefined): readonly string[] {
+    return objectsAt(propertiesOf(pool), "backendIPConfigurations").flatMap((configuration) => {
+      const [, instance = ""] = /\/virtualMachines\/(\d+)\//iu.exec(stringAt(configuration, "id") ?? "") ?? [];
+      return this.#nodeNames.get(instance) ?? [];
+    });
+  }
+
+  #isOpen(address: string | undefined): boolean {
+    if (address === undefined) return false;
+    return this.#securityRules.map(propertiesOf).some((rule) => {
+      const destinations = [
+        stringAt(rule, "destinationAddressPrefix"),
+        ...stringsAt(rule, "destinationAddressPrefixes"),
+      ];
+      return String(rule["access"]).toLowerCase() === "allow" && destinations.includes(address);
+    });
+  }
+
+  /** Parts that bear the name, the tag or the address of a Service that does not want a load balancer. */
+  leftovers(wanting: readonly Service[]): readonly string[] {
+    const bases = wanting.map((service) => defaultLoadBalancerName(service));
+    const keys = new Set(wanting.map(keyOf));
+    const isLeft = (name: string): boolean =>
+      /^a[0-9a-f]{31}/u.test(name) && !bases.some((base) => name.startsWith(base));
+    const parts = this.#balancers.flatMap((balancer) =>
+      ["frontendIPConfigurations", "loadBalancingRules", "probes"].flatMap((property) =>
+        objectsAt(propertiesOf(balancer), property).map(
+          (part) => [`${nameOf(balancer)}/${property}/${nameOf(part)}`, nameOf(part)] as const,
+        ),
+      ),
+    );
+    const addresses = this.#publicIPs.filter((publicIP) => {
+      const owners = (stringAt(objectAt(publicIP, "tags"), "k8s-azure-service") ?? "").split(",");
+      return (
+        owners.some((owner) => owner !== "" && !keys.has(owner)) || isLeft(nameOf(publicIP).replace("kubernetes-", ""))
+      );
+    });
+    const served = new Set(wanting.map((service) => this.serviceOf(service).address));
+    const rules = this.#securityRules.filter((rule) => {
+      const properties = propertiesOf(rule);
+      const destinations = [
+        stringAt(properties, "destinationAddressPrefix") ?? [],
+        stringsAt(properties, "destinationAddressPrefixes"),
+      ].flat();
+      return (
+        nameOf(rule).startsWith("k8s-azure-lb") && destinations.some((one) => /^\d/u.test(one) && !served.has(one))
+      );
+    });
+    return [
+      ...parts.flatMap(([path, name]) => (isLeft(name) ? [path] : [])),
+      ...addresses.map((publicIP) => `public IP ${nameOf(publicIP)}`),
+      ...rules.map((rule) => `security rule ${nameOf(rule)}`),
+    ];
+  }
+
+  /** `node CIDR` of each route that is ours. */
+  get routes(): readonly string[] {
+    return this.#routes
+      .filter((route) => nameOf(route).includes("____"))
+      .map((route) => {
+        const node = nameOf(route).split("____")[0] ?? "";
+        return `${node} ${stringAt(propertiesOf(route), "addressPrefix")}`;
+      });
+  }
+
+  get #routes(): readonly JsonObject[] {
+    const tables = this.#resources.filter(isOfType("routetables"));
+    return tables.flatMap((table) => objectsAt(propertiesOf(table), "routes"));
+  }
+
+  /** Everything that a foreign writer owns, by a name that begins with `foreign`, with its content. */
+  get foreign(): ReadonlyMap<string, string> {
+    const parts = [
+      ...this.#securityRules,
+      ...this.#routes,
+      ...this.#publicIPs,
+      ...this.#balancers.flatMap((balancer) =>
+        ["frontendIPConfigurations", "outboundRules", "backendAddressPools"].flatMap((key) =>
+          objectsAt(propertiesOf(balancer), key),
+        ),
+      ),
+    ].filter((part) => nameOf(part).startsWith("foreign"));
+    const tags = this.#resources.flatMap((resource) =>
+      Object.entries(objectAt(resource, "tags") ?? {}).flatMap(([key, value]) =>
+        key.startsWith("foreign") ? [[`tag ${key} of ${nameOf(resource)}`, String(value)] as const] : [],
+      ),
+    );
+    return new Map([...parts.map((part) => [nameOf(part), essenceOf(part)] as const), ...tags]);
+  }
+}
+
+/** What the owner of a part has written: without what Azure adds to it. */
+function essenceOf(part: JsonObject): string {
+  const { access, priority, addressPrefix, nextHopType, ipAddress, destinationPortRange } = propertiesOf(part);
+  return JSON.stringify([access, priority, addressPrefix, nextHopType, ipAddress, destinationPortRange]);
+}

@@ -1,0 +1,95 @@
+import { randomOf } from "../timeline.ts";
+import { faultNames, targets } from "./weather.ts";
+
+/** How often each kind of action occurs. A new row needs a performer in `actions/`. */
+export const rates = {
+  createService: 12,
+  changeService: 8,
+  deleteService: 6,
+  recreateService: 3,
+  flipService: 2,
+  joinNodes: 4,
+  loseNode: 4,
+  returnNode: 2,
+  stopNode: 1,
+  reload: 4,
+  badConfig: 1,
+  killHost: 5,
+  stopHost: 3,
+  pauseHost: 3,
+  deleteLease: 1,
+  breakWatches: 3,
+  holdWatches: 2,
+  compact: 1,
+  requests: 14,
+  failOperations: 3,
+  lagReads: 2,
+  revokeTokens: 1,
+  foreignRule: 2,
+  foreignTag: 2,
+  foreignRoute: 2,
+  foreignFrontend: 1,
+} as const;
+
+export type ActionKind = keyof typeof rates;
+
+/** One thing that happens, `at` milliseconds after the start. `pick` and `forMs` are for the performer to interpret. */
+export interface Action {
+  readonly at: number;
+  readonly kind: ActionKind;
+  readonly host: number;
+  readonly pick: number;
+  readonly forMs: number;
+  readonly fault: string;
+  readonly target: (typeof targets)[number];
+}
+
+/** All that happens from outside in one run. The seed also decides latencies, jitter and identifiers. */
+export interface History {
+  readonly seed: number;
+  readonly hosts: number;
+  readonly nodes: number;
+  readonly services: number;
+  /** Polls before an operation of ARM ends. */
+  readonly operationPolls: number;
+  readonly actions: readonly Action[];
+}
+
+/** Actions begin and faults last until then, in virtual milliseconds. */
+export const eventfulMs = 15 * 60_000;
+/** First actions: the cluster has come up by then. */
+const quietMs = 45_000;
+const maxActions = 40;
+
+const isKind = (name: string): name is ActionKind => name in rates;
+const weighted: readonly ActionKind[] = Object.entries(rates).flatMap(([kind, rate]) =>
+  isKind(kind) ? Array.from({ length: rate }, () => kind) : [],
+);
+
+/** The history of a seed. Half of them have few kinds of actions: what takes three of one kind is rare among all. */
+export function historyOf(seed: number): History {
+  const random = randomOf(seed ^ 0x51ab_1e5);
+  const below = (limit: number): number => Math.floor(random() * limit);
+  const pick = <T>(items: readonly T[], fallback: T): T => items[below(items.length)] ?? fallback;
+  const isFocused = random() < 0.5;
+  const focus = isFocused ? Array.from({ length: 4 }, () => pick(weighted, "reload")) : [];
+  const kinds: readonly ActionKind[] = isFocused ? [...focus, "createService", "changeService"] : weighted;
+  const hosts = 1 + below(3);
+  const actions = Array.from({ length: 4 + below(maxActions - 4) }, (): Action => ({
+    at: quietMs + below(eventfulMs - quietMs),
+    kind: pick(kinds, "createService"),
+    host: below(hosts),
+    pick: below(1_000),
+    forMs: 1_000 + Math.floor(120_000 * random() ** 2),
+    fault: pick(faultNames, "slow"),
+    target: pick(targets, "azure"),
+  }));
+  return {
+    seed,
+    hosts,
+    nodes: 2 + below(5),
+    services: 1 + below(4),
+    operationPolls: pick([0, 0, 1, 3], 0),
+    actions: actions.toSorted((one, other) => one.at - other.at),
+  };
+}

@@ -1,0 +1,94 @@
+import { systemClock } from "../../../host/async/clock.ts";
+import { OutstandingWork } from "../../../host/async/outstanding-work.ts";
+import { readCommand } from "../../../host/cli/command.ts";
+import type { PluginLoader } from "../../../host/generation/plugins/load.ts";
+import { PrivateCopies } from "../../../host/generation/plugins/private-copies.ts";
+import { type RunningHost, startHost } from "../../../host/host.ts";
+import type { HostInput } from "../../../host/run/process-parts.ts";
+import type { ProcessTime } from "../timeline.ts";
+import type { VirtualRuntime } from "./runtime/virtual-runtime.ts";
+
+export const configSecret = { namespace: "kube-system", name: "azure-cloud-provider" } as const;
+export const configKey = "cloud-config";
+
+/** The defaults of production, with the controllers that are off by default. */
+const flags = [
+  "--enable-dynamic-reloading",
+  `--cloud-config-secret-name=${configSecret.name}`,
+  `--cloud-config-secret-namespace=${configSecret.namespace}`,
+  `--cloud-config-key=${configKey}`,
+  "--secure-port=0",
+  "--configure-cloud-routes=true",
+  "--allocate-node-cidrs=true",
+  "--cluster-cidr=10.244.0.0/16",
+];
+
+/** The host as `main.ts` would start it, with its plugins imported once: reading a command line is real work. */
+export async function readProgram(): Promise<HostInput> {
+  const problems: string[] = [];
+  const report = (text: string): void => void problems.push(text);
+  const input = await readCommand(flags, { environment: {}, stdout: report, stderr: report, width: 100 });
+  if ("status" in input) throw new Error(problems.join("\n"));
+  return input;
+}
+
+export interface HostOptions {
+  readonly runtime: VirtualRuntime;
+  readonly program: HostInput;
+  readonly index: number;
+  readonly kubeconfig: string;
+  readonly log: (line: string) => void;
+}
+
+/** A real host in a process of the simulated world. */
+export class SimulatedHost {
+  readonly index: number;
+  readonly process: ProcessTime;
+  running: RunningHost | undefined;
+  /** Undefined while it runs. */
+  exitStatus: number | undefined;
+
+  constructor({ runtime, program, index, kubeconfig, log }: HostOptions) {
+    this.index = index;
+    const skewMs = Math.floor((runtime.random() - 0.5) * 600_000);
+    this.process = runtime.process(skewMs);
+    const { plugins } = program;
+    const loader: PluginLoader = { hash: async () => plugins.hash, load: async () => ({ ok: true, plugins }) };
+    const input: HostInput = {
+      ...program,
+      options: { ...program.options, kubeconfig },
+      loader,
+      copies: new PrivateCopies(systemClock),
+      outstanding: new OutstandingWork(systemClock),
+      writeLog: (line) => log(line.trimEnd()),
+    };
+    runtime.as(this.process, () => void this.#run(input, log));
+  }
+
+  async #run(input: HostInput, log: (line: string) => void): Promise<void> {
+    try {
+      this.running = await startHost(input);
+      this.exitStatus = await this.running.finished;
+    } catch (error) {
+      this.exitStatus = 1;
+      log(`the host ended: ${String(error)}`);
+    }
+  }
+
+  get isAlive(): boolean {
+    return this.process.state !== "dead" && this.exitStatus === undefined;
+  }
+
+  /** The identity in the Lease. */
+  get identity(): string {
+    return this.running?.status.identity ?? "";
+  }
+
+  kill(): void {
+    this.process.kill();
+  }
+
+  stop(): void {
+    this.process.deliver(() => this.running?.stop());
+  }
+}

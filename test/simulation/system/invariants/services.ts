@@ -1,0 +1,170 @@
+import { keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk";
+
+import { addressesOf } from "../../../kit/services.ts";
+import { isRefused } from "../actions/services.ts";
+import { AzureView, type ServiceInAzure } from "../azure-view.ts";
+import type { World } from "../world.ts";
+import type { Violate } from "./table.ts";
+
+const isBalanced = ({ spec, metadata }: Service): boolean =>
+  spec?.type === "LoadBalancer" && metadata?.deletionTimestamp === undefined;
+const isInternal = ({ metadata }: Service): boolean =>
+  metadata?.annotations?.["service.beta.kubernetes.io/azure-load-balancer-internal"] === "true";
+
+/** What a Service lacks in Azure and in its status; empty: all is as its user wants. */
+function lacking(service: Service, { address, frontends, ports, open }: ServiceInAzure): readonly string[] {
+  const wanted = (service.spec?.ports ?? []).map(({ protocol, port }) => `${protocol ?? "TCP"} ${port}`).toSorted();
+  const status = addressesOf(service).join();
+  const balancer = isInternal(service) ? "kubernetes-internal/" : "kubernetes/";
+  const misplaced = frontends.filter((frontend) => !frontend.startsWith(balancer));
+  return [
+    ...misplaced.map((frontend) => `has the frontend ${frontend}`),
+    ...(address === undefined ? ["has no frontend with an address"] : []),
+    ...(wanted.join() === ports.join() ? [] : [`has rules for ${ports.join() || "nothing"}, not for ${wanted.join()}`]),
+    ...(status === address ? [] : [`shows ${status || "no address"}, not ${address ?? "none"}`]),
+    ...(open || isInternal(service) ? [] : ["is closed by the security group"]),
+  ];
+}
+
+const isReady = ({ status }: Node): boolean =>
+  status?.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True") === true;
+
+/** What users have asked for, unless a controller has changed it. */
+const wishOf = ({ metadata, spec }: Service): string =>
+  JSON.stringify([metadata?.annotations, spec, metadata?.deletionTimestamp]);
+
+interface Settled {
+  readonly wish: string;
+  readonly address: string | undefined;
+  /** UIDs of the nodes behind it, by name. */
+  readonly members: ReadonlyMap<string, string>;
+}
+
+/** Whether Services that nobody touches go on being served, and others' property stays. */
+export class Continuity {
+  readonly #world: World;
+  readonly #violate: Violate;
+  readonly #settled = new Map<string, Settled>();
+  #foreign: ReadonlyMap<string, string> = new Map();
+
+  constructor(world: World, violate: Violate) {
+    this.#world = world;
+    this.#violate = violate;
+  }
+
+  check(): void {
+    const view = this.#world.view();
+    this.#checkForeign(view);
+    const nodes = new Map(this.#world.api.list(kinds.Node).map((node) => [keyOf(node), node]));
+    const living = new Set<string>();
+    for (const service of this.#world.services().filter(isBalanced)) {
+      const uid = service.metadata?.uid ?? "";
+      living.add(uid);
+      this.#checkService(service, uid, view.serviceOf(service), nodes);
+    }
+    for (const uid of this.#settled.keys()) if (!living.has(uid)) this.#settled.delete(uid);
+  }
+
+  #checkService(service: Service, uid: string, found: ServiceInAzure, nodes: ReadonlyMap<string, Node>): void {
+    const wish = wishOf(service);
+    const before = this.#settled.get(uid);
+    const problems = lacking(service, found);
+    if (before?.wish === wish) {
+      const lost = [...before.members].filter(([name, id]) => {
+        const node = nodes.get(name);
+        const isSame = node !== undefined && node.metadata?.uid === id && isReady(node);
+        return isSame && this.#world.azure.hasInstance(name) && !found.members.has(name);
+      });
+      const moved = before.address === found.address ? [] : [`moved from ${before.address} to ${found.address}`];
+      const broken = [...moved, ...problems, ...lost.map(([name]) => `lost its healthy member ${name}`)];
+      if (broken.length > 0) this.#violate("continuity", `${keyOf(service)} ${broken.join("; ")}`);
+    }
+    if (problems.length > 0) {
+      this.#settled.delete(uid);
+      return;
+    }
+    const members = [...found.members].flatMap((name) => {
+      const node = nodes.get(name);
+      return node !== undefined && isReady(node) ? [[name, node.metadata?.uid ?? ""] as const] : [];
+    });
+    this.#settled.set(uid, { wish, address: found.address, members: new Map(members) });
+  }
+
+  #checkForeign(view: AzureView): void {
+    const now = view.foreign;
+    for (const [name, content] of this.#foreign) {
+      const found = now.get(name);
+      if (found === content) continue;
+      const [, resource] = / of (.+)$/u.exec(name) ?? [];
+      // A resource of ours may go, and its tags with it.
+      if (found === undefined && resource !== undefined && !view.has(resource)) continue;
+      if (resource === undefined || found === undefined)
+        this.#violate(
+          "others' property",
+          `${name} ${found === undefined ? "is gone" : `was ${content} and is ${found}`}`,
+        );
+    }
+    this.#foreign = now;
+  }
+}
+
+/** Everything that is not as users want it. */
+export function problemsOf(world: World): readonly string[] {
+  const view = world.view();
+  const nodes: readonly Node[] = world.api.list(kinds.Node);
+  const services = world.services();
+  const balanced = services.filter(isBalanced);
+  return [
+    ...nodes.flatMap(problemsOfNode),
+    ...differences(
+      "route",
+      view.routes,
+      nodes.map((node) => `${keyOf(node)} ${node.spec?.podCIDR}`),
+    ),
+    ...differences(
+      "node",
+      nodes.map(keyOf),
+      world.azure.instances("vmss0").map(({ computerName }) => computerName.toLowerCase()),
+    ),
+    ...balanced
+      .filter((service) => !isRefused(service))
+      .flatMap((service) => {
+        const found = view.serviceOf(service);
+        const members = differences("member", [...found.members], nodes.map(keyOf));
+        return [...lacking(service, found), ...members].map((problem) => `${keyOf(service)} ${problem}`);
+      }),
+    ...balanced
+      .filter(isRefused)
+      .flatMap((service) => (isReported(world, service) ? [] : [`${keyOf(service)} fails without an event`])),
+    ...services
+      .filter((service) => !isBalanced(service))
+      .flatMap((service) => {
+        if (service.metadata?.deletionTimestamp !== undefined) return [`${keyOf(service)} is still being deleted`];
+        return addressesOf(service).length > 0 ? [`${keyOf(service)} still shows an address`] : [];
+      }),
+    ...view.leftovers(balanced).map((part) => `${part} is left over`),
+  ];
+}
+
+function isReported(world: World, { metadata }: Service): boolean {
+  const events = world.api.list(kinds.Event);
+  return events.some(({ type, involvedObject }) => type === "Warning" && involvedObject.uid === metadata?.uid);
+}
+
+function problemsOfNode(node: Node): readonly string[] {
+  const rules: readonly (readonly [boolean, string])[] = [
+    [node.spec?.providerID === undefined, "has no provider ID"],
+    [!node.status?.addresses?.some(({ type }) => type === "InternalIP"), "has no address"],
+    [node.spec?.podCIDR === undefined, "has no Pod CIDR"],
+    [node.spec?.taints?.some(({ key }) => key.startsWith("node.cloudprovider.kubernetes.io/")) === true, "is tainted"],
+  ];
+  return rules.flatMap(([isWrong, what]) => (isWrong ? [`node ${keyOf(node)} ${what}`] : []));
+}
+
+function differences(what: string, found: readonly string[], wanted: readonly string[]): readonly string[] {
+  const [has, wants] = [new Set(found), new Set(wanted)];
+  return [
+    ...[...has.difference(wants)].map((one) => `${what} ${one} is left over`),
+    ...[...wants.difference(has)].map((one) => `${what} ${one} is missing`),
+  ];
+}

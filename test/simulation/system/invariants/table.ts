@@ -1,0 +1,23 @@
+/** What holds in every world, whatever happens in it: the name of each invariant, and why it matters. */
+export const invariants = {
+  "one writer": "A host writes only while the Lease names it: two writers would undo each other's work.",
+  "no write after the fence": "A host whose renewals stopped writes nothing: another one may lead by then.",
+  continuity: "A Service that no user changed keeps its address, its rules and its healthy members.",
+  "others' property": "Rules, routes, tags and frontends that others have written stay as they are.",
+  "no running VM loses its node": "A node is deleted only after its VM is.",
+  "one CIDR, one node": "No two nodes have the same Pod CIDR, and no node gets another one.",
+  "no request storm": "Requests per minute stay within a bound, however much fails.",
+  "no unhandled error": "Nothing is thrown where no code catches it.",
+  "eventually stable": "When faults end, every Service, node and route is as its user wants within a bounded time.",
+  "then silent": "A stable cluster causes no write.",
+  "plans nothing": "A process that starts in a stable cluster writes nothing.",
+} as const;
+
+export type InvariantName = keyof typeof invariants;
+
+export interface Violation {
+  readonly invariant: InvariantName;
+  readonly text: string;
+}
+
+export type Violate = (invariant: InvariantName, detail: string) => void;

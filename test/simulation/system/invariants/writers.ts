@@ -1,0 +1,52 @@
+import { kinds, type Lease } from "cloud-controller-host/sdk";
+
+import type { SimulatedHost } from "../host-program.ts";
+import type { HostRequest, World } from "../world.ts";
+import type { Violate } from "./table.ts";
+
+const leaseName = "cloud-controller-manager";
+const leaseDurationMs = 15_000;
+
+/** Who may write, by the API server's own record of the Lease. */
+export class Writers {
+  readonly #world: World;
+  readonly #violate: Violate;
+  readonly #renewedAt = new Map<string, number>();
+  #holder: string | undefined;
+
+  constructor(world: World, violate: Violate) {
+    this.#world = world;
+    this.#violate = violate;
+    world.api.onChange(kinds.Lease, (type, lease) => this.#changed(type, lease));
+  }
+
+  #changed(type: string, { metadata, spec }: Lease): void {
+    if (metadata?.name !== leaseName) return;
+    const holder = type === "DELETED" ? undefined : (spec?.holderIdentity ?? "");
+    if (holder !== this.#holder) this.#world.note("lease", `is held by ${this.#nameOf(holder)}`);
+    this.#holder = holder;
+    if (holder !== undefined && holder !== "") this.#renewedAt.set(holder, this.#world.now);
+  }
+
+  #nameOf(holder: string | undefined): string {
+    if (holder === undefined || holder === "") return holder === undefined ? "no one: it is deleted" : "no one";
+    const host = this.#world.hostNamed(holder);
+    return host === undefined ? "a process that has ended" : `host${host.index}`;
+  }
+
+  sent({ host, exchange, isWrite }: HostRequest): void {
+    if (!isWrite) return;
+    const what = `host${host.index} sends ${exchange.method} ${exchange.path}`;
+    const renewedAt = this.#renewedAt.get(host.identity) ?? Number.NEGATIVE_INFINITY;
+    const silentMs = this.#world.now - renewedAt;
+    if (silentMs > leaseDurationMs)
+      this.#violate("no write after the fence", `${what}, ${silentMs} ms after its last renewal`);
+    if (this.#holder !== undefined && this.#holder !== host.identity)
+      this.#violate("one writer", `${what} while the Lease is held by ${this.#nameOf(this.#holder)}`);
+  }
+
+  get leader(): SimulatedHost | undefined {
+    const host = this.#world.hostNamed(this.#holder);
+    return host?.isAlive === true ? host : undefined;
+  }
+}

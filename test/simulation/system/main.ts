@@ -1,0 +1,56 @@
+/**
+ * Runs histories: `bun main.ts --seeds=1,2,10-19`, or `--history=JSON`. Each one prints a line of JSON, after its trace
+ * with `--trace`; `--shrink` leaves out what a failure does not need. It is a process of its own, because its clock,
+ * its timers and its network are virtual.
+ */
+import { parseArgs } from "node:util";
+
+import type { History } from "./history.ts";
+
+// Before anything of the product.
+await import("./runtime/install.ts");
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: "string", default: "" },
+    history: { type: "string" },
+    trace: { type: "boolean", default: false },
+    shrink: { type: "boolean", default: false },
+  },
+});
+
+const { historyOf } = await import("./history.ts");
+const { readProgram } = await import("./host-program.ts");
+const { shrink } = await import("../schedule.ts");
+const { simulate } = await import("./simulate.ts");
+
+const program = await readProgram();
+
+function seedsIn(text: string): readonly number[] {
+  return text.split(",").flatMap((part) => {
+    const [first = 0, last = first] = part.split("-").map(Number);
+    return Array.from({ length: last - first + 1 }, (_, index) => first + index);
+  });
+}
+
+const print = (text: string): Promise<void> =>
+  new Promise((resolve) => void process.stdout.write(text, () => resolve()));
+
+async function run(history: History): Promise<void> {
+  let smallest = history;
+  let { trace, ...outcome } = await simulate(program, history);
+  if (values.shrink && outcome.violations.length > 0) {
+    const fails = async (candidate: History) => (await simulate(program, candidate)).violations.length > 0;
+    smallest = await shrink(history, fails);
+    ({ trace, ...outcome } = await simulate(program, smallest));
+  }
+  const shrunk = smallest === history ? {} : { history: smallest };
+  const report = JSON.stringify({ seed: history.seed, ...outcome, ...shrunk });
+  await print([...(values.trace ? trace : []), report].map((line) => `${line}\n`).join(""));
+}
+
+const { history } = values;
+const histories: readonly History[] =
+  history === undefined ? seedsIn(values.seeds).map(historyOf) : [JSON.parse(history)];
+for (const each of histories) await run(each);
+process.exit(0);

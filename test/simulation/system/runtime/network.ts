@@ -1,0 +1,237 @@
+import type { ProcessTime } from "../../timeline.ts";
+import type { VirtualRuntime } from "./virtual-runtime.ts";
+
+export type Handler = (request: Request) => Response | Promise<Response>;
+
+/** A request between two processes. */
+export interface Exchange {
+  readonly id: number;
+  readonly process: ProcessTime;
+  readonly port: number;
+  readonly method: string;
+  readonly path: string;
+  readonly body: string;
+  /** In virtual time. */
+  readonly sentAt: number;
+}
+
+/** What the network does to a request. Delays are in milliseconds. */
+export interface Fate {
+  readonly delayMs: number;
+  readonly replyDelayMs: number;
+  /** The request is lost on its way, or its reply is: nothing more is heard of it. */
+  readonly lost?: "request" | "reply";
+  /** The connection is reset before the request has an effect, or after. */
+  readonly reset?: "before" | "after";
+  /** Something in between answers. */
+  readonly instead?: () => Response;
+}
+
+/** Observes and disturbs all requests. */
+export interface NetworkObserver {
+  fate(exchange: Exchange): Fate;
+  sent(exchange: Exchange): void;
+  /** Right before the server sees it. */
+  arrived(exchange: Exchange): void;
+  /** Right after the server has carried it out; undefined without a reply. */
+  done(exchange: Exchange, status: number | undefined, text: string): void;
+}
+
+interface Init {
+  readonly method?: string;
+  readonly headers?: Bun.HeadersInit;
+  readonly body?: string | Uint8Array<ArrayBuffer>;
+  readonly signal?: AbortSignal;
+}
+
+const networkError = (code: string): Error => Object.assign(new Error(`simulated ${code}`), { code });
+
+/** Servers by port, and the requests to them: `Bun.serve` and `fetch` in memory. */
+export class VirtualNetwork {
+  readonly #runtime: VirtualRuntime;
+  readonly #servers = new Map<number, Handler>();
+  #exchanges = 0;
+  observer: NetworkObserver | undefined;
+
+  constructor(runtime: VirtualRuntime) {
+    this.#runtime = runtime;
+  }
+
+  serve(port: number, handler: Handler): void {
+    this.#servers.set(port, handler);
+  }
+
+  close(port: number): void {
+    this.#servers.delete(port);
+  }
+
+  fetch(url: string, init: Init = {}): Promise<Response> {
+    const { port, pathname, search } = new URL(url);
+    const { body, method = "GET" } = init;
+    const exchange: Exchange = {
+      id: ++this.#exchanges,
+      process: this.#runtime.caller,
+      port: Number(port),
+      method,
+      path: `${pathname}${search}`,
+      body: typeof body === "string" ? body : new TextDecoder().decode(body),
+      sentAt: this.#runtime.timeline.now,
+    };
+    const call = new Call(this.#runtime, exchange, { ...init, url }, this.observer, (at) => this.#servers.get(at));
+    return call.reply;
+  }
+}
+
+/** One request on its way there and back. */
+class Call {
+  readonly reply: Promise<Response>;
+  readonly #runtime: VirtualRuntime;
+  readonly #exchange: Exchange;
+  readonly #init: Init & { readonly url: string };
+  readonly #observer: NetworkObserver | undefined;
+  readonly #serverAt: (port: number) => Handler | undefined;
+  readonly #resolve: (response: Response) => void;
+  readonly #reject: (error: unknown) => void;
+  readonly #connection = new AbortController();
+  readonly #fate: Fate;
+
+  constructor(
+    runtime: VirtualRuntime,
+    exchange: Exchange,
+    init: Init & { readonly url: string },
+    observer: NetworkObserver | undefined,
+    serverAt: (port: number) => Handler | undefined,
+  ) {
+    const { promise, resolve, reject } = Promise.withResolvers<Response>();
+    this.reply = promise;
+    this.#runtime = runtime;
+    this.#exchange = exchange;
+    this.#init = init;
+    this.#observer = observer;
+    this.#serverAt = serverAt;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.#fate = observer?.fate(exchange) ?? { delayMs: 1, replyDelayMs: 1 };
+    const { signal } = init;
+    if (signal?.aborted) reject(signal.reason);
+    else this.#send(signal);
+  }
+
+  #send(signal: AbortSignal | undefined): void {
+    const { process } = this.#exchange;
+    const closed = (): void => {
+      this.#connection.abort();
+      this.#reject(signal?.reason);
+    };
+    if (signal !== undefined) {
+      const ended = process.onAbort(signal, closed);
+      this.#connection.signal.addEventListener("abort", ended, { once: true });
+    }
+    this.#observer?.sent(this.#exchange);
+    const { delayMs, lost, reset } = this.#fate;
+    if (lost === "request") return;
+    this.#runtime.timeline.after(delayMs, () => {
+      // A request whose connection was closed before it arrived is not carried out.
+      if (this.#connection.signal.aborted) return;
+      if (reset === "before") this.#fail("ECONNRESET");
+      else this.#runtime.as(this.#runtime.outside, () => void this.#carryOut().catch(this.#crashed));
+    });
+  }
+
+  readonly #crashed = (error: unknown): void => {
+    this.#runtime.unhandled.push(`${this.#exchange.method} ${this.#exchange.path}: ${String(error)}`);
+  };
+
+  async #carryOut(): Promise<void> {
+    const { method, port } = this.#exchange;
+    const { url, headers, body } = this.#init;
+    const { instead, lost, reset } = this.#fate;
+    const handler = this.#serverAt(port);
+    if (handler === undefined) return this.#fail("ECONNREFUSED");
+    this.#observer?.arrived(this.#exchange);
+    const request = new Request(url, {
+      method,
+      signal: this.#connection.signal,
+      ...(headers === undefined ? {} : { headers }),
+      ...(body === undefined ? {} : { body }),
+    });
+    const response = instead?.() ?? (await handler(request));
+    if (isStream(url) && response.ok) return this.#stream(response);
+    let text: string;
+    try {
+      text = await response.text();
+    } catch {
+      this.#observer?.done(this.#exchange, undefined, "");
+      return this.#fail("ECONNRESET");
+    }
+    this.#observer?.done(this.#exchange, response.status, text);
+    if (lost === "reply") return;
+    if (reset === "after") return this.#fail("ECONNRESET");
+    const { status, headers: replied } = response;
+    this.#deliver(() => this.#resolve(new Response(text === "" ? null : text, { status, headers: replied })));
+  }
+
+  #fail(code: string): void {
+    this.#deliver(() => this.#reject(networkError(code)));
+  }
+
+  #deliver(work: () => void): void {
+    const { process } = this.#exchange;
+    this.#runtime.timeline.after(this.#fate.replyDelayMs, () => process.deliver(work));
+  }
+
+  /** Passes a watch on, chunk by chunk and in order. */
+  #stream(response: Response): void {
+    this.#observer?.done(this.#exchange, response.status, "");
+    const { process } = this.#exchange;
+    const reader = response.body?.getReader();
+    let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+    let open = true;
+    const end = (): void => {
+      open = false;
+      void reader?.cancel().catch(() => undefined);
+    };
+    const body = new ReadableStream<Uint8Array>({
+      start: (given) => void (controller = given),
+      cancel: end,
+    });
+    this.#connection.signal.addEventListener("abort", () => {
+      if (open) controller?.error(this.#init.signal?.reason);
+      end();
+    });
+    // A killed process has closed its connections.
+    const inProcess = (work: () => void): void => {
+      if (process.state === "dead") end();
+      else process.deliver(() => open && work());
+    };
+    let lastAt = 0;
+    const later = (work: () => void): void => {
+      lastAt = Math.max(lastAt, this.#runtime.timeline.now + this.#fate.replyDelayMs);
+      this.#runtime.timeline.after(lastAt - this.#runtime.timeline.now, () => inProcess(work));
+    };
+    const pump = async (): Promise<void> => {
+      try {
+        for (;;) {
+          const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
+          if (value !== undefined) later(() => controller?.enqueue(value));
+          if (!done) continue;
+          later(() => {
+            open = false;
+            controller?.close();
+          });
+          return;
+        }
+      } catch {
+        later(() => {
+          open = false;
+          controller?.error(networkError("ECONNRESET"));
+        });
+      }
+    };
+    void pump();
+    const { status, headers } = response;
+    this.#deliver(() => this.#resolve(new Response(body, { status, headers })));
+  }
+}
+
+const isStream = (url: string): boolean => /[?&]watch=(?:1|true)/u.test(url);

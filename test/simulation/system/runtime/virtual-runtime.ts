@@ -1,0 +1,72 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+
+import { ProcessTime, randomOf, Timeline } from "../../timeline.ts";
+
+/** The process whose code runs now, also after an `await`. */
+const current = new AsyncLocalStorage<ProcessTime>();
+
+/** What the real process has begun and not ended, such as an import or a read of a file. Virtual time waits for it. */
+const realWork = new Set<Promise<unknown>>();
+
+/** Makes virtual time wait for a promise. */
+export function awaited<T>(work: Promise<T>): Promise<T> {
+  const ended = (): void => void realWork.delete(work);
+  realWork.add(work);
+  work.then(ended, ended);
+  return work;
+}
+
+/**
+ * The time, randomness and processes of one world. `install.ts` points the globals of the real process here, so that
+ * product code, the Azure SDK and the simulated servers run in virtual time without a change.
+ */
+export class VirtualRuntime {
+  readonly timeline: Timeline;
+  readonly random = (): number => this.#random();
+  #random: () => number;
+  /** Code outside of any host: servers, kubelets and users. It never pauses or ends. */
+  readonly outside: ProcessTime;
+  /** Errors that no code has handled. */
+  readonly unhandled: string[] = [];
+
+  constructor(seed: number) {
+    this.#random = randomOf(seed);
+    let ties = 0;
+    // Timers that are due together run in the order in which they were set, as in a real process.
+    this.timeline = new Timeline(this.random, { ties: () => ties++, settled: () => realWork.size === 0 });
+    this.outside = this.process();
+  }
+
+  /** Begins the seed's numbers again: how many of them a start takes may depend on what is cached. */
+  reseed(seed: number): void {
+    this.#random = randomOf(seed);
+  }
+
+  /** A process with clocks that may be off by `offsetMs`. */
+  process(offsetMs = 0): ProcessTime {
+    return new ProcessTime(this.timeline, { offsetMs, rate: 1 });
+  }
+
+  get caller(): ProcessTime {
+    return current.getStore() ?? this.outside;
+  }
+
+  /** Runs work as a process: its timers, requests and clocks are that process's. */
+  as<T>(process: ProcessTime, work: () => T): T {
+    return current.run(process, work);
+  }
+
+  now(): number {
+    return this.caller.clock.now();
+  }
+
+  monotonic(): number {
+    return this.timeline.now;
+  }
+
+  /** Runs `callback` later as the process that called this; the result cancels it. */
+  after(ms: number, callback: () => void): () => void {
+    const process = this.caller;
+    return this.timeline.after(ms, () => process.deliver(() => current.run(process, callback)));
+  }
+}

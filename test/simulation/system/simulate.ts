@@ -1,0 +1,173 @@
+import { keyOf } from "cloud-controller-host/sdk";
+
+import type { HostInput } from "../../../host/run/process-parts.ts";
+import { joinNodes } from "./actions/nodes.ts";
+import { perform } from "./actions/perform.ts";
+import { createService, isRefused } from "./actions/services.ts";
+import { eventfulMs, type History } from "./history.ts";
+import { watchNodes } from "./invariants/nodes.ts";
+import { Continuity, problemsOf } from "./invariants/services.ts";
+import type { InvariantName, Violation } from "./invariants/table.ts";
+import { Writers } from "./invariants/writers.ts";
+import { type HostRequest, World } from "./world.ts";
+
+export interface Outcome {
+  readonly violations: readonly Violation[];
+  /** Of the trace: the same for the same history. */
+  readonly hash: string;
+  readonly trace: readonly string[];
+  readonly requests: number;
+  readonly writes: number;
+  readonly virtualMs: number;
+}
+
+const minuteMs = 60_000;
+/** Longest time from the end of the faults until all is well: a key that failed often waits up to 1,000 s. */
+const convergeMs = 45 * minuteMs;
+/** All must be well in so many looks, a minute apart. */
+const stableLooks = 3;
+const silentMs = 10 * minuteMs;
+/** A fresh process has synced and reconciled everything by then. */
+const freshMs = 3 * minuteMs;
+/** Requests of all hosts in a minute, Leases included. */
+const maxPerMinute = 1_500;
+const lookMs = 15_000;
+
+/** Runs a history to its end, or to its first violation. */
+export async function simulate(program: HostInput, history: History): Promise<Outcome> {
+  await using world = await World.open(program, history);
+  return await new Run(world, history).run();
+}
+
+class Run {
+  readonly #world: World;
+  readonly #history: History;
+  readonly #violations: Violation[] = [];
+  readonly #continuity: Continuity;
+  readonly #writers: Writers;
+  #requests = 0;
+  #writes = 0;
+  #minute = { number: 0, requests: 0 };
+
+  constructor(world: World, history: History) {
+    this.#world = world;
+    this.#history = history;
+    this.#continuity = new Continuity(world, this.#violate);
+    this.#writers = new Writers(world, this.#violate);
+    watchNodes(world, this.#violate);
+    world.observer = { sent: (request) => this.#sent(request), done: (request) => this.#done(request) };
+  }
+
+  async run(): Promise<Outcome> {
+    const world = this.#world;
+    const { hosts, nodes, services, actions } = this.#history;
+    for (let index = 0; index < nodes; index += 1) joinNodes(world, { pick: 0, forMs: 0 });
+    for (let index = 0; index < services; index += 1) createService(world, { pick: index });
+    for (let index = 0; index < hosts; index += 1) world.startHost(index);
+    for (const action of actions) if (action.host < hosts) world.after(action.at, () => perform(world, action));
+    world.after(lookMs, () => this.#look());
+    await this.#until(eventfulMs);
+    if (this.#holds()) await this.#end();
+    const { trace } = world;
+    return {
+      violations: this.#violations,
+      hash: trace.hash,
+      trace: trace.lines,
+      requests: this.#requests,
+      writes: this.#writes,
+      virtualMs: world.now,
+    };
+  }
+
+  readonly #violate = (invariant: InvariantName, detail: string): void => {
+    this.#violations.push({ invariant, text: `${(this.#world.now / 1000).toFixed(3)} s: ${detail}` });
+    this.#world.note("BROKEN", `${invariant}: ${detail}`);
+  };
+
+  readonly #holds = (): boolean => this.#violations.length === 0;
+
+  #until(time: number): Promise<void> {
+    return this.#world.runtime.timeline.runUntil(time, this.#holds);
+  }
+
+  #sent(request: HostRequest): void {
+    this.#requests += 1;
+    const number = Math.floor(this.#world.now / minuteMs);
+    if (number !== this.#minute.number) this.#minute = { number, requests: 0 };
+    this.#minute.requests += 1;
+    if (this.#minute.requests === maxPerMinute)
+      this.#violate("no request storm", `${maxPerMinute} requests in a minute`);
+    if (request.isWrite) this.#writes += 1;
+    this.#writers.sent(request);
+  }
+
+  /** Azure changes with a write, and as its operation ends. */
+  #done({ target, isWrite, exchange }: HostRequest): void {
+    if (target === "azure" && (isWrite || exchange.path.includes("/operations/"))) this.#continuity.check();
+  }
+
+  #look(): void {
+    this.#continuity.check();
+    for (const error of this.#world.runtime.unhandled.splice(0)) this.#violate("no unhandled error", error);
+    this.#world.after(lookMs, () => this.#look());
+  }
+
+  /** The faults end. */
+  async #end(): Promise<void> {
+    const world = this.#world;
+    world.note("world", "is calm from now on");
+    world.weather.clear();
+    world.azure.clearFailures();
+    world.azure.setReadLag(0);
+    world.api.watches.resume();
+    for (const host of world.hosts) host.process.resume();
+    world.writeConfig({});
+    await this.#converge();
+    if (this.#holds()) await this.#stayWithoutWrites("then silent", silentMs);
+    if (!this.#holds()) return;
+    world.note("world", "is handed to a fresh process");
+    world.restarts = false;
+    for (const host of world.hosts) host.kill();
+    world.startHost(0);
+    await this.#stayWithoutWrites("plans nothing", freshMs);
+    if (this.#holds() && this.#writers.leader === undefined)
+      this.#violate("eventually stable", "the fresh process does not lead");
+  }
+
+  async #converge(): Promise<void> {
+    const until = this.#world.now + convergeMs;
+    let looks = 0;
+    while (looks < stableLooks && this.#world.now < until) {
+      await this.#until(this.#world.now + minuteMs);
+      if (!this.#holds()) return;
+      looks = problemsOf(this.#world).length === 0 && this.#writers.leader !== undefined ? looks + 1 : 0;
+    }
+    if (looks === stableLooks) return;
+    const problems = [...problemsOf(this.#world), ...(this.#writers.leader === undefined ? ["no host leads"] : [])];
+    this.#violate("eventually stable", problems.join("; "));
+  }
+
+  /** A Service that is refused is tried again now and then, and its condition shows when. */
+  #isRetry({ exchange }: HostRequest): boolean {
+    const refused = this.#world.services().filter(isRefused);
+    return refused.some((service) =>
+      exchange.path.startsWith(`/api/v1/namespaces/${keyOf(service).replace("/", "/services/")}/status`),
+    );
+  }
+
+  async #stayWithoutWrites(invariant: InvariantName, ms: number): Promise<void> {
+    const world = this.#world;
+    world.observer = {
+      sent: (request) => {
+        this.#sent(request);
+        if (request.isWrite && !this.#isRetry(request))
+          this.#violate(
+            invariant,
+            `host${request.host.index} sends ${request.exchange.method} ${request.exchange.path}`,
+          );
+      },
+      done: (request) => this.#done(request),
+    };
+    await this.#until(world.now + ms);
+  }
+}

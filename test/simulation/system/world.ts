@@ -1,0 +1,193 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { kinds, type Service } from "cloud-controller-host/sdk";
+
+import type { HostInput } from "../../../host/run/process-parts.ts";
+import { type AzureSimulator, startSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
+import { SandboxApiServer } from "../../../sdk/testing/api-server/index.ts";
+import { AzureView } from "./azure-view.ts";
+import type { History } from "./history.ts";
+import { configKey, configSecret, SimulatedHost } from "./host-program.ts";
+import { enter } from "./runtime/install.ts";
+import { type Exchange, VirtualNetwork } from "./runtime/network.ts";
+import { VirtualRuntime } from "./runtime/virtual-runtime.ts";
+import { Trace } from "./trace.ts";
+import { type Target, Weather } from "./weather.ts";
+
+/** A request of a host, in the terms of invariants. */
+export interface HostRequest {
+  readonly host: SimulatedHost;
+  readonly target: Target;
+  readonly exchange: Exchange;
+  /** Changes a resource that controllers own: neither a Lease, an event nor a token. */
+  readonly isWrite: boolean;
+}
+
+export interface WorldObserver {
+  sent(request: HostRequest): void;
+  done(request: HostRequest, status: number | undefined): void;
+}
+
+const restartMs = 1_500;
+/** Always the same, so that the hash of the config is. */
+const hostIdentity = { clientSecret: "simulated-secret", federatedToken: "simulated-token" } as const;
+const notOwned = /\/leases|\/events|\/oauth2\/|\/tokenreviews|\/subjectaccessreviews/u;
+
+/** A cluster, a simulated Azure, hosts and the network between them, in one process and on one clock. */
+export class World implements AsyncDisposable {
+  readonly runtime: VirtualRuntime;
+  readonly trace: Trace;
+  readonly weather: Weather;
+  readonly api: SandboxApiServer;
+  readonly azure: AzureSimulator;
+  /** The newest process of each host. */
+  readonly hosts: SimulatedHost[] = [];
+  /** Numbers for what happens in the world; the history of actions has its own. */
+  readonly random: () => number;
+  readonly #program: HostInput;
+  readonly #folder: string;
+  readonly #stack: AsyncDisposableStack;
+  readonly #processes = new Map<unknown, SimulatedHost>();
+  readonly #ports: Readonly<Record<number, Target>>;
+  observer: WorldObserver | undefined;
+  restarts = true;
+
+  static async open(program: HostInput, { seed, operationPolls }: History): Promise<World> {
+    await using opening = new AsyncDisposableStack();
+    const runtime = new VirtualRuntime(seed);
+    const network = new VirtualNetwork(runtime);
+    enter({ runtime, network });
+    const folder = await mkdtemp(join(tmpdir(), "simulation-"));
+    opening.defer(() => rm(folder, { recursive: true, force: true }));
+    const api = opening.use(await SandboxApiServer.start());
+    const azure = opening.use(await startSimulator({ directory: folder, operationPolls, identity: hostIdentity }));
+    await writeFile(join(folder, "kubeconfig"), api.kubeconfig());
+    runtime.reseed(seed);
+    return new World({ program, runtime, network, api, azure, folder, stack: opening.move() });
+  }
+
+  private constructor(parts: {
+    readonly program: HostInput;
+    readonly runtime: VirtualRuntime;
+    readonly network: VirtualNetwork;
+    readonly api: SandboxApiServer;
+    readonly azure: AzureSimulator;
+    readonly folder: string;
+    readonly stack: AsyncDisposableStack;
+  }) {
+    const { runtime, network } = parts;
+    this.runtime = runtime;
+    this.api = parts.api;
+    this.azure = parts.azure;
+    this.random = runtime.random;
+    this.trace = new Trace(runtime.timeline);
+    this.weather = new Weather(runtime.random, () => runtime.timeline.now);
+    this.#program = parts.program;
+    this.#folder = parts.folder;
+    this.#stack = parts.stack;
+    this.#ports = {
+      [Number(new URL(parts.api.url).port)]: "kube",
+      [Number(new URL(parts.azure.origin).port)]: "azure",
+    };
+    network.observer = {
+      fate: (exchange) =>
+        this.weather.fateOf(this.#targetOf(exchange), this.#processes.get(exchange.process)?.index, exchange.method),
+      sent: (exchange) => this.#observe(exchange, (request) => this.observer?.sent(request)),
+      arrived: () => undefined,
+      done: (exchange, status) => this.#done(exchange, status),
+    };
+    this.#writeConfig(parts.azure.configWith({ resourceManagerCAFile: undefined }));
+  }
+
+  get now(): number {
+    return this.runtime.timeline.now;
+  }
+
+  /** Does something later, on behalf of nobody in the world. */
+  after(ms: number, work: () => void): void {
+    this.runtime.timeline.after(ms, () => this.runtime.as(this.runtime.outside, work));
+  }
+
+  note(actor: string, text: string): void {
+    this.trace.add(actor, text);
+  }
+
+  services(): readonly Service[] {
+    return this.api.list(kinds.Service).filter(({ metadata }) => metadata?.name !== "kubernetes");
+  }
+
+  view(): AzureView {
+    return new AzureView(this.azure);
+  }
+
+  hostNamed(identity: string | undefined): SimulatedHost | undefined {
+    return this.hosts.find((host) => host.identity === identity && identity !== "");
+  }
+
+  /** Starts a process, and another one whenever it has ended, as the kubelet does. */
+  startHost(index: number): void {
+    const host = new SimulatedHost({
+      runtime: this.runtime,
+      program: this.#program,
+      index,
+      kubeconfig: join(this.#folder, "kubeconfig"),
+      log: (line) => this.note(`host${index}`, shortLine(line)),
+    });
+    this.hosts[index] = host;
+    this.#processes.set(host.process, host);
+    const look = (): void => {
+      if (this.hosts[index] !== host || !this.restarts) return;
+      if (host.isAlive) this.after(restartMs, look);
+      else this.after(restartMs, () => this.startHost(index));
+    };
+    this.after(restartMs, look);
+  }
+
+  /** Changes keys of the cloud config, or replaces it by a text. */
+  writeConfig(change: Readonly<Record<string, unknown>> | string): void {
+    const text =
+      typeof change === "string" ? change : this.azure.configWith({ resourceManagerCAFile: undefined, ...change });
+    this.#writeConfig(text);
+  }
+
+  #writeConfig(text: string): void {
+    const data = { [configKey]: Buffer.from(text).toString("base64") };
+    if (this.api.get(kinds.Secret, configSecret) === undefined)
+      this.api.create(kinds.Secret, { metadata: configSecret, data });
+    else this.api.update(kinds.Secret, configSecret, (secret) => ({ ...secret, data }));
+  }
+
+  #targetOf({ port }: Exchange): Target {
+    return this.#ports[port] ?? "kube";
+  }
+
+  #observe(exchange: Exchange, observe: (request: HostRequest) => void): void {
+    const host = this.#processes.get(exchange.process);
+    if (host === undefined) return;
+    const isWrite = exchange.method !== "GET" && !notOwned.test(exchange.path);
+    observe({ host, target: this.#targetOf(exchange), exchange, isWrite });
+  }
+
+  #done(exchange: Exchange, status: number | undefined): void {
+    this.#observe(exchange, (request) => {
+      const { host, isWrite, target } = request;
+      const path = isWrite ? exchange.path.split("?")[0] : exchange.path;
+      const body = isWrite ? ` #${Bun.hash.wyhash(exchange.body).toString(36).slice(0, 6)}` : "";
+      this.note(
+        `host${host.index}`,
+        `${isWrite ? "*" : " "} ${target} ${exchange.method} ${path}${body} -> ${status ?? "broken"}`,
+      );
+      this.observer?.done(request, status);
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const host of this.hosts) host.kill();
+    await this.#stack.disposeAsync();
+  }
+}
+
+/** Without severity's date, wall clock and process id. */
+const shortLine = (line: string): string => line.replace(/^([A-Z])\d{4} \S+ +\d+ /u, "$1 ");
