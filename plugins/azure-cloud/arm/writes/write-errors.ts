@@ -14,13 +14,22 @@ const conflictCodes = new Set([
 ]);
 
 /** Codes of a 409 that a fresh read does not resolve. */
-const standing409s = new Set(["missingsubscriptionregistration", "operationnotallowed", "resourcegroupbeingdeleted"]);
+const standing409s = new Set([
+  "missingsubscriptionregistration",
+  "operationnotallowed",
+  "resourcegroupbeingdeleted",
+  "scopelocked",
+]);
 
-/** Codes of a 400 that ends once another resource has changed, or once ARM's replicas agree that it has. */
-const passing400s = new Set([
+/**
+ * Codes of a refusal whatever the write contains: it ends once another resource has changed, once ARM's replicas agree
+ * that it has, or once a management lock is removed.
+ */
+const unrelatedToContent = new Set([
   "loadbalancerinusebyvirtualmachinescaleset",
   "publicipaddresscannotbedeleted",
   "referencedresourcenotprovisioned",
+  "scopelocked",
 ]);
 
 /** Codes of failures of the service, independent of the request. */
@@ -56,11 +65,16 @@ export function isConflicting(error: unknown): boolean {
  */
 export function isRejected(error: unknown): boolean {
   if (!(error instanceof ArmError) || isConflicting(error)) return false;
-  if (passing400s.has(error.code.toLowerCase())) return false;
+  if (unrelatedToContent.has(error.code.toLowerCase())) return false;
   if (error.failedOperation) return !serviceFailures.has(error.code.toLowerCase());
   if (error.status === 403) return error.code.startsWith("Linked") || error.code === "RequestDisallowedByPolicy";
   return error.status >= 400 && error.status < 500 && ![401, 408, 429].includes(error.status);
 }
+
+/** True if nothing was written: ARM has refused the request itself, or it was not sent. */
+export const isRefused = (error: unknown): boolean =>
+  error instanceof OutdatedError ||
+  (error instanceof ArmError && error.method === "PUT" && error.status >= 400 && error.status < 500);
 
 /** Attempts at one write before its conflict is reported to the caller. */
 const maxConflicts = 5;
