@@ -37,11 +37,11 @@ const slowMs = 60_000;
 /**
  * What Services of type LoadBalancer cost on a real API server and a simulated Azure: all of them created at once, then
  * as many again, then a restart in which nothing has changed, then one node more. With `slow`, as many are created a
- * third time, beside others behind a slow write.
+ * third time, beside others behind a slow write. Writes are answered at once, or with `operations` as by ARM.
  */
 export const servicesBench: Bench = {
   about: "give many Services load balancers on a real API server and a simulated Azure",
-  options: { services: "50", nodes: "100", "arm-latency": "20ms", again: "true", slow: "0" },
+  options: { services: "50", nodes: "100", "arm-latency": "20ms", again: "true", slow: "0", operations: "false" },
   async run(options) {
     await using stack = new AsyncDisposableStack();
     const services = numberOf(options, "services");
@@ -51,7 +51,8 @@ export const servicesBench: Bench = {
     const total = services + again + (slow > 0 ? services + slow : 0);
     const isByNodeIP = total > limits.rulesPerInterface;
     const cluster = await realCluster(stack, { audited: false });
-    const azure = stack.use(await simulateAzure({ latencyMs: numberOf(options, "arm-latency") }));
+    const operationStyle = options["operations"] === "true" ? "azure-asyncoperation" : "none";
+    const azure = stack.use(await simulateAzure({ latencyMs: numberOf(options, "arm-latency"), operationStyle }));
     const pools = isByNodeIP ? { loadBalancerBackendPoolConfigurationType: "nodeIP" } : {};
     await writeFile(azure.config, azure.simulator.configWith(pools));
     const progress = stack.use(await watchProgress(cluster, azure.folder, kinds.Service, hasAddress, stateOf));

@@ -22,7 +22,7 @@ export interface SimulatedAzure extends AsyncDisposable {
 }
 
 export async function simulateAzure(
-  options: Pick<SimulatorOptions, "latencyMs" | "limits" | "grants"> = {},
+  options: Pick<SimulatorOptions, "latencyMs" | "limits" | "grants" | "operationStyle"> = {},
 ): Promise<SimulatedAzure> {
   await using opening = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "simulated-azure-"));

@@ -33,7 +33,7 @@ export interface SimulatorOptions extends SimulateOptions {
   readonly pageSize?: number;
   /** ARM leaves it to resource providers whether `If-None-Match: *` has an effect. Default: it has. */
   readonly ignoresIfNoneMatch?: boolean;
-  /** Number of polls before a long-running operation ends; with 0, the default, writes end at once. */
+  /** Number of polls before a long-running operation ends; with 0, the default, all end at once. */
   readonly operationPolls?: number;
   /** The headers with the URL to poll; default `azure-asyncoperation`, and both for a DELETE. */
   readonly operationStyle?: OperationSettings["style"];

@@ -82,6 +82,7 @@ function writeVm(
   return answerWrite(request, state, {
     id,
     status: 200,
+    isDeferred: true,
     begin() {
       instances.change(instanceId, { provisioningState: "Updating" });
       return undefined;

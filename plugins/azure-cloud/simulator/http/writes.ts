@@ -7,6 +7,8 @@ export interface AcceptedWrite {
   /** The id of the resource that is written. */
   readonly id: string;
   readonly status: number;
+  /** True where ARM answers with 202 and without a body: whatever is written, as an operation. */
+  readonly isDeferred?: boolean;
   /** Marks the resource as being updated; returns the body of the first reply. */
   begin(): unknown;
   /** Carries the write out; returns the body of the final reply. */
@@ -15,20 +17,26 @@ export interface AcceptedWrite {
   fail(fault: ArmFault): void;
 }
 
-/** Replies to a write: with the result, or with the URL to poll for long-running operations. */
+/**
+ * Replies to a write: with the result, or with the URL to poll for long-running operations. ARM answers with an operation
+ * to whatever it creates, however soon that ends.
+ */
 export function answerWrite(request: SimulatedRequest, state: SubscriptionState, write: AcceptedWrite): ArmReply {
-  const { polls, style } = state.operations.settings;
+  const { operations } = state;
+  const { polls, style } = operations.settings;
   const fault = request.operationFault;
-  if (polls === 0 && fault === undefined) {
-    state.operations.supersede(write.id);
+  const isAtOnce = polls === 0 && fault === undefined;
+  if (isAtOnce && (style === "none" || (write.status !== 201 && write.isDeferred !== true))) {
+    operations.supersede(write.id);
     return { status: write.status, body: write.finish() };
   }
-  const id = state.operations.start(write.id, {
+  const id = operations.start(write.id, {
     fault,
     finish: () => write.finish(),
     fail: (reason) => write.fail(reason),
   });
   const body = write.begin();
+  if (isAtOnce) operations.poll(id);
   const headers = {
     ...(style === "location" ? {} : { "azure-asyncoperation": request.operationUrl("operations", id) }),
     ...(style === "azure-asyncoperation" && body !== undefined

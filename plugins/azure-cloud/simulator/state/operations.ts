@@ -12,11 +12,14 @@ export interface Outcome {
 }
 
 export interface OperationSettings {
-  /** Number of polls before an operation ends; with 0, writes end at once. */
+  /** Number of polls before an operation ends; with 0, all end at once, and only creations are answered with one. */
   readonly polls: number;
-  /** The headers with the URL to poll. ARM has services of either style. */
-  readonly style: "azure-asyncoperation" | "location" | "both";
+  /** The headers with the URL to poll. ARM has services of either style. With `none`, what ends at once has none. */
+  readonly style: "azure-asyncoperation" | "location" | "both" | "none";
 }
+
+/** Those that are remembered. */
+const maxOperations = 10_000;
 
 type Status = "InProgress" | "Succeeded" | "Failed" | "Canceled";
 
@@ -60,6 +63,8 @@ export class Operations {
       result: undefined,
     };
     this.#operations.set(id, operation);
+    const [oldest] = this.#operations.keys();
+    if (this.#operations.size > maxOperations && oldest !== undefined) this.#operations.delete(oldest);
     this.#current.set(key, operation);
     return id;
   }

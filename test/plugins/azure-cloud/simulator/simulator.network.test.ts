@@ -276,7 +276,7 @@ describe("members of a pool", () => {
     await using lab = await openLab();
     await lab.world.simulator.addInstances(2);
     const made = await withBalancer(lab);
-    expect((await putInstance(lab.arm, 1, [pool])).status).toBe(200);
+    expect((await putInstance(lab.arm, 1, [pool])).status).toBe(202);
     const shown = await lab.arm("GET", lb);
     const configuration = `${compute}/virtualMachineScaleSets/vmss0/virtualMachines/1/networkInterfaces/nic0/ipConfigurations/ipconfig0`;
     expect(child(shown, "backendAddressPools", "kubernetes")).toMatchObject({

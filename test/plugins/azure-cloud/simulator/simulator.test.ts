@@ -19,7 +19,7 @@ describe("resources", () => {
         id: `${network}/loadBalancers/lb`,
         name: "lb",
         type: "Microsoft.Network/loadBalancers",
-        properties: { provisioningState: "Succeeded", backendAddressPools: [] },
+        properties: { provisioningState: "Updating", backendAddressPools: [] },
       },
     });
     const again = await arm("PUT", `${network.toUpperCase()}/LOADBALANCERS/LB`, { body: { properties: {} } });
@@ -134,7 +134,7 @@ describe("scale sets", () => {
     const written = await arm("PUT", `${scaleSet}/virtualMachines/1`, {
       body: { location: "eastus", properties: { networkProfileConfiguration } },
     });
-    expect(written.status).toBe(200);
+    expect(written.status).toBe(202);
     const nic = await arm("GET", `${scaleSet}/virtualMachines/1/networkInterfaces/nic0`);
     expect(nic).toMatchObject({
       body: {

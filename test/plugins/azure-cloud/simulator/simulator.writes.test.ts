@@ -55,6 +55,38 @@ describe("a long-running operation", () => {
     expect(stateOf(await arm("GET", table))).toBe("Succeeded");
   });
 
+  test("a long-running operation answers each creation with 201 and each instance with 202, however soon it ends", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const arm = await rawClient(world.simulator);
+    const created = await arm("PUT", table, { body: routes() });
+    expect([created.status, stateOf(created)]).toEqual([201, "Updating"]);
+    expect(stateOf(await arm("GET", table))).toBe("Succeeded");
+    expect((await arm("GET", asyncUrl(created))).body).toEqual({ status: "Succeeded" });
+    const changed = await arm("PUT", table, { body: routes() });
+    expect([changed.status, stateOf(changed), changed.headers.has("azure-asyncoperation")]).toEqual([
+      200,
+      "Succeeded",
+      false,
+    ]);
+    const instance = await arm("PUT", `${compute}/virtualMachineScaleSets/vmss0/virtualMachines/0`, {
+      body: { location: "eastus", properties: {} },
+    });
+    expect([instance.status, instance.body]).toEqual([202, {}]);
+    expect((await arm("GET", asyncUrl(instance))).body).toEqual({ status: "Succeeded" });
+  });
+
+  test("a long-running operation that ends at once is left out on request", async () => {
+    await using world = await openWorld({ operationStyle: "none" });
+    const arm = await rawClient(world.simulator);
+    const created = await arm("PUT", table, { body: routes() });
+    expect([created.status, stateOf(created), created.headers.has("azure-asyncoperation")]).toEqual([
+      201,
+      "Succeeded",
+      false,
+    ]);
+  });
+
   test("is superseded by a later write of the resource, whose state stays", async () => {
     await using world = await openWorld({ operationPolls: 1 });
     const arm = await rawClient(world.simulator);

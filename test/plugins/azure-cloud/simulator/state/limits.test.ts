@@ -174,7 +174,7 @@ describe("a write is accepted at a limit of Azure, and refused beyond it", () =>
     const interfaces = [{ name: "nic0", properties: { primary: true, ipConfigurations: [configuration] } }];
     const networkProfileConfiguration = { networkInterfaceConfigurations: interfaces };
     const body = { location: "eastus", properties: { networkProfileConfiguration } };
-    expect((await arm("PUT", `${scaleSet}/virtualMachines/0`, { body })).status).toBe(200);
+    expect((await arm("PUT", `${scaleSet}/virtualMachines/0`, { body })).status).toBe(202);
     expect(codeOf(await put(arm, { ...parts, loadBalancingRules: rules(2) }))).toBe("accepted");
     expect(codeOf(await put(arm, { ...parts, loadBalancingRules: rules(3) }))).toBe(
       "LoadBalancerRuleCountLimitReachedForNic",
