@@ -8,6 +8,8 @@ export class ArmError extends CodedError {
   readonly status: number;
   /** `x-ms-correlation-request-id`, which identifies the request to Azure support. */
   readonly correlationId: string | undefined;
+  /** Of the request. */
+  readonly method: string | undefined;
   /** The request was accepted, but its long-running operation failed; `status` is that of the poll. */
   readonly failedOperation: boolean;
 
@@ -15,13 +17,18 @@ export class ArmError extends CodedError {
     status: number,
     code: string,
     message: string,
-    options: { readonly correlationId?: string | undefined; readonly failedOperation?: boolean } = {},
+    options: {
+      readonly correlationId?: string | undefined;
+      readonly method?: string;
+      readonly failedOperation?: boolean;
+    } = {},
   ) {
     const { correlationId } = options;
     const occurrence = correlationId === undefined ? "" : ` (correlation ID ${correlationId})`;
     super(code, message + occurrence, { occurrence });
     this.status = status;
     this.correlationId = correlationId;
+    this.method = options.method;
     this.failedOperation = options.failedOperation ?? false;
   }
 }

@@ -220,9 +220,9 @@ export function azureLoadBalancers(
     resourceGroup: planner.resourceGroup,
   });
   const seen = limitMetrics(context.metrics, planner);
-  const observer = new Observer({ clients, config: planner, network, members: poolReads, context, seen });
-  const forgetSubnet = (name: string): void => observer.forgetSubnet(name);
   const newServices = new NewServices();
+  const observer = new Observer({ clients, config: planner, network, members: poolReads, newServices, context, seen });
+  const forgetSubnet = (name: string): void => observer.forgetSubnet(name);
   const applier = new Applier({ clients, network, members, signal, forgetSubnet, newServices });
   const activity = new Activity(context);
   const operations = operationMetrics(context.metrics);

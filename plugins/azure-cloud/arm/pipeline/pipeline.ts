@@ -124,7 +124,10 @@ function errorOf(request: PipelineRequest, response: PipelineResponse): ArmError
   const reason = stringAt(error, "message") ?? "no further details";
   const { path } = targetOf(request.url);
   const message = `ARM ${request.method} ${path}: ${response.status} ${code}: ${reason}`;
-  return new ArmError(response.status, code, message, { correlationId: correlationOf(response) });
+  return new ArmError(response.status, code, message, {
+    correlationId: correlationOf(response),
+    method: request.method,
+  });
 }
 
 const operationPath = /\/locations\/[^/]+\/operations\//iu;

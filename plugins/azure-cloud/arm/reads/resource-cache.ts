@@ -5,6 +5,7 @@ import { SharedRead } from "./shared-read.ts";
 
 export interface CachedResource {
   readonly id?: string;
+  readonly etag?: string;
 }
 
 export interface ResourceCacheOptions<Item> {
@@ -36,8 +37,8 @@ export class ResourceCache<Item extends CachedResource> {
   readonly #read: SharedRead<Map<string, Item>>;
   /** When each resource that must be read again was invalidated last, as a number of `#events`. */
   readonly #stale = new Map<string, number>();
-  /** When each resource was written last: an answer that it does not exist may lag behind that. */
-  readonly #writtenMs = new Map<string, number>();
+  /** When each resource was written last, and the etags that it had before: a read may lag behind that. */
+  readonly #written = new Map<string, { readonly atMs: number; readonly former: ReadonlySet<string> }>();
   readonly #changes = new Map<string, Change<Item>>();
   /** Counts writes, invalidations and single reads, to know which came later. */
   #events = 0;
@@ -61,7 +62,12 @@ export class ResourceCache<Item extends CachedResource> {
 
   /** Stores the reply to a write: the resource exists, whatever a read says that lags behind. */
   written(item: Item): void {
-    this.#writtenMs.set(keyOf(item.id), this.#options.clock.monotonic());
+    const key = keyOf(item.id);
+    const atMs = this.#options.clock.monotonic();
+    const former = new Set(this.#written.get(key)?.former);
+    const { etag } = this.last(key) ?? {};
+    if (etag !== undefined && etag !== item.etag) former.add(etag);
+    this.#written.set(key, { atMs, former });
     this.store(item);
   }
 
@@ -75,7 +81,7 @@ export class ResourceCache<Item extends CachedResource> {
 
   remove(id: string): void {
     const key = keyOf(id);
-    this.#writtenMs.delete(key);
+    this.#written.delete(key);
     this.#stale.delete(key);
     this.#note(key, undefined);
     this.#read.last?.delete(key);
@@ -111,6 +117,11 @@ export class ResourceCache<Item extends CachedResource> {
       else if (item === undefined) items.delete(key);
       else items.set(key, item);
     }
+    for (const key of this.#written.keys()) {
+      const known = this.#known(key);
+      if (known === undefined) this.#written.delete(key);
+      else if (this.#isOutdated(key, items.get(key))) items.set(key, known);
+    }
     return items;
   }
 
@@ -121,14 +132,29 @@ export class ResourceCache<Item extends CachedResource> {
     if ((this.#changes.get(key)?.number ?? 0) > began) return;
     // A write that failed meanwhile may have been applied after this reply.
     if ((this.#stale.get(key) ?? 0) < began) this.#stale.delete(key);
-    if (item !== undefined) items.set(key, item);
-    else if (this.writtenLately(key) === undefined) items.delete(key);
+    const current = this.current(key, item);
+    if (current === undefined) items.delete(key);
+    else items.set(key, current);
   }
 
-  /** The resource as it is known, if an answer that it does not exist may lag behind the last write of it. */
-  writtenLately(id: string): Item | undefined {
-    const writtenMs = this.#writtenMs.get(keyOf(id)) ?? Number.NEGATIVE_INFINITY;
-    return this.#options.clock.monotonic() - writtenMs < lagMs ? this.#read.last?.get(keyOf(id)) : undefined;
+  /**
+   * The resource as a read has found it or, if that may lag behind the last write, as it is known: the read has not found
+   * it, or has found the version before that write.
+   */
+  current(id: string, read: Item | undefined): Item | undefined {
+    const key = keyOf(id);
+    return this.#isOutdated(key, read) ? this.#known(key) : read;
+  }
+
+  #isOutdated(key: string, read: Item | undefined): boolean {
+    if (this.#known(key) === undefined) return false;
+    return read === undefined || (this.#written.get(key)?.former.has(read.etag ?? "") ?? false);
+  }
+
+  /** What was written less than a minute ago. */
+  #known(key: string): Item | undefined {
+    const { atMs = Number.NEGATIVE_INFINITY } = this.#written.get(key) ?? {};
+    return this.#options.clock.monotonic() - atMs < lagMs ? this.last(key) : undefined;
   }
 }
 

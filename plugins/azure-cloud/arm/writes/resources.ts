@@ -30,9 +30,7 @@ export interface ResourceOptions {
   readonly signal: AbortSignal;
 }
 
-export interface ArmResource extends CachedResource {
-  readonly etag?: string;
-}
+export type ArmResource = CachedResource;
 
 /** How old the read before a creation may be: what another writer creates in between, `If-None-Match` may protect. */
 const aheadMs = 5_000;
@@ -66,7 +64,7 @@ export class Resources<Item extends ArmResource> {
   async read(id: string): Promise<Item | undefined> {
     const { group, name } = placeOf(id);
     const found = await unlessAbsent(this.#calls.get(group, name));
-    const current = found ?? this.#group(group).writtenLately(id);
+    const current = this.#group(group).current(id, found);
     if (current === undefined) this.#group(group).remove(id);
     else this.#group(group).store(current);
     return current;

@@ -5,11 +5,12 @@ import type { NetworkResources } from "../../arm/writes/network-resources.ts";
 import type { ArmResource, Resources } from "../../arm/writes/resources.ts";
 import { groupOf, loadBalancerId } from "../model/ids.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
-import { internalSuffix, isInternalName, isServiceFrontend } from "../model/names.ts";
+import { internalSuffix, isServiceFrontend } from "../model/names.ts";
 import { balancerName, type PlannerConfig } from "../model/planner-config.ts";
 import { statusAddresses } from "../plan/draft/ingress.ts";
 import { clusterIn, servicesIn } from "../plan/public-ip/owners.ts";
 import { readSubject } from "../service/subject.ts";
+import type { NewServices } from "./preconditions.ts";
 
 type Lists = Pick<Observed, "loadBalancers" | "publicIPs">;
 
@@ -20,8 +21,6 @@ interface Contradiction {
   /** IDs of resources to be read individually. */
   readonly loadBalancers: readonly string[];
   readonly publicIPs: readonly string[];
-  /** Set when the address in its status is all that is left. */
-  readonly deleted?: Service;
 }
 
 interface Options {
@@ -30,6 +29,7 @@ interface Options {
   readonly clock: Clock;
   /** The Service as the API server has it. */
   readonly current: (service: Service) => Service | undefined;
+  readonly newServices: NewServices;
 }
 
 /** For so long, reads may lag behind writes. */
@@ -39,17 +39,25 @@ const missing = (what: string, why: string): string => `${why}, but ${what}: not
 /**
  * Lists may lag, lack a page, or be those of a wrong resource group. What contradicts a list is read individually. If the
  * contradiction remains, the Service fails and is tried again: taking it for an absence would remove its finalizer and
- * leave its load balancer behind. An address in a status alone proves little in the long run, since another client may have
- * deleted the load balancer.
+ * leave its load balancer behind. That nothing is found of a deleted Service is such a contradiction as long as a write
+ * for it may be so recent that reads do not show it yet; an address in its status alone proves little after that, since
+ * another client may have deleted the load balancer.
  */
 export class Contradictions {
   readonly #options: Options;
   /** When something was last seen of a Service that is being deleted, by UID: this process is removing it. */
   readonly #seenMs = new Map<string, number>();
+  /** When the last write was back that may have created something for a Service, by UID. */
+  readonly #wroteMs = new Map<string, number>();
   #sinceMs: number | undefined;
 
   constructor(options: Options) {
     this.#options = options;
+  }
+
+  /** A write is back that may have created something for these Services, however it has ended. */
+  wrote(services: readonly Service[]): void {
+    for (const service of services) this.#note(this.#wroteMs, service);
   }
 
   /** The lists with what was read again, and the errors of Services for which they still contradict each other. */
@@ -68,24 +76,30 @@ export class Contradictions {
       readAll(network.publicIPs, lists.publicIPs, found, ({ publicIPs: ids }) => ids, errors),
     ]);
     const read = { loadBalancers, publicIPs };
-    for (const { key, message, deleted } of this.#find(intents, read, isUnreadable))
-      if (!errors.has(key) && (deleted === undefined || !this.#isAbsent(deleted, read)))
-        errors.set(key, new CodedError("ContradictoryReads", `${key}: ${message}`));
+    for (const { key, message } of this.#find(intents, read, isUnreadable))
+      if (!errors.has(key)) errors.set(key, new CodedError("ContradictoryReads", `${key}: ${message}`));
     return { ...read, errors };
   }
 
   /**
-   * Whether reads made for it prove that nothing is left of a Service but its status: its load balancer is there without
-   * it, or no load balancer is there, and nothing was written for it lately. This process has written nothing before it
-   * started, and no process since the deletion was requested.
+   * Whether reads prove that nothing is left of a Service: no write for it can be so recent that they do not show it yet.
+   * This process knows its own. The one before has written nothing since this one has led, and no process since the
+   * deletion was requested.
    */
-  #isAbsent(service: Service, { loadBalancers }: Lists): boolean {
-    const { clock, config, network } = this.#options;
+  #isAbsent(service: Service): boolean {
+    const { clock, config, network, newServices } = this.#options;
+    const nowMs = clock.monotonic();
     const { uid = "", deletionTimestamp = "" } = service.metadata ?? {};
-    if (this.#hasBalancer(service, loadBalancers)) return true;
-    if (network.loadBalancers.isMissing(config.loadBalancerResourceGroup)) return false;
-    if (this.#seenMs.has(uid)) return true;
-    return clock.monotonic() - (this.#sinceMs ?? 0) >= lagMs || clock.now() - Date.parse(deletionTimestamp) >= lagMs;
+    if (this.#addressOf(service) !== undefined && network.loadBalancers.isMissing(config.loadBalancerResourceGroup))
+      return false;
+    const wroteMs = this.#wroteMs.get(uid) ?? Number.NEGATIVE_INFINITY;
+    if ((this.#seenMs.get(uid) ?? Number.NEGATIVE_INFINITY) > wroteMs) return true;
+    if (nowMs - wroteMs < lagMs) return false;
+    return (
+      newServices.has(service) ||
+      nowMs - (this.#sinceMs ?? 0) >= lagMs ||
+      clock.now() - Date.parse(deletionTimestamp) >= lagMs
+    );
   }
 
   #find(
@@ -97,35 +111,31 @@ export class Contradictions {
     if (config.serviceGateway || intents.length === 0) return [];
     const keys = new Map(intents.map(({ service }) => [readSubject(service, config).subject.base, keyOf(service)]));
     return [
-      ...this.#withoutFrontend(intents, lists),
+      ...this.#withoutTrace(intents, lists),
       ...withoutBalancer(new Set(keys.values()), lists, config),
       ...withoutPublicIP(keys, lists, config).filter(({ publicIPs: [id] }) => !isUnreadable(groupOf(id))),
     ];
   }
 
-  /** Whether there is a load balancer of its kind, which may be without the Service. */
-  #hasBalancer(service: Service, loadBalancers: Lists["loadBalancers"]): boolean {
-    const { internal } = readSubject(service, this.#options.config).subject;
-    return loadBalancers.some(({ name = "" }) => isInternalName(name) === internal);
-  }
-
-  /** Whether something of the Service is there, or was lately: then its absence is the work of this process. */
-  #isSeen({ metadata: { uid = "" } = {} }: Service, isThere: boolean): boolean {
+  #note(times: Map<string, number>, { metadata: { uid = "" } = {} }: Service): void {
     const nowMs = this.#options.clock.monotonic();
-    for (const [one, atMs] of this.#seenMs) {
+    times.delete(uid);
+    times.set(uid, nowMs);
+    for (const [one, atMs] of times) {
       if (nowMs - atMs < lagMs) break;
-      this.#seenMs.delete(one);
+      times.delete(one);
     }
-    if (isThere) {
-      this.#seenMs.delete(uid);
-      this.#seenMs.set(uid, nowMs);
-    }
-    return this.#seenMs.has(uid);
   }
 
-  /** Deleted Services with an address in their status of which nothing else is left. */
-  #withoutFrontend(intents: readonly ServiceIntent[], { loadBalancers, publicIPs }: Lists): readonly Contradiction[] {
-    const { config, current } = this.#options;
+  #addressOf(service: Service): string | undefined {
+    const stored = this.#options.current(service);
+    const isSame = stored?.metadata?.uid === service.metadata?.uid;
+    return [...statusAddresses(service), ...(stored !== undefined && isSame ? statusAddresses(stored) : [])][0];
+  }
+
+  /** Deleted Services of which nothing is found. */
+  #withoutTrace(intents: readonly ServiceIntent[], { loadBalancers, publicIPs }: Lists): readonly Contradiction[] {
+    const { config } = this.#options;
     const bases = new Set(
       loadBalancers
         .flatMap(({ frontendIPConfigurations = [], loadBalancingRules = [] }) => [
@@ -140,20 +150,14 @@ export class Contradictions {
     return intents.flatMap(({ service, action }) => {
       if (action !== "delete") return [];
       const { base, key } = readSubject(service, config).subject;
-      const isThere = bases.has(base) || owners.has(key);
-      if (this.#isSeen(service, isThere) && (isThere || this.#hasBalancer(service, loadBalancers))) return [];
-      const stored = current(service);
-      const isSame = stored?.metadata?.uid === service.metadata?.uid;
-      const addresses = [
-        ...statusAddresses(service),
-        ...(stored !== undefined && isSame ? statusAddresses(stored) : []),
-      ];
-      if (addresses.length === 0) return [];
+      if (bases.has(base) || owners.has(key)) this.#note(this.#seenMs, service);
+      if (bases.has(base) || owners.has(key) || this.#isAbsent(service)) return [];
+      const address = this.#addressOf(service);
       const message = missing(
         `no load balancer of resource group ${config.loadBalancerResourceGroup} has a frontend for it`,
-        `address ${addresses[0]} is in the status`,
+        address === undefined ? "a write for it may be less than a minute old" : `address ${address} is in the status`,
       );
-      return [{ key: keyOf(service), message, loadBalancers: balancerIds(config), publicIPs: [], deleted: service }];
+      return [{ key: keyOf(service), message, loadBalancers: balancerIds(config), publicIPs: [] }];
     });
   }
 }

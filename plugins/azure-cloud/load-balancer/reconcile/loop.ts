@@ -1,5 +1,6 @@
 import { type CloudContext, CodedError, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 
+import { isRefused } from "../../arm/writes/write-errors.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
@@ -35,8 +36,7 @@ const keptMs = 10_000;
 /**
  * Brings Services to their desired state. A tick observes and plans all of them, starts the writes whose resources are
  * free, and settles the Services of which nothing is planned or in flight; each change and each end of a write leads to
- * the next one. Nothing is kept in memory between two writes that the next observation does not show, so a crash at any
- * point is followed by the same plan for what is left.
+ * the next one. The next observation shows all that a write needs, so a crash at any point leads to the same plan.
  */
 export class Loop {
   readonly #options: LoopOptions;
@@ -54,12 +54,11 @@ export class Loop {
     const { activity, context, makeUp } = options;
     this.#options = options;
     this.#inFlight = new InFlight(context.clock);
-    const tickSoon = (): void => this.#ticker.soon();
     this.#outcomes = new Outcomes({
       activity,
       context,
       makeUp,
-      tickSoon,
+      tickSoon: () => this.#ticker.soon(),
       wanted: this.#wanted,
       inFlight: this.#inFlight,
     });
@@ -90,8 +89,7 @@ export class Loop {
   async #tick(): Promise<void> {
     const { signal } = this.#options.context;
     const held = this.#inFlight.current();
-    const pauseMs = this.#inFlight.pauseMs();
-    if (Number.isFinite(pauseMs)) this.#ticker.after(pauseMs);
+    this.#ticker.after(this.#inFlight.pauseMs());
     if (!signal.aborted) await this.#advance(held);
     else if (held.length === 0) for (const entry of this.#wanted.values()) entry.fail(signal.reason);
     await this.#settle();
@@ -154,7 +152,7 @@ export class Loop {
 
   #plan(intents: readonly ServiceIntent[], seen: Observed, held: readonly Flight[]): Promise<GuardedRound<Round>> {
     const { rounds, config } = this.#options;
-    const isFree = (write: Write, observed: Observed): boolean => this.#inFlight.isFree(write, observed, held);
+    const isFree = (write: Write, observed: Observed) => this.#inFlight.isFree(write, observed, held);
     const planWith = (active: readonly ServiceIntent[], observed: Observed): Round =>
       planRound(active, observed, {
         config,
@@ -224,27 +222,30 @@ export class Loop {
   }
 
   #start(ready: readonly Write[], observed: Observed, held: readonly Flight[]): void {
-    const { applier } = this.#options;
-    const flights = new Map<Write, Flight>();
+    const { applier, observer } = this.#options;
+    const flights = new Map<Write, { readonly flight: Flight; readonly ensured: readonly Service[] }>();
     for (const write of ready) {
       if (!this.#inFlight.isFree(write, observed, held)) continue;
       const isAllowed = write.services.map((key) => this.#wanted.get(key)?.starts(write)).every((one) => one !== false);
       if (!isAllowed) this.#ticker.soon();
-      else flights.set(write, this.#inFlight.start(write, observed));
-      if (isAllowed) this.#options.rounds.started(write);
+      else {
+        const ensured = write.services.flatMap((key) => this.#wanted.get(key)?.ensured ?? []);
+        flights.set(write, { flight: this.#inFlight.start(write, observed), ensured });
+        this.#options.rounds.started(write);
+      }
       for (const id of createdPools(write, observed)) this.#known.createdPools.add(id);
     }
-    const take = async (flight: Flight | undefined, outcome: WriteOutcome): Promise<void> => {
+    const take = async (outcome: WriteOutcome): Promise<void> => {
+      const { flight, ensured = [] } = flights.get(outcome.write) ?? {};
       this.#options.rounds.ended(outcome);
+      if (!("error" in outcome && isRefused(outcome.error))) observer.contradictions.wrote(ensured);
       if (flight !== undefined) await this.#outcomes.take(flight, outcome);
       if (flight?.wave === undefined || this.#inFlight.graceMs() === 0) this.#ticker.soon();
       else void this.#tickAfterWave();
     };
-    const started = [...flights.keys()];
-    for (const { write, promise } of applier.start(started.filter(isResourceWrite), observed))
-      void promise.then((outcome) => take(flights.get(write), outcome));
-    const members = applier.members(started.filter(isMembersWrite), observed);
-    void members.then((outcomes) => outcomes.map((outcome) => take(flights.get(outcome.write), outcome)));
+    const writes = [...flights.keys()];
+    for (const { promise } of applier.start(writes.filter(isResourceWrite), observed)) void promise.then(take);
+    void applier.members(writes.filter(isMembersWrite), observed).then((outcomes) => outcomes.map(take));
   }
 
   async #tickAfterWave(): Promise<void> {
@@ -257,7 +258,6 @@ export class Loop {
     this.#ticker.soon();
   }
 
-  /** Services of which nothing is planned. */
   #finish({ planned, active, writes }: Round, isNewest: (entry: Wanted) => boolean): void {
     for (const { service, action } of active) {
       const key = keyOf(service);

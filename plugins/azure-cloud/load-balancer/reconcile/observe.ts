@@ -20,12 +20,14 @@ import type { PlannerConfig } from "../model/planner-config.ts";
 import type { PoolReads } from "../pools/pool-reads.ts";
 import { Contradictions } from "./contradictions.ts";
 import { groupsInUse, type Known, neededReads, nothingKnown, zonesInUse } from "./needed-reads.ts";
+import type { NewServices } from "./preconditions.ts";
 
 export interface ObserverOptions {
   readonly clients: ArmClients;
   readonly config: PlannerConfig;
   readonly network: NetworkResources;
   readonly members: PoolReads;
+  readonly newServices: NewServices;
   readonly context: Pick<CloudContext, "informers" | "clock">;
   readonly seen?: (observed: Observed) => void;
 }
@@ -62,13 +64,13 @@ export class Observer {
   readonly #deletedNodes = new Map<string, Node>();
   readonly #zones: SharedRead<readonly string[]>;
   readonly #subnets: SharedReads<Subnet | undefined>;
-  readonly #contradictions: Contradictions;
+  readonly contradictions: Contradictions;
 
   constructor(options: ObserverOptions) {
-    const { clients, config, context, network } = options;
+    const { clients, config, context, network, newServices } = options;
     const { clock } = context;
     const current = (service: Service) => context.informers.of(kinds.Service).store.get(keyOf(service));
-    this.#contradictions = new Contradictions({ config, network, clock, current });
+    this.contradictions = new Contradictions({ config, network, clock, current, newServices });
     this.#options = options;
     this.#zones = new SharedRead({ clock, ttlMs: zonesTtlMs, read: () => readZones(clients, config.location) });
     this.#subnets = new SharedReads(
@@ -137,7 +139,7 @@ export class Observer {
       [...known.groups].filter((group) => !needed.publicIPResourceGroups.includes(group)),
     );
     const lists = { loadBalancers: balancers, publicIPs: [...named, ...publicIPsOfOthers] };
-    const { loadBalancers, publicIPs, errors } = await this.#contradictions.settle(intents, lists, (group) =>
+    const { loadBalancers, publicIPs, errors } = await this.contradictions.settle(intents, lists, (group) =>
       unreadable.groups.has(group),
     );
     unreadable.services = errors;

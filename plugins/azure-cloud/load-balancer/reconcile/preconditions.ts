@@ -68,18 +68,21 @@ export const isSameExceptEtags = (left: unknown, right: unknown): boolean => wit
 const uidOf = ({ metadata }: Service): string => metadata?.uid ?? "";
 
 /**
- * Services that were created since this process has led, and for which it has created nothing yet: what has their UID in
- * its name exists nowhere, whatever a list shows. Everything else that is to be created is read first.
+ * Services that were created since this process has led: no other one has written for them. What has their UID in its
+ * name exists nowhere, whatever a list shows, until this process creates it. Everything else that is to be created is
+ * read first.
  */
 export class NewServices {
   /** Undefined where no controller of Services runs. */
   #services: Informer<Service> | undefined;
   /** UIDs of all others. */
-  #others: Set<string> | undefined;
+  #others: ReadonlySet<string> | undefined;
+  /** UIDs of those for which something was created. */
+  readonly #taken = new Set<string>();
 
   watch(services: Informer<Service>): void {
     this.#services = services;
-    services.handle({ deleted: (service) => void this.#others?.delete(uidOf(service)) });
+    services.handle({ deleted: (service) => void this.#taken.delete(uidOf(service)) });
   }
 
   /** To be called when this process begins to lead, and again before it plans anything. */
@@ -87,11 +90,15 @@ export class NewServices {
     if (this.#services?.hasSynced() === true) this.#others ??= new Set(this.#services.store.list().map(uidOf));
   }
 
+  has(service: Service): boolean {
+    return this.#others?.has(uidOf(service)) === false;
+  }
+
   /** Whether the write creates something that cannot exist; true once for each Service. */
   take({ services: [key = "", ...more], name }: Write): boolean {
     const service = this.#services?.store.get(key);
-    if (service === undefined || more.length > 0 || this.#others === undefined) return false;
-    const { size } = this.#others;
-    return this.#others.add(uidOf(service)).size > size && name.includes(defaultLoadBalancerName(service));
+    if (service === undefined || more.length > 0 || !this.has(service) || this.#taken.has(uidOf(service))) return false;
+    this.#taken.add(uidOf(service));
+    return name.includes(defaultLoadBalancerName(service));
   }
 }

@@ -119,7 +119,7 @@ export class Reconciler {
     return intents.map((intent) => {
       const { service } = intent;
       const error = observer.blocked(intent, observation);
-      if (error !== undefined) return { ok: false, error };
+      if (error !== undefined && !written.includes(keyOf(service))) return { ok: false, error };
       if (!found.has(keyOf(service))) return { ok: true, value: undefined };
       const ingress = observedAddresses(observed, service).map((ip) => ({ ip }));
       return { ok: true, value: results.get(keyOf(service))?.status ?? (ingress.length > 0 ? { ingress } : {}) };

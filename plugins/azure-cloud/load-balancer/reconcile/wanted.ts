@@ -45,6 +45,11 @@ export class Wanted {
     return this.#intent;
   }
 
+  /** The Service, if a write of it may create something. */
+  get ensured(): readonly Service[] {
+    return this.#intent.action === "ensure" ? [this.#intent.service] : [];
+  }
+
   /** Why it was abandoned. */
   get failure(): { readonly error: unknown } | undefined {
     return this.#failure;

@@ -86,7 +86,8 @@ describe("deleting a load balancer", () => {
     const annotations = { "azure-load-balancer-resource-group": "random-rg", ...more };
     const web = serviceOf("web", { annotations });
     expect(await errorOf(cluster.ensure(generation, web))).toBeDefined();
-    expect(await errorOf(generation.balancers.ensureLoadBalancerDeleted("kubernetes", web))).toBeUndefined();
+    const deleted = { ...web, metadata: { ...web.metadata, deletionTimestamp: "2026-01-02T00:00:00Z" } };
+    expect(await errorOf(generation.balancers.ensureLoadBalancerDeleted("kubernetes", deleted))).toBeUndefined();
     cluster.services.delete(keyOf(web));
     expect(state()).toEqual(start);
   });

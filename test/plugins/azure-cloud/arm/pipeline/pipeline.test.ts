@@ -245,7 +245,7 @@ describe("throttling", () => {
   );
 
   test("requests of a throttled kind fail without a network call until the wait is over, and others are sent", async () => {
-    await using world = await openWorld();
+    await using world = await openWorld({ operationStyle: "none" });
     const clock = manualClock();
     const { network } = await world.clients({}, { clock });
     world.simulator.failNext(list, throttled);

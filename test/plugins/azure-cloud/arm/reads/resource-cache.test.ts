@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
+import { ArmError } from "../../../../../plugins/azure-cloud/arm/errors.ts";
 import { ResourceCache } from "../../../../../plugins/azure-cloud/arm/reads/resource-cache.ts";
 
 interface Item {
@@ -70,4 +71,33 @@ test("a list that began after a write is newer than the reply to that write", as
   listed.version = 3;
   cache.forget();
   expect(await versions()).toEqual([3]);
+});
+
+test("a read that shows a resource as it was before a write, or not at all, is not believed for a minute", async () => {
+  const clock = manualClock();
+  const one = (version: number) => ({ id: "/a", etag: `e${version}`, version });
+  let shown: ReturnType<typeof one> | undefined = one(1);
+  const cache = new ResourceCache<ReturnType<typeof one>>({
+    clock,
+    ttlMs: 0,
+    list: () => Promise.resolve(shown === undefined ? [] : [shown]),
+    get: () => (shown === undefined ? Promise.reject(new ArmError(404, "NotFound", "")) : Promise.resolve(shown)),
+  });
+  const versions = async (): Promise<readonly number[]> => (await cache.all()).map(({ version }) => version);
+  await versions();
+  for (const version of [2, 3]) cache.written(one(version));
+  const read = async (): Promise<unknown> => {
+    const listed = await versions();
+    cache.invalidate("/a");
+    return [listed, await versions(), cache.current("/A", shown)?.version];
+  };
+  const found = async (former: typeof shown): Promise<unknown> => {
+    shown = former;
+    return read();
+  };
+  for (const former of [one(1), one(2), undefined]) expect(await found(former)).toEqual([[3], [3], 3]);
+  // Another writer's.
+  expect(await found(one(4))).toEqual([[4], [4], 4]);
+  await clock.advance(60_000);
+  expect(await found(undefined)).toEqual([[], [], undefined]);
 });

@@ -57,7 +57,7 @@ describe("reads of network resources", () => {
 
 describe("writes of network resources", () => {
   test("are seen by the next reader without another read, deletions too", async () => {
-    await using world = await openWorld();
+    await using world = await openWorld({ operationStyle: "none" });
     const { publicIPs, lists } = await openPublicIPs(world);
     const before = names(await publicIPs.all("rg0"));
     const written = await publicIPs.put(idOf("pip"), body);
@@ -84,7 +84,7 @@ describe("writes of network resources", () => {
   });
 
   test("carry the etag of what they replace; after a refusal that resource alone is read again", async () => {
-    await using world = await openWorld();
+    await using world = await openWorld({ operationStyle: "none" });
     const { publicIPs, lists } = await openPublicIPs(world);
     await publicIPs.all("rg0");
     const first = await publicIPs.put(idOf("pip"), body);
@@ -111,7 +111,7 @@ describe("writes of network resources", () => {
   });
 
   test("delete what a lagging read does not show yet", async () => {
-    await using world = await openWorld();
+    await using world = await openWorld({ operationStyle: "none" });
     const { publicIPs } = await openPublicIPs(world);
     world.simulator.setReadLag(60_000);
     const written = await publicIPs.put(idOf("pip"), body);

@@ -121,7 +121,7 @@ describe("instances of a uniform scale set", () => {
   });
 
   test("are read one by one, and by one list where more than four are written", async () => {
-    await using world = await openWorld();
+    await using world = await openWorld({ operationStyle: "none" });
     await world.simulator.addInstances(9);
     const one = await open(world);
     const reads = async (...indices: readonly number[]): Promise<readonly string[]> => {
@@ -283,7 +283,7 @@ describe("instances of a uniform scale set", () => {
   });
 
   test("instances of a uniform scale set that were listed are read by themselves after a conflict", async () => {
-    await using world = await openWorld();
+    await using world = await openWorld({ operationStyle: "none" });
     await world.simulator.addInstances(5);
     const one = await open(world);
     world.simulator.failNext({ method: "PUT", path: instancePath(2) }, { status: 412 });

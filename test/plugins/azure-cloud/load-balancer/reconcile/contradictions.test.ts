@@ -67,6 +67,8 @@ describe("a Service that is deleted", () => {
     const time = skippingClock();
     const next = await cluster.start({ loadBalancerResourceGroup: "rg-typo" }, time.clock);
     const web = requestedAt(serviceOf("web"), "2026-01-02T00:00:00Z");
+    // Nothing says that this one had anything.
+    await cluster.remove(next, requestedAt(serviceOf("none"), "2026-01-02T00:00:00Z"));
     for (const passedMs of [0, 3_600_000]) {
       time.skip(passedMs);
       expect(await errorOf(cluster.remove(next, web))).toEqual(contradictory);
@@ -84,7 +86,9 @@ describe("a Service that is deleted", () => {
     const path = /loadBalancers\/kubernetes$/u;
     cluster.world.simulator.failNext({ method: "GET", path }, { status: 403, times: 99 });
     const errors = await Promise.all(
-      [serviceOf("web"), serviceOf("none")].map((one) => errorOf(cluster.remove(next, one))),
+      [serviceOf("web"), requestedAt(serviceOf("none"), "2026-01-02T00:00:00Z")].map((one) =>
+        errorOf(cluster.remove(next, one)),
+      ),
     );
     expect(errors).toEqual([expect.objectContaining({ status: 403 }), undefined]);
   });
@@ -117,10 +121,46 @@ describe("a Service with an address of which Azure has nothing any more", () => 
     await cluster.remove(next, at(61_000));
   });
 
-  test("is deleted at once if its load balancer is there without it", async () => {
+  test("is deleted a minute later, too, if its load balancer is there without it", async () => {
     await using cluster = await gone();
     cluster.world.simulator.put(`${group}/loadBalancers/kubernetes`, { sku: { name: "Standard" }, properties: {} });
-    await cluster.remove(await cluster.start(), serviceOf("web"));
+    const time = skippingClock();
+    const next = await cluster.start({}, time.clock);
+    expect(await errorOf(cluster.remove(next, serviceOf("web")))).toEqual(contradictory);
+    time.skip(60_000);
+    await cluster.remove(next, serviceOf("web"));
+  });
+
+  test("is deleted a minute later if its status has no address, unless it was created since this process has led", async () => {
+    await using cluster = await openCluster(1);
+    const time = skippingClock();
+    cluster.services.set("default/web", serviceOf("web"));
+    const next = await cluster.start({}, time.clock);
+    void next.balancers.run(new AbortController().signal);
+    await cluster.remove(next, serviceOf("new"));
+    expect(await errorOf(cluster.remove(next, serviceOf("web")))).toEqual(contradictory);
+    time.skip(60_000);
+    await cluster.remove(next, serviceOf("web"));
+  });
+
+  test("is deleted a minute after a write for it that Azure may have carried out although it failed, and at once if Azure has refused it", async () => {
+    await using cluster = await openCluster(1);
+    const time = skippingClock();
+    const next = await cluster.start({}, time.clock);
+    void next.balancers.run(new AbortController().signal);
+    time.skip(60_000);
+    const { simulator } = cluster.world;
+    await cluster.ensure(next, internal("web"));
+    await cluster.remove(next, internal("web"));
+    simulator.failNext({ method: "PUT", path: "/loadBalancers/" }, { status: 500, times: 99 });
+    expect(await errorOf(cluster.ensure(next, internal("web")))).toBeDefined();
+    simulator.clearFailures();
+    expect(await errorOf(cluster.remove(next, internal("web")))).toEqual(contradictory);
+    time.skip(60_000);
+    await cluster.remove(next, internal("web"));
+    simulator.failNext({ method: "PUT", path: "/loadBalancers/" }, { status: 400, code: "Broken" });
+    expect(await errorOf(cluster.ensure(next, internal("refused")))).toBeDefined();
+    await cluster.remove(next, internal("refused"));
   });
 
   test("is deleted at once by the process that has deleted the rest, however often it tries", async () => {

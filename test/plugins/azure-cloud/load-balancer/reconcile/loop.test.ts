@@ -331,7 +331,7 @@ describe("Services that are wanted at the same time", () => {
   });
 
   test("have their load balancer read while their first public IP is being created", async () => {
-    await using cluster = await openCluster(1);
+    await using cluster = await openCluster(1, { operationStyle: "none" });
     const { simulator } = cluster.world;
     const generation = await cluster.start();
     const read = (): number =>
@@ -368,7 +368,7 @@ describe("Services that are wanted at the same time", () => {
   });
 
   test("have the instances and the model read while the load balancer is being written, and not again", async () => {
-    await using cluster = await openCluster(6);
+    await using cluster = await openCluster(6, { operationStyle: "none" });
     const { simulator } = cluster.world;
     const generation = await cluster.start();
     const hold = simulator.hold({ method: "PUT", path: externalBalancer });

@@ -75,7 +75,7 @@ describe("zones of the region that may not be read", () => {
 });
 
 test("an instance that may not be read stays in its pool, and stops no Service", async () => {
-  await using cluster = await openCluster(2);
+  await using cluster = await openCluster(2, { operationStyle: "none" });
   await cluster.ensure(await cluster.start(), serviceOf("web"));
   cluster.nodes.pop();
   cluster.world.simulator.failNext({ method: "GET", path: /virtualMachines\/1$/iu }, denied);

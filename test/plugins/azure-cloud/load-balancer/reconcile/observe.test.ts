@@ -16,6 +16,7 @@ import { parseJson } from "../../../../../plugins/azure-cloud/json.ts";
 import { plannerConfig } from "../../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
 import { PoolReads } from "../../../../../plugins/azure-cloud/load-balancer/pools/pool-reads.ts";
 import { Observer } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/observe.ts";
+import { NewServices } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/preconditions.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
 import { countOf, instanceID, nodeOf, openWorld, type World } from "../../world.ts";
 import { intentOf } from "../fixtures.ts";
@@ -79,7 +80,14 @@ async function observerOf(world: World, objects: Objects, changes: Readonly<Reco
   const signal = new AbortController().signal;
   const network = networkResources(clients, decoded.value, { clock, signal });
   const members = new PoolReads({ ...reads, clock, standard: true });
-  return new Observer({ clients, config, network, members, context: { informers: objects.informers, clock } });
+  return new Observer({
+    clients,
+    config,
+    network,
+    members,
+    newServices: new NewServices(),
+    context: { informers: objects.informers, clock },
+  });
 }
 
 describe("what a plan is made from", () => {

@@ -112,20 +112,20 @@ describe("the public IP of a Service", () => {
   }
 
   test("the public IP of a Service that was created since this process has led is created without a read", async () => {
-    await using cluster = await openCluster(1);
+    await using cluster = await openCluster(1, { operationStyle: "none" });
     await cluster.ensure(await leading(cluster), web);
     expect(requests(cluster)).toEqual(["PUT"]);
   });
 
   test("the public IP of a Service that is older than this process's lead is read before it is created", async () => {
-    await using cluster = await openCluster(1);
+    await using cluster = await openCluster(1, { operationStyle: "none" });
     cluster.services.set(keyOf(web), web);
     await cluster.ensure(await leading(cluster), web);
     expect(requests(cluster)).toEqual(["GET", "PUT"]);
   });
 
   test("the public IP of a Service whose creation has failed is read before it is created again", async () => {
-    await using cluster = await openCluster(1);
+    await using cluster = await openCluster(1, { operationStyle: "none" });
     const generation = await leading(cluster);
     cluster.world.simulator.failNext({ method: "PUT", path: isPublicIP }, { status: 500, code: "Broken", times: 10 });
     await errorOf(cluster.ensure(generation, web));
