@@ -12,6 +12,7 @@ import { readCommand } from "../../host/cli/command.ts";
 import { runNamedCommand } from "../../host/cli/commands.ts";
 import { startHost } from "../../host/host.ts";
 import { type JsonObject, objectsAt } from "../../plugins/azure-cloud/json.ts";
+import { type PlanWires, tapPlan } from "../kit/plan-wires.ts";
 import { type GoldenCase, goldenCases, type RecordedStep, stepsOf } from "./replay/cases.ts";
 import { GoldenCluster, kindOf } from "./replay/golden-cluster.ts";
 import { expected, same } from "./replay/replay.ts";
@@ -25,6 +26,9 @@ setDefaultTimeout(120_000);
 interface Opened extends AsyncDisposable {
   readonly cluster: GoldenCluster;
   readonly flags: readonly string[];
+  /** The command line of a plan, by way of the proxies. */
+  readonly planFlags: readonly string[];
+  readonly wires: PlanWires;
 }
 
 async function open(golden: GoldenCase, state?: RecordedStep): Promise<Opened> {
@@ -32,12 +36,13 @@ async function open(golden: GoldenCase, state?: RecordedStep): Promise<Opened> {
   const cluster = stack.use(await GoldenCluster.open(golden, state));
   const folder = await mkdtemp(join(tmpdir(), "golden-plan-"));
   stack.defer(() => rm(folder, { recursive: true }));
+  const wires = stack.use(await tapPlan({ api: cluster.cluster.api, simulator: cluster.simulator }, folder));
   const [kubeconfig, config] = [join(folder, "kubeconfig"), join(folder, "cloud-config.json")];
+  const tapped = join(folder, "tapped-cloud-config.json");
   await writeFile(kubeconfig, cluster.cluster.api.kubeconfig("admin"));
   await writeFile(config, JSON.stringify(cluster.cloudConfig()));
-  const flags = [
-    `--kubeconfig=${kubeconfig}`,
-    `--cloud-config=${config}`,
+  await writeFile(tapped, JSON.stringify({ ...cluster.cloudConfig(), ...wires.arm }));
+  const decisions = [
     `--cluster-name=${golden.clusterName}`,
     "--leader-elect=false",
     "--secure-port=0",
@@ -45,8 +50,10 @@ async function open(golden: GoldenCase, state?: RecordedStep): Promise<Opened> {
       ? ["--controllers=node-route-controller", "--allocate-node-cidrs", `--cluster-cidr=${golden.clusterCIDR ?? ""}`]
       : ["--controllers=service-lb-controller", "--configure-cloud-routes=false"]),
   ];
+  const flags = [`--kubeconfig=${kubeconfig}`, `--cloud-config=${config}`, ...decisions];
+  const planFlags = [`--kubeconfig=${wires.kubeconfig}`, `--cloud-config=${tapped}`, ...decisions];
   const opened = stack.move();
-  return { cluster, flags, [Symbol.asyncDispose]: () => opened.disposeAsync() };
+  return { cluster, flags, planFlags, wires, [Symbol.asyncDispose]: () => opened.disposeAsync() };
 }
 
 const surroundings = (print: (text: string) => void, complain: (text: string) => void) => ({
@@ -56,17 +63,24 @@ const surroundings = (print: (text: string) => void, complain: (text: string) =>
   width: 100,
 });
 
-async function planOf({ flags }: Opened): Promise<PlanDocument> {
+/** Every plan here is seen to send reads alone, on both wires. */
+async function planOf({ cluster, planFlags, wires }: Opened): Promise<PlanDocument> {
+  const before = cluster.simulator.log.length;
   const printed = { stdout: "", stderr: "" };
   await runNamedCommand(
     "plan",
-    ["--output=json", ...flags],
+    ["--output=json", ...planFlags],
     surroundings(
       (text) => void (printed.stdout += text),
       (text) => void (printed.stderr += text),
     ),
   );
   expect(printed.stderr).toBe("");
+  const { arm, kubernetes, refused } = wires.drain();
+  expect(refused).toEqual([]);
+  expect(kubernetes.length).toBeGreaterThan(0);
+  // Nothing went past the proxy.
+  expect(cluster.simulator.log.length - before).toBe(arm.length);
   return Value.Parse(planSchema, JSON.parse(printed.stdout));
 }
 

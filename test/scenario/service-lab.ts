@@ -60,7 +60,7 @@ export function describeServices(
   body: (open: (options?: LabOptions) => Promise<ServiceLab>) => void,
 ): void {
   describe(`${name}, on the sandbox`, () => {
-    body((options) => ServiceLab.open(() => sandboxBackend(), options));
+    body(async (options) => (await openOnSandbox(options)).lab);
   });
   describeOnRealApiServer(`${name}, on a real API server`, (cluster) => {
     beforeEach(() => cluster.cleanSlate());
@@ -68,9 +68,13 @@ export function describeServices(
   });
 }
 
-async function sandboxBackend(): Promise<Backend> {
+/** A lab on the sandbox, whose API server others may use, too. */
+export async function openOnSandbox(
+  options: LabOptions = {},
+): Promise<{ readonly lab: ServiceLab; readonly api: TestCluster["api"] }> {
   const runner = await TestCluster.start();
-  return { admin: runner.admin, runner };
+  const lab = await ServiceLab.open(async () => ({ admin: runner.admin, runner }), options);
+  return { lab, api: runner.api };
 }
 
 const realBackend = async (cluster: Cluster): Promise<Backend> => ({
@@ -130,7 +134,7 @@ export class ServiceLab implements AsyncDisposable {
     await this.stop();
     const clock = this.#options.clock === undefined ? {} : { clock: this.#options.clock };
     const generation = this.#generation.use(this.#runner.generation(cloudClient, clock));
-    const bound = azure.bind(this.#config(), {});
+    const bound = azure.bind(this.cloudConfig(), {});
     if (!bound.ok) throw new Error(bound.problems.join("; "));
     const { context, fence } = generation;
     const cloud: Cloud = this.#generation.use(await bound.value({ ...context, clusterName: "kubernetes", fence }));
@@ -207,7 +211,7 @@ export class ServiceLab implements AsyncDisposable {
     }
   }
 
-  #config(): JsonObject {
+  cloudConfig(): JsonObject {
     const { config = {}, machines = "uniform" } = this.#options;
     const document = parseJson(this.simulator.configWith({ ...configKeys[machines], ...config }));
     if (!isObject(document)) throw new Error("the simulator's config is not a mapping");
