@@ -19,6 +19,7 @@ import { HostProcess } from "../kit/host-process.ts";
 import { rolesOf } from "../kit/host-under-test.ts";
 import { hostUser } from "../kit/platform.ts";
 import { addressesOf, balancedService } from "../kit/services.ts";
+import { planCost, type RestartCost } from "./plan-cost.ts";
 import { type Progress, watchProgress } from "./progress.ts";
 import type { Bench, Figure } from "./report.ts";
 import { cpuSecondsOf, engineSettings, memoryOf, numberOf, realCluster, until } from "./world.ts";
@@ -36,7 +37,7 @@ const slowMs = 60_000;
 
 /**
  * What Services of type LoadBalancer cost on a real API server and a simulated Azure: all of them created at once, then
- * as many again, then a restart in which nothing has changed, then one node more. With `slow`, as many are created a
+ * as many again, then a restart in which nothing has changed, a plan, and one node more. With `slow`, as many are created a
  * third time, beside others behind a slow write. Writes are answered at once, or with `operations` as by ARM.
  */
 export const servicesBench: Bench = {
@@ -74,9 +75,10 @@ export const servicesBench: Bench = {
     figures.push(...(await usageOf(host, "")));
     await host.stop();
 
-    const [restarted, restart] = await restartOf(lab, total);
+    const [restarted, restart, cost] = await restartOf(lab, total);
     stack.use(restarted);
-    figures.push(...restart, ...(await nodeJoins(lab, restarted, isByNodeIP)));
+    figures.push(...restart, ...(await planCost({ ...lab, folder: azure.folder }, cost)));
+    figures.push(...(await nodeJoins(lab, restarted, isByNodeIP)));
     figures.push(...(await usageOf(restarted, "restart")));
     await restarted.stop();
     return figures;
@@ -230,12 +232,13 @@ function requestsOf(simulator: AzureSimulator, phase: string, aims: Aims): reado
 const kindOf = (path: string): string => path.split("/").filter(Boolean).at(-2) ?? "";
 
 /** Starts a host on a cluster in which nothing has changed. */
-async function restartOf(lab: ServicesLab, services: number): Promise<[HostProcess, readonly Figure[]]> {
+async function restartOf(lab: ServicesLab, services: number): Promise<[HostProcess, readonly Figure[], RestartCost]> {
   lab.simulator.clearLog();
   const started = performance.now();
   const host = await startHost(lab);
   await looked(host, "service", services);
   const seconds = (performance.now() - started) / 1000;
+  const kubernetesReads = await kubernetesReadsOf(host);
   const figures: readonly Figure[] = [
     {
       name: "restartSeconds",
@@ -244,8 +247,16 @@ async function restartOf(lab: ServicesLab, services: number): Promise<[HostProce
       aim: restartAims["seconds"] ?? "",
     },
     ...requestsOf(lab.simulator, "restart", restartAims),
+    { name: "restartKubernetesReads", value: kubernetesReads },
   ];
-  return [host, figures];
+  const armReads = Number(figures.find(({ name }) => name === "restartArmReads")?.value ?? 0);
+  return [host, figures, { seconds, armReads, kubernetesReads }];
+}
+
+async function kubernetesReadsOf(host: HostProcess): Promise<number> {
+  const text = await (await host.get("/metrics")).text();
+  const samples = text.matchAll(/^rest_client_requests_total\{[^}]*method="GET"[^}]*\} (\d+)/gmu);
+  return [...samples].reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
 /** Adds a node and waits until the controller has handled it. */
