@@ -4,10 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { kinds } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { findAssets } from "../envtest/assets.ts";
 import type { Cluster } from "../envtest/cluster.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
+import { joinNodes, simulateAzure } from "../kit/azure.ts";
+import { HostProcess } from "../kit/host-process.ts";
+import { addressesOf, balancedService, findService } from "../kit/services.ts";
 import { describeDeployment } from "./stage.ts";
 
 setDefaultTimeout(120_000);
@@ -94,7 +98,51 @@ describeDeployment("the commands in deploy/README.md and OPERATE.md", (stage) =>
   });
 });
 
+/** What a user did other than read. */
+const isRead = ({ verb }: { readonly verb: string }): boolean => ["get", "list", "watch"].includes(verb);
+
 describeOnRealApiServer("the commands in deploy/migration/README.md", (cluster) => {
+  test("plan in both directions with read permissions alone: beside ours, and beside another holder of the Lease", async () => {
+    await cluster.cleanSlate();
+    await kubectl();
+    await program("cloud-controller-host", `exec ${process.execPath} host/main.ts "$@"`);
+    await using azure = await simulateAzure();
+    const [name = ""] = await joinNodes(cluster.admin, azure, 1);
+    await cluster.admin.create(kinds.Service, balancedService("web"));
+    const decisions = ["--controllers=*,-node-ipam", "--configure-cloud-routes=false"];
+    const flags = [`--cloud-config=${azure.config}`, ...decisions];
+    const kubeconfig = await cluster.kubeconfig("host", ["system:masters"]);
+    await using host = new HostProcess({ flags: [`--kubeconfig=${kubeconfig}`, ...flags] });
+    await eventually(
+      "the Service and the node are served",
+      async () => {
+        const node = await cluster.admin.get(kinds.Node, { name });
+        return addressesOf(await findService(cluster.admin, "web")).length > 0 && node.spec?.providerID !== undefined;
+      },
+      60_000,
+    );
+    const blocks = [...(await page("migration/README.md")).matchAll(/^```sh\n(.*?)^```$/gms)];
+    const [[, planning = ""] = []] = blocks.filter(([, block = ""]) => block.includes("cloud-controller-host plan"));
+    const [, cleaning = ""] =
+      /`(cloud-controller-host rbac [^`]*delete -f -)`/u.exec(await page("migration/README.md")) ?? [];
+    const plan = (): Promise<string> => type(`FLAGS="${flags.join(" ")}"\nset -f\n${planning}`, cluster);
+    const lease = { namespace: "kube-system", name: "cloud-controller-manager" };
+    const mark = await cluster.audit.mark();
+    expect(await plan()).toEndWith("\nNo changes.\n");
+    await host.stop();
+    const spec = { holderIdentity: "go-provider", leaseDurationSeconds: 3600 };
+    await cluster.admin.patch(kinds.Lease, lease, "merge", { spec });
+    const writes = azure.simulator.requests().filter((line) => line.startsWith("PUT ")).length;
+    expect(await plan()).toEndWith("\nNo changes.\n");
+    expect((await cluster.admin.get(kinds.Lease, lease)).spec?.holderIdentity).toBe("go-provider");
+    expect(azure.simulator.requests().filter((line) => line.startsWith("PUT "))).toHaveLength(writes);
+    const user = "system:serviceaccount:kube-system:cloud-controller-host-plan";
+    const requests = await cluster.audit.requests({ user, since: mark });
+    expect(requests.length).toBeGreaterThan(4);
+    expect(requests.filter((request) => !isRead(request) || request.code === 403)).toEqual([]);
+    await type(`FLAGS="${flags.join(" ")}"\nset -f\n${cleaning}`, cluster);
+  });
+
   test("are valid for kubectl, and the roles match their description", async () => {
     await kubectl();
     for (const name of ["cloud-controller-manager", "cloud-provider-extraction-migration"])
