@@ -7,8 +7,11 @@ import {
   type WorkQueue,
 } from "cloud-controller-host/sdk";
 
-/** With nothing under way for this long, and every queue empty, controllers have done all that there is to do. */
-const quietMs = 500;
+/**
+ * Controllers that have nothing under way and no key queued at so many looks in a row have done all that there is to do.
+ * Looks are counted, not time: after a stall of the machine each of them lets others go first.
+ */
+const quietLooks = 12;
 const lookMs = 25;
 /** Of a key that fails: a read may have failed for a moment. */
 const maxAttempts = 3;
@@ -20,11 +23,10 @@ export class Activity {
   readonly #queues: WorkQueue[] = [];
   readonly #failures = new Map<string, string>();
   #underWay = 0;
-  #restingSince: number;
+  #looks = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
-    this.#restingSince = clock.monotonic();
   }
 
   /** The failures that make the plan incomplete, each with what could not be planned. */
@@ -43,7 +45,7 @@ export class Activity {
       return await work();
     } finally {
       this.#underWay -= 1;
-      this.#restingSince = this.#clock.monotonic();
+      this.#looks = 0;
     }
   }
 
@@ -102,11 +104,11 @@ export class Activity {
 
   /** Resolves when nothing has been under way for a while; false when the signal aborts first. */
   async rests(signal: AbortSignal): Promise<boolean> {
-    this.#restingSince = this.#clock.monotonic();
+    this.#looks = 0;
     while (!signal.aborted) {
       const isBusy = this.#underWay > 0 || this.#queues.some(({ length }) => length > 0);
-      if (isBusy) this.#restingSince = this.#clock.monotonic();
-      else if (this.#clock.monotonic() - this.#restingSince >= quietMs) return true;
+      this.#looks = isBusy ? 0 : this.#looks + 1;
+      if (this.#looks > quietLooks) return true;
       await this.#clock.sleep(lookMs, signal);
     }
     return false;
