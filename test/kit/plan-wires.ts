@@ -40,7 +40,8 @@ export async function tapPlan(
     port: 0,
     idleTimeout: 0,
     tls: { cert: certificate, key },
-    async fetch(request) {
+    async fetch(request): Promise<Response> {
+      const { origin } = new URL(request.url);
       const response = await pass(request, simulator.origin, { ca: armCA }, sent.arm);
       const headers = withoutEncoding(response);
       for (const [name, value] of headers) headers.set(name, value.replaceAll(simulator.origin, origin));
@@ -50,7 +51,6 @@ export async function tapPlan(
     },
   });
   opening.defer(() => arm.stop(true));
-  const { origin } = arm.url;
   const kubernetes = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
@@ -67,7 +67,7 @@ export async function tapPlan(
   const stack = opening.move();
   return {
     kubeconfig,
-    arm: { resourceManagerEndpoint: origin, resourceManagerCAFile: caFile },
+    arm: { resourceManagerEndpoint: arm.url.origin, resourceManagerCAFile: caFile },
     drain() {
       const requests = { arm: sent.arm.splice(0), kubernetes: sent.kubernetes.splice(0) };
       const refused = (["arm", "kubernetes"] as const).flatMap((system) =>
