@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Value } from "@sinclair/typebox/value";
 import { CodedError, controllerNames } from "cloud-controller-host/sdk";
 
-import { planSchema } from "../../host/plan/document.ts";
+import { planSchema } from "../../host/changes/plan-schema.ts";
 import type { AzureSimulator } from "../../plugins/azure-cloud/simulator/simulator.ts";
 import type { Cluster } from "../envtest/cluster.ts";
 import { hostUser } from "../kit/platform.ts";

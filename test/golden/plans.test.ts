@@ -3,16 +3,15 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { Value } from "@sinclair/typebox/value";
 import { isObject } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { type PlanDocument, planSchema } from "../../host/changes/plan-schema.ts";
+import type { PlanDocument } from "../../host/changes/plan-schema.ts";
 import { readCommand } from "../../host/cli/command.ts";
-import { runNamedCommand } from "../../host/cli/commands.ts";
 import { startHost } from "../../host/host.ts";
 import { type JsonObject, objectsAt } from "../../plugins/azure-cloud/json.ts";
 import { type PlanWires, tapPlan } from "../kit/plan-wires.ts";
+import { planDocumentOf } from "../kit/plan.ts";
 import { type GoldenCase, goldenCases, type RecordedStep, stepsOf } from "./replay/cases.ts";
 import { GoldenCluster, kindOf } from "./replay/golden-cluster.ts";
 import { expected, same } from "./replay/replay.ts";
@@ -66,22 +65,13 @@ const surroundings = (print: (text: string) => void, complain: (text: string) =>
 /** Every plan here is seen to send reads alone, on both wires. */
 async function planOf({ cluster, planFlags, wires }: Opened): Promise<PlanDocument> {
   const before = cluster.simulator.log.length;
-  const printed = { stdout: "", stderr: "" };
-  await runNamedCommand(
-    "plan",
-    ["--output=json", ...planFlags],
-    surroundings(
-      (text) => void (printed.stdout += text),
-      (text) => void (printed.stderr += text),
-    ),
-  );
-  expect(printed.stderr).toBe("");
+  const document = await planDocumentOf(planFlags);
   const { arm, kubernetes, refused } = wires.drain();
   expect(refused).toEqual([]);
   expect(kubernetes.length).toBeGreaterThan(0);
   // Nothing went past the proxy.
   expect(cluster.simulator.log.length - before).toBe(arm.length);
-  return Value.Parse(planSchema, JSON.parse(printed.stdout));
+  return document;
 }
 
 /** Runs a host with the flags of the plan. */

@@ -3,11 +3,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { Value } from "@sinclair/typebox/value";
-
-import { runNamedCommand } from "../../host/cli/commands.ts";
-import { type PlanDocument, planSchema } from "../../host/plan/document.ts";
+import type { PlanDocument } from "../../host/changes/plan-schema.ts";
 import { type PlanWires, tapPlan } from "../kit/plan-wires.ts";
+import { planDocumentOf } from "../kit/plan.ts";
 import { deleteService } from "../kit/services.ts";
 import { AzureView, features } from "./service-features.ts";
 import { openOnSandbox } from "./service-lab.ts";
@@ -19,23 +17,12 @@ const all = ["--controllers=*", "--allocate-node-cidrs", "--cluster-cidr=10.244.
 
 /** A plan that is seen to send reads alone, on both wires. */
 async function planOf(wires: PlanWires, config: string, flags: readonly string[]): Promise<PlanDocument> {
-  const printed = { stdout: "", stderr: "" };
   wires.drain();
-  await runNamedCommand(
-    "plan",
-    ["--output=json", `--kubeconfig=${wires.kubeconfig}`, `--cloud-config=${config}`, ...flags],
-    {
-      environment: {},
-      stdout: (text) => void (printed.stdout += text),
-      stderr: (text) => void (printed.stderr += text),
-      width: 100,
-    },
-  );
-  expect(printed.stderr).toBe("");
+  const document = await planDocumentOf([`--kubeconfig=${wires.kubeconfig}`, `--cloud-config=${config}`, ...flags]);
   const { arm, kubernetes, refused } = wires.drain();
   expect(refused).toEqual([]);
   for (const requests of [arm, kubernetes]) expect(requests.length).toBeGreaterThan(2);
-  return Value.Parse(planSchema, JSON.parse(printed.stdout));
+  return document;
 }
 
 describe("the plan of a Service from its creation to its deletion", () => {

@@ -3,8 +3,8 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { kinds, labels } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { runNamedCommand } from "../../../host/cli/commands.ts";
 import { joinNodes } from "../../kit/azure.ts";
+import { type Printed, runCommand } from "../../kit/plan.ts";
 import { addressesOf, balancedService, findService, patchService } from "../../kit/services.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
@@ -12,32 +12,12 @@ setDefaultTimeout(90_000);
 
 const controllers = "--controllers=cloud-node-controller,service-lb-controller";
 
-async function explain(lab: SandboxLab, ...argv: readonly string[]) {
-  const printed = { stdout: "", stderr: "" };
-  const status = await runNamedCommand("explain", [...argv, ...lab.flags([controllers])], {
-    environment: {},
-    stdout: (text) => void (printed.stdout += text),
-    stderr: (text) => void (printed.stderr += text),
-    width: 100,
-  });
-  return { status, ...printed };
-}
+const explain = (lab: SandboxLab, ...argv: readonly string[]): Promise<Printed> =>
+  runCommand("explain", [...argv, ...lab.flags([controllers])]);
 
 /** With no more flags than where the cluster and the cloud are. */
-async function explainSimply(lab: SandboxLab, ...argv: readonly string[]) {
-  const printed = { stdout: "", stderr: "" };
-  const status = await runNamedCommand(
-    "explain",
-    ["--kubeconfig", lab.kubeconfig, `--cloud-config=${lab.azure.config}`, ...argv],
-    {
-      environment: {},
-      stdout: (text) => void (printed.stdout += text),
-      stderr: (text) => void (printed.stderr += text),
-      width: 100,
-    },
-  );
-  return { status, ...printed };
-}
+const explainSimply = (lab: SandboxLab, ...argv: readonly string[]): Promise<Printed> =>
+  runCommand("explain", ["--kubeconfig", lab.kubeconfig, `--cloud-config=${lab.azure.config}`, ...argv]);
 
 /** A cluster whose Service and nodes a host has served; one node is excluded from load balancers. */
 async function served(): Promise<{

@@ -1,13 +1,12 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
-import { Value } from "@sinclair/typebox/value";
 import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { type PlanDocument, planSchema } from "../../../host/changes/plan-schema.ts";
-import { runNamedCommand } from "../../../host/cli/commands.ts";
+import type { PlanDocument } from "../../../host/changes/plan-schema.ts";
 import { joinNodes } from "../../kit/azure.ts";
 import { serveCloud } from "../../kit/cloud-server.ts";
+import { planDocumentOf, type Printed, runCommand } from "../../kit/plan.ts";
 import { addressesOf, balancedService, deleteService, findService } from "../../kit/services.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
@@ -20,21 +19,11 @@ const allControllers = [
   "--cluster-cidr=10.244.0.0/16",
 ];
 
-async function plan(lab: SandboxLab, flags: readonly string[] = allControllers) {
-  const printed = { stdout: "", stderr: "" };
-  const status = await runNamedCommand("plan", lab.flags(flags), {
-    environment: {},
-    stdout: (text) => void (printed.stdout += text),
-    stderr: (text) => void (printed.stderr += text),
-    width: 100,
-  });
-  return { status, ...printed };
-}
+const plan = (lab: SandboxLab, flags: readonly string[] = allControllers): Promise<Printed> =>
+  runCommand("plan", lab.flags(flags));
 
-async function planned(lab: SandboxLab, flags: readonly string[] = allControllers): Promise<PlanDocument> {
-  const { stdout } = await plan(lab, ["--output=json", ...flags]);
-  return Value.Parse(planSchema, JSON.parse(stdout));
-}
+const planned = (lab: SandboxLab, flags: readonly string[] = allControllers): Promise<PlanDocument> =>
+  planDocumentOf(lab.flags(flags));
 
 /** Requests that may change something: neither reads nor the login. */
 const azureWrites = (lab: SandboxLab): readonly string[] =>
