@@ -81,12 +81,12 @@ function routesOf(config: AzureConfig, { context, clients, vms, guard }: RoutesP
 }
 
 /** Reads of its own: the command that uses it makes them once. */
-function explainOf(
-  config: AzureConfig,
-  { clusterName, shard, clock, signal }: CloudContext,
-  clients: ArmClients,
-): Explain {
+function explainOf(config: AzureConfig, context: CloudContext, clients: ArmClients): Explain {
+  const { clusterName, shard, clock, informers, signal } = context;
   const parts = (): Parameters<typeof explainNode>[1] => ({
+    nodes: informers.of(kinds.Node).store.list(),
+    services: informers.of(kinds.Service).store.list(),
+    nowMs: clock.now(),
     keys: config,
     config: plannerConfig(config, clusterName, shard),
     network: networkResources(clients, config, { clock, signal }),

@@ -1,4 +1,5 @@
 import { groupPattern, namePattern } from "../resource-names.ts";
+import { maxDrainSeconds } from "./schema-cluster.ts";
 import type { ConfigKeys } from "./schema.ts";
 
 /** A constraint between keys; returns its violations. Source: upstream `InitializeCloudFromConfig`. */
@@ -55,6 +56,13 @@ const severalLoadBalancers: Rule = (keys) => {
   return problems;
 };
 
+const drain: Rule = ({ loadBalancerDrainTimeInSeconds: time, loadBalancerBackendPoolConfigurationType: pools }) => [
+  ...(time > maxDrainSeconds ? [`loadBalancerDrainTimeInSeconds is at most ${maxDrainSeconds}, got ${time}`] : []),
+  ...(time > 0 && pools !== "nodeIP"
+    ? [`loadBalancerDrainTimeInSeconds requires loadBalancerBackendPoolConfigurationType nodeIP, got ${pools}`]
+    : []),
+];
+
 const groupKeys = [
   "resourceGroup",
   "vnetResourceGroup",
@@ -87,6 +95,14 @@ const names: Rule = (keys) => {
   );
 };
 
-const rules: readonly Rule[] = [required, names, availabilitySets, outbound, serviceGateway, severalLoadBalancers];
+const rules: readonly Rule[] = [
+  required,
+  names,
+  availabilitySets,
+  outbound,
+  serviceGateway,
+  severalLoadBalancers,
+  drain,
+];
 
 export const brokenRules = (keys: ConfigKeys): readonly string[] => rules.flatMap((rule) => rule(keys));

@@ -24,6 +24,9 @@ const labelSelector = (description: string) =>
     ),
   );
 
+/** A node that is drained for longer has been deleted long since. */
+export const maxDrainSeconds = 3600;
+
 /** The location and the names of the cluster's resources. */
 export const resourceKeys = {
   cloudConfigType: choice(
@@ -110,6 +113,10 @@ export const featureKeys = {
   loadBalancerBackendPoolUpdateIntervalInSeconds: seconds(
     30,
     "Interval of updates of the backend pools of local Services.",
+  ),
+  loadBalancerDrainTimeInSeconds: seconds(
+    0,
+    `Time from the moment that a node which is about to leave gets no new connections until it is removed from backend pools, at most ${maxDrainSeconds}; 0: removed at once. Requires pool type nodeIP.`,
   ),
   clusterServiceLoadBalancerHealthProbeMode: choice(
     "servicenodeport",

@@ -10,6 +10,7 @@ import { type Explanation, type Fact, labels, type Node, type Service } from "cl
 import { lastSegment } from "../arm/resource-id.ts";
 import type { NetworkResources } from "../arm/writes/network-resources.ts";
 import type { ConfigKeys } from "../config/schema.ts";
+import { type ClusterView, explainDrain } from "./explain-drain.ts";
 import { addressSource, publicIPSource, type RuleSettings, ruleSources, settingsOf } from "./explain-settings.ts";
 import { balancerUse, interfaceUse, securityGroupUse, sharedWith, tagUse, usersOf } from "./explain-use.ts";
 import { sameId } from "./model/ids.ts";
@@ -202,10 +203,11 @@ function absenceOf({ metadata, spec }: Node): string {
   return "Azure does not show its network interface in the pool; plan shows whether it will join";
 }
 
-/** The backend pools that a node's VM is in. */
-export async function explainNode(node: Node, { config, network }: Parts): Promise<readonly Explanation[]> {
+/** Why a node leaves, and the backend pools that its VM is in. */
+export async function explainNode(node: Node, parts: Parts & ClusterView): Promise<readonly Explanation[]> {
+  const { config, network } = parts;
   const balancers = await network.loadBalancers.all(config.loadBalancerResourceGroup);
-  return balancers.map((balancer) => ({
+  const pools = balancers.map((balancer) => ({
     title: `load balancer ${balancer.name}`,
     facts: (balancer.backendAddressPools ?? []).flatMap((pool) =>
       (explainPool(pool, [node]).facts ?? []).map(({ value }) => ({
@@ -214,4 +216,5 @@ export async function explainNode(node: Node, { config, network }: Parts): Promi
       })),
     ),
   }));
+  return [...explainDrain(node, balancers, parts), ...pools];
 }

@@ -27,6 +27,7 @@ import { PoolMembers } from "./pools/membership.ts";
 import { PoolReads } from "./pools/pool-reads.ts";
 import { Activity } from "./reconcile/activity.ts";
 import { Applier } from "./reconcile/apply.ts";
+import { Drains } from "./reconcile/drains.ts";
 import { limitMetrics } from "./reconcile/limit-metrics.ts";
 import { LocalServices } from "./reconcile/local-services.ts";
 import { Observer } from "./reconcile/observe.ts";
@@ -59,6 +60,7 @@ export class AzureLoadBalancers implements LoadBalancers {
   readonly #observer: Observer;
   readonly #activity: Activity;
   readonly #locals: LocalServices | undefined;
+  readonly #drains: Drains | undefined;
   readonly #observe: ObserveService;
   readonly #config: PlannerConfig;
   readonly #isPlanning: boolean;
@@ -71,6 +73,7 @@ export class AzureLoadBalancers implements LoadBalancers {
     readonly observer: Observer;
     readonly activity: Activity;
     readonly locals: LocalServices | undefined;
+    readonly drains: Drains | undefined;
     readonly observe: ObserveService;
     readonly config: PlannerConfig;
     readonly isPlanning: boolean;
@@ -81,15 +84,16 @@ export class AzureLoadBalancers implements LoadBalancers {
     this.#newServices = options.newServices;
     this.#observe = options.observe;
     this.#locals = options.locals;
+    this.#drains = options.drains;
     this.#reconciler = options.reconciler;
     this.#observer = options.observer;
     this.#activity = options.activity;
   }
 
-  /** To be called when leading begins. Follows endpoints of local Services, where these have pools of their own. */
+  /** To be called when leading begins. Follows endpoints of local Services with pools of their own, and nodes that leave. */
   async run(signal: AbortSignal): Promise<void> {
     this.#newServices.begin();
-    await this.#locals?.run(signal);
+    await Promise.all([this.#locals?.run(signal), this.#drains?.run(signal)]);
   }
 
   watch(services: Informer<Service>): void {
@@ -144,6 +148,7 @@ export class AzureLoadBalancers implements LoadBalancers {
 
   async ensureLoadBalancerDeleted(_clusterName: string, service: Service, call: CloudCall = {}): Promise<void> {
     this.#locals?.deleted(service);
+    this.#drains?.deleted(service);
     await this.#run("EnsureLoadBalancerDeleted", service, () => this.#reconcile(service, "delete", [], call));
     this.#rejections.delete(keyOf(service));
   }
@@ -185,6 +190,7 @@ export class AzureLoadBalancers implements LoadBalancers {
       const result = await this.#activity.track(this.#reconciler.reconcile({ service, action, nodes }, signal));
       this.#rejections.delete(key);
       if (action === "ensure") this.#locals?.ensured(service, nodes);
+      if (action === "ensure") this.#drains?.ensured(service);
       return result;
     } catch (error) {
       // A plan shows what is held; it is not a failure of it.
@@ -220,8 +226,26 @@ export function azureLoadBalancers(
     resourceGroup: planner.resourceGroup,
   });
   const seen = limitMetrics(context.metrics, planner);
+  const drains =
+    planner.pools === "interfaces"
+      ? undefined
+      : new Drains({
+          context,
+          config: planner,
+          returned: (node) => reconciler.returned(node),
+          refresh: (keys) => reconciler.refreshNodes(keys),
+        });
   const newServices = new NewServices();
-  const observer = new Observer({ clients, config: planner, network, members: poolReads, newServices, context, seen });
+  const observer = new Observer({
+    clients,
+    config: planner,
+    network,
+    members: poolReads,
+    newServices,
+    context,
+    seen,
+    drains,
+  });
   const forgetSubnet = (name: string): void => observer.forgetSubnet(name);
   const applier = new Applier({ clients, network, members, signal, forgetSubnet, newServices });
   const activity = new Activity(context);
@@ -233,6 +257,7 @@ export function azureLoadBalancers(
   const reconciler = new Reconciler({
     config: planner,
     newServices,
+    drains,
     observer,
     applier,
     context,
@@ -257,6 +282,7 @@ export function azureLoadBalancers(
     observer,
     activity,
     locals,
+    drains,
     observe,
     config: planner,
     newServices,

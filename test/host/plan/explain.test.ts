@@ -163,6 +163,16 @@ describe("explain", () => {
     expect(stdout).toMatch(/^ {2}security group +nsg0 \(config key securityGroupName\)$/mu);
   });
 
+  test("recommends another kind of pool or probe for a node that cannot be drained", async () => {
+    const { lab, names } = await served();
+    await using _ = lab;
+    const [excluded = ""] = names;
+    const { stdout } = await explain(lab, "node", excluded);
+    expect(stdout).toMatch(/^drain of vmss0000000\n {2}cause +label node\.kubernetes\.io\/exclude-from-external/mu);
+    expect(stdout).toMatch(/^ {2}advice +network interfaces in pools cannot be drained/mu);
+    expect(stdout).toContain("clusterServiceLoadBalancerHealthProbeMode shared");
+  });
+
   test("prints a node with its instance and its pools, and says that an instance does not exist", async () => {
     const { lab, names } = await served();
     await using _ = lab;

@@ -7,6 +7,8 @@ import type {
 } from "@azure/arm-network";
 import type { ErrorCode, Node, Service } from "cloud-controller-host/sdk";
 
+import type { NodeDrain } from "./drain.ts";
+
 export type Family = "IPv4" | "IPv6";
 
 /** `namespace/name` of a Service: its key in results, and its name in the tags of public IPs. */
@@ -70,6 +72,8 @@ export interface Observed {
   readonly endpointNodes: ReadonlyMap<ServiceKey, readonly string[]>;
   /** Labels of namespaces by name, for namespace selectors of multiple load balancers. */
   readonly namespaceLabels: ReadonlyMap<string, Readonly<Record<string, string>>>;
+  /** Nodes that are about to leave, or were, by name. */
+  readonly drains?: ReadonlyMap<string, NodeDrain>;
 }
 
 /** What must be read before `plan`. Load balancers and the security group are always needed. */

@@ -39,6 +39,8 @@ export interface PlannerConfig {
   readonly maximumRules: number;
   readonly mutateIPTags: boolean;
   readonly disableAdditionalPublicIPs: boolean;
+  /** Drain time of Services without the annotation; 0: nodes leave in one step. */
+  readonly drainSeconds: number;
   /** Set in shared probe mode. */
   readonly sharedProbe: { readonly port: number; readonly path: string } | undefined;
   readonly tags: ReadonlyMap<string, string>;
@@ -85,6 +87,7 @@ export function plannerConfig(keys: ConfigKeys, clusterName: string, shard?: str
     maximumRules: keys.maximumLoadBalancerRuleCount || 250,
     disableAdditionalPublicIPs: keys.disableAdditionalPublicIPs,
     mutateIPTags: keys.enableIPTagMutationForExistingPublicIP,
+    drainSeconds: keys.loadBalancerDrainTimeInSeconds,
     sharedProbe:
       keys.clusterServiceLoadBalancerHealthProbeMode === "shared"
         ? {

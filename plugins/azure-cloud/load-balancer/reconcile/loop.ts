@@ -7,13 +7,14 @@ import type { PlannerConfig } from "../model/planner-config.ts";
 import type { GuardedRound, GuardedRounds } from "../removals/guarded-round.ts";
 import type { Activity } from "./activity.ts";
 import { type Applier, isMembersWrite, isResourceWrite, type WriteOutcome } from "./apply.ts";
+import type { Drains } from "./drains.ts";
 import { type Flight, InFlight } from "./in-flight.ts";
 import { nothingKnown } from "./needed-reads.ts";
 import type { Observer } from "./observe.ts";
 import { Outcomes } from "./outcomes.ts";
 import type { NewServices } from "./preconditions.ts";
 import { LockKeeper, type ResourceLock } from "./resource-lock.ts";
-import { createdPools, isAbandoning, planRound, type Round, withoutAwaited, withShared } from "./rounds.ts";
+import { createdPools, isAbandoning, keptMs, planRound, type Round, withoutAwaited, withShared } from "./rounds.ts";
 import { planningPace, Ticker } from "./ticker.ts";
 import { doneKey, type Reconciled, Wanted } from "./wanted.ts";
 
@@ -25,13 +26,11 @@ export interface LoopOptions {
   readonly lock: ResourceLock;
   readonly rounds: GuardedRounds;
   readonly newServices: NewServices;
+  readonly drains?: Drains | undefined;
   readonly context: Pick<CloudContext, "clock" | "signal" | "events" | "log" | "planning">;
   /** Called for a pool that is left with instances in flight; `end` resolves when none is, with an error if one failed. */
   readonly makeUp: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
 }
-
-/** How long a load balancer that is about to be deleted is kept for a Service whose public IP is being written. */
-const keptMs = 10_000;
 
 /**
  * Brings Services to their desired state. A tick observes and plans all of them, starts the writes whose resources are
@@ -130,6 +129,7 @@ export class Loop {
     const { observer, newServices } = this.#options;
     newServices.begin();
     const observation = await observer.observe(intents, this.#known);
+    this.#options.drains?.keep(observation.observed, held);
     const readable = intents.filter((intent) => {
       const error = observer.blocked(intent, observation);
       if (error !== undefined) this.#wanted.get(keyOf(intent.service))?.fail(error);

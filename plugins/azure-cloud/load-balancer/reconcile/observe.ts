@@ -19,6 +19,7 @@ import { hasBase, isServiceFrontend } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import type { PoolReads } from "../pools/pool-reads.ts";
 import { Contradictions } from "./contradictions.ts";
+import type { Drains } from "./drains.ts";
 import { groupsInUse, type Known, neededReads, nothingKnown, zonesInUse } from "./needed-reads.ts";
 import type { NewServices } from "./preconditions.ts";
 
@@ -30,6 +31,7 @@ export interface ObserverOptions {
   readonly newServices: NewServices;
   readonly context: Pick<CloudContext, "informers" | "clock">;
   readonly seen?: (observed: Observed) => void;
+  readonly drains?: Drains | undefined;
 }
 
 export interface Observation {
@@ -154,6 +156,7 @@ export class Observer {
       ...zones,
       services: this.services(),
       nodes,
+      drains: this.#options.drains?.read(nodes) ?? new Map(),
       deletedNodes: new Set(this.#deletedNodes.keys()),
       createdPools: known.createdPools,
       poolMembers,

@@ -9,8 +9,9 @@ import {
 
 import { KeyedBatcher, type Outcome } from "../../arm/writes/keyed-batcher.ts";
 import type { ResourceChange } from "../../removal-guard/guard.ts";
-import type { ServiceIntent } from "../model/model.ts";
+import type { ServiceIntent, ServiceKey } from "../model/model.ts";
 import { observedAddresses } from "../plan/draft/ingress.ts";
+import { nodeName } from "../plan/draft/nodes.ts";
 import { plan } from "../plan/plan.ts";
 import { Loop, type LoopOptions } from "./loop.ts";
 import type { Reconciled } from "./wanted.ts";
@@ -51,6 +52,19 @@ export class Reconciler {
     const service = this.#options.observer.service(known);
     if (service === undefined) return { status: undefined, writes: 0 };
     return this.#loop.submit({ service, nodes, action: "ensure" });
+  }
+
+  /** Adds a node that was missing from the last sync because it was about to leave. */
+  returned(node: Node): void {
+    const others = this.#loop.nodes.filter((one) => nodeName(one) !== nodeName(node));
+    this.#loop.nodes = [...others, node];
+  }
+
+  /** Plans Services again because nodes are about to leave, or are not any more. */
+  async refreshNodes(keys: ReadonlySet<ServiceKey>): Promise<void> {
+    const { observer, activity } = this.#options;
+    const services = observer.services().filter((service) => keys.has(keyOf(service)));
+    await Promise.all(services.map((service) => activity.track(this.refresh(service, this.#loop.nodes))));
   }
 
   /** Plans a pool again once its late instances are written: no pass has waited for their outcome. Never rejects. */

@@ -99,6 +99,9 @@ function firstWrites(writes: readonly PlannedWrite[]): ReadonlyMap<ServiceKey, r
   );
 }
 
+/** How long a load balancer that is about to be deleted is kept for a Service whose public IP is being written. */
+export const keptMs = 10_000;
+
 /** True if the write takes away a load balancer, which is created again when a Service wants it. */
 export const isAbandoning = ({ kind }: Write): boolean => kind === "release-pools" || kind === "delete-load-balancer";
 

@@ -1,11 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 
-import { isBeingDeleted, keyOf, type Node, type Service, taints, taintsOf } from "cloud-controller-host/sdk";
+import { isBeingDeleted, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { lastSegment } from "../../arm/resource-id.ts";
 import type { Cause, ResourceChange } from "../../removal-guard/guard.ts";
 import type { Item, Owner } from "../../removal-guard/rule.ts";
 import { familyOf, sameAddress } from "../model/addresses.ts";
+import { drainCause } from "../model/drain.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { frontendName, isInternalName, publicIPName, withoutInternal } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
@@ -146,11 +147,7 @@ function mayHave(subject: Subject, address: string, publicIP: Observed["publicIP
 /** A node that moves to another load balancer still gets traffic. */
 function causeOfNode(node: Node | undefined, item: Item, { config, joining }: CausesInput): Cause {
   if (node === undefined) return "unconfirmed";
-  const isOut =
-    isBeingDeleted(node) ||
-    isExcluded(node, config) ||
-    isControlPlane(node) ||
-    taintsOf(node).some(({ key }) => key === taints.toBeDeletedByAutoscaler);
+  const isOut = drainCause(node) !== undefined || isExcluded(node, config) || isControlPlane(node);
   const [address = ""] = item.name.split(" ");
   const hasAddress = item.kind === "members" || internalAddresses(node).includes(address);
   return isOut || !hasAddress || joining.has(nodeName(node)) ? "known" : "none";

@@ -1,5 +1,6 @@
 import type { AnnotationHelp } from "cloud-controller-host/sdk";
 
+import { maxDrainSeconds } from "../../config/schema-cluster.ts";
 import { limits } from "../model/limits.ts";
 import { type Annotation, annotationPrefix, flagRow, group, name, prefix, row } from "./annotation-rows.ts";
 import {
@@ -135,6 +136,12 @@ export const annotations = {
       values: "integer, 4 to 100",
       fallback: "4",
     },
+  ),
+  drainSeconds: row(
+    "azure-load-balancer-drain-seconds",
+    integer(0, maxDrainSeconds),
+    "Seconds from the moment that a node which is about to leave gets no new connections until it is removed from the pool; 0: removed at once. Services that share a pool get the longest time of them. Pool type `nodeIP` only.",
+    { values: `integer, 0 to ${maxDrainSeconds}`, fallback: "`loadBalancerDrainTimeInSeconds`" },
   ),
   disableTcpReset: flagRow("azure-load-balancer-disable-tcp-reset", "Close idle flows without a TCP reset."),
   haPorts: flagRow(

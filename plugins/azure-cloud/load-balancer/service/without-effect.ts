@@ -1,3 +1,4 @@
+import { noDrain } from "../model/drain.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { type Annotation, fullKey } from "./annotation-rows.ts";
 import { annotations } from "./annotations.ts";
@@ -34,6 +35,7 @@ const conditions: readonly (readonly [Annotation<unknown>, Reason])[] = [
     annotations.configurations,
     unless((_, { loadBalancers }) => loadBalancers.length > 0, "the cluster has one load balancer of each kind"),
   ],
+  [annotations.drainSeconds, unless((_, { pools }) => pools === "addresses", noDrain)],
   [annotations.resourceGroup, external],
   [annotations.dnsLabel, external],
   [annotations.pipName, external],

@@ -1,15 +1,17 @@
-import type { BackendAddressPool, LoadBalancerBackendAddress } from "@azure/arm-network";
+import type { BackendAddressPool } from "@azure/arm-network";
 import type { Node } from "cloud-controller-host/sdk";
 
 import { sameName } from "../../../arm/resource-id.ts";
-import { childId, virtualNetworkId } from "../../model/ids.ts";
+import { childId } from "../../model/ids.ts";
 import type { PoolMember } from "../../model/model.ts";
 import { isClusterPool, isInternalName, isIPv6Name, withoutInternal } from "../../model/names.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import type { Subject } from "../../service/subject.ts";
 import type { Draft, UsedPool } from "../draft/draft.ts";
 import { internalAddresses, isControlPlane, isExcluded, nodeName } from "../draft/nodes.ts";
+import { withAddresses, withoutAddresses } from "./address-pools.ts";
 import { setOf } from "./basic.ts";
+import { drainingIn } from "./drain-places.ts";
 import { placeNodes } from "./placement.ts";
 
 /**
@@ -73,47 +75,6 @@ function nodesElsewhere({ observed }: Draft, balancer: string): ReadonlySet<stri
   return names;
 }
 
-/** The pool with exactly the addresses of the nodes; only a pool of one local Service is ever emptied. Entries that stay keep their place. */
-function withAddresses(
-  pool: Readonly<BackendAddressPool>,
-  nodes: readonly Node[],
-  { family, local }: UsedPool,
-  config: PlannerConfig,
-): Readonly<BackendAddressPool> {
-  const wanted = new Map(
-    nodes.flatMap((node) => internalAddresses(node, family).map((ipAddress) => [ipAddress, nodeName(node)] as const)),
-  );
-  const present = pool.loadBalancerBackendAddresses ?? [];
-  if (wanted.size === 0 && !local) return pool;
-  const stay = present.filter(({ ipAddress }) => ipAddress !== undefined && wanted.has(ipAddress));
-  const known = new Set(stay.map(({ ipAddress }) => ipAddress));
-  const missing = [...wanted].flatMap(([ipAddress, name]) => (known.has(ipAddress) ? [] : [{ name, ipAddress }]));
-  const network = virtualNetworkId(config);
-  const moved = stay.some(({ virtualNetwork }) => virtualNetwork !== undefined);
-  const same = missing.length === 0 && stay.length === present.length && !moved;
-  if (same && sameName(pool.virtualNetwork?.id ?? "", network)) return pool;
-  return {
-    ...pool,
-    virtualNetwork: { id: network },
-    loadBalancerBackendAddresses: [...stay.map(withoutNetwork), ...missing],
-  };
-}
-
-/** The network belongs to the pool, not to each address. */
-function withoutNetwork({
-  virtualNetwork: _network,
-  ...address
-}: LoadBalancerBackendAddress): LoadBalancerBackendAddress {
-  return address;
-}
-
-/** The pool without addresses: its members are network interfaces now. */
-function withoutAddresses(pool: Readonly<BackendAddressPool>): Readonly<BackendAddressPool> {
-  if (!pool.loadBalancerBackendAddresses?.some(({ ipAddress }) => ipAddress !== undefined)) return pool;
-  const { loadBalancerBackendAddresses: _addresses, virtualNetwork: _network, ...rest } = pool;
-  return rest;
-}
-
 const none: MemberChanges = { join: [], leave: [] };
 
 /** Changes of membership, for every pool that Services of the plan use. */
@@ -131,6 +92,7 @@ export interface PoolPlan {
 export function planPools(draft: Draft): readonly PoolPlan[] {
   const excluded = excludedNames(draft);
   const placement = draft.config.loadBalancers.length === 0 ? undefined : placeAllNodes(draft, excluded);
+  const draining = drainingIn(draft.observed, draft.config);
   return [...draft.pools].map(([id, pool]) => {
     const nodes = eligibleNodes(nodesOf([pool]), draft, excluded).filter(isPlaced(draft, pool, placement));
     const plan = { pool, id, nodes, changes: undefined, release: false };
@@ -142,7 +104,7 @@ export function planPools(draft: Draft): readonly PoolPlan[] {
     }
     const release = (draft.observed.poolMembers.get(id)?.length ?? 0) > 0;
     if (release) for (const key of pool.services) draft.pending.add(key);
-    else editPool(pool, (current) => withAddresses(current, nodes, pool, draft.config));
+    else editPool(pool, (current) => withAddresses(current, { nodes, pool, id, draining }, draft.config));
     return { ...plan, release };
   });
 }

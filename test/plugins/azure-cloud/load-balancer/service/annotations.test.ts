@@ -214,6 +214,17 @@ const samples: Readonly<Record<keyof typeof annotations, Sample>> = {
   plsName: names,
   plsResourceGroup: groups,
   plsSubnet: { ...names, valid: [["pls-subnet", "pls-subnet"]] },
+  drainSeconds: {
+    valid: [
+      ["0", 0],
+      ["3600", 3600],
+    ],
+    invalid: [
+      ["-1", "0 to 3600"],
+      ["3601", "0 to 3600"],
+      ["5m", "not an integer"],
+    ],
+  },
   plsCount: {
     valid: [[" 8 ", 8]],
     invalid: [

@@ -1,0 +1,85 @@
+import type { BackendAddressPool, LoadBalancerBackendAddress } from "@azure/arm-network";
+import type { Node } from "cloud-controller-host/sdk";
+
+import { sameName } from "../../../arm/resource-id.ts";
+import { type DrainStep, drainStep } from "../../model/drain.ts";
+import { virtualNetworkId } from "../../model/ids.ts";
+import type { PlannerConfig } from "../../model/planner-config.ts";
+import type { UsedPool } from "../draft/draft.ts";
+import { internalAddresses, nodeName } from "../draft/nodes.ts";
+import { type Draining, placeKey } from "./drain-places.ts";
+
+interface Wanted {
+  readonly nodes: readonly Node[];
+  readonly pool: Pick<UsedPool, "family" | "local">;
+  /** Of the pool. */
+  readonly id: string;
+  readonly draining: Draining;
+}
+
+/**
+ * The pool with exactly the addresses of the nodes, and those of nodes that drain for as long as they do; only a pool of
+ * one local Service is ever emptied. Entries that stay keep their place.
+ */
+export function withAddresses(
+  pool: Readonly<BackendAddressPool>,
+  { nodes, pool: { family, local }, id, draining }: Wanted,
+  config: PlannerConfig,
+): Readonly<BackendAddressPool> {
+  const wanted = new Map(
+    nodes.flatMap((node) => internalAddresses(node, family).map((ipAddress) => [ipAddress, nodeName(node)] as const)),
+  );
+  const present = pool.loadBalancerBackendAddresses ?? [];
+  const isKept = wanted.size === 0 && !local;
+  const stay = present.flatMap((address) => {
+    const { ipAddress } = address;
+    const one = ipAddress === undefined ? undefined : draining.addresses.get(placeKey(id, ipAddress));
+    const step = one && drainStep(one.drain, one.place);
+    const isMember =
+      step === undefined || step === "up" ? ipAddress !== undefined && wanted.has(ipAddress) : step !== "out";
+    return isMember || isKept ? [withState(address, step)] : [];
+  });
+  const known = new Set(present.map(({ ipAddress }) => ipAddress));
+  const leaving = draining.leaving.get(id.toLowerCase());
+  const missing = [...wanted].flatMap(([ipAddress, name]) =>
+    known.has(ipAddress) || leaving?.has(name) ? [] : [{ name, ipAddress }],
+  );
+  if (stay.length + missing.length === 0 && !local) return pool;
+  const network = virtualNetworkId(config);
+  const moved = stay.some(({ virtualNetwork }) => virtualNetwork !== undefined);
+  const same = missing.length === 0 && stay.length === present.length && stay.every((one, at) => one === present[at]);
+  if (same && (isKept || (!moved && sameName(pool.virtualNetwork?.id ?? "", network)))) return pool;
+  return {
+    ...pool,
+    virtualNetwork: { id: network },
+    loadBalancerBackendAddresses: [...stay.map(withoutNetwork), ...missing],
+  };
+}
+
+/** The state without which the health probe decides is written as `None`, in case ARM keeps what a PUT leaves out. */
+const states: Readonly<Partial<Record<NonNullable<DrainStep>, "Down" | "None">>> = {
+  down: "Down",
+  serve: "None",
+  up: "None",
+};
+
+function withState(address: LoadBalancerBackendAddress, step: DrainStep): LoadBalancerBackendAddress {
+  const state = step && states[step];
+  const isSame = state === undefined || (address.adminState === "Down") === (state === "Down");
+  return isSame ? address : { ...address, adminState: state };
+}
+
+/** The network belongs to the pool, not to each address. */
+function withoutNetwork({
+  virtualNetwork: _network,
+  ...address
+}: LoadBalancerBackendAddress): LoadBalancerBackendAddress {
+  return address;
+}
+
+/** The pool without addresses: its members are network interfaces now. */
+export function withoutAddresses(pool: Readonly<BackendAddressPool>): Readonly<BackendAddressPool> {
+  if (!pool.loadBalancerBackendAddresses?.some(({ ipAddress }) => ipAddress !== undefined)) return pool;
+  const { loadBalancerBackendAddresses: _addresses, virtualNetwork: _network, ...rest } = pool;
+  return rest;
+}

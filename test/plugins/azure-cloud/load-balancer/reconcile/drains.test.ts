@@ -1,0 +1,137 @@
+import { describe, expect, test } from "bun:test";
+
+import { ApiError, type CloudContext, type KubeObject, type Logger, type Node } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { systemClock } from "../../../../../host/async/clock.ts";
+import { drainRecord } from "../../../../../plugins/azure-cloud/load-balancer/model/drain.ts";
+import type { Observed } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { Drains } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/drains.ts";
+import { memoryLeases } from "../../../../host/process/leader-election/memory-leases.ts";
+import { intentOf, plannerConfigOf } from "../fixtures.ts";
+import { converge, nodesNamed, world } from "../world.ts";
+
+const config = plannerConfigOf({
+  loadBalancerBackendPoolConfigurationType: "nodeIP",
+  loadBalancerDrainTimeInSeconds: 600,
+});
+const [first, second] = nodesNamed("node-0", "node-1");
+const { service } = intentOf({});
+const disrupted: Node = {
+  ...first,
+  metadata: { ...first?.metadata, resourceVersion: "7" },
+  spec: { ...first?.spec, taints: [{ key: "karpenter.sh/disrupted", effect: "NoSchedule" }] },
+};
+
+function open(options: { readonly planning?: boolean; readonly refused?: readonly ApiError[] } = {}) {
+  const stop = new AbortController();
+  const refused = [...(options.refused ?? [])];
+  const patches: unknown[] = [];
+  const warnings: string[] = [];
+  const passes: string[] = [];
+  const returned: string[] = [];
+  const handlers: ((before: Node, after: Node) => void)[] = [];
+  const { client } = memoryLeases();
+  const ignore = (): void => undefined;
+  const warn = (message: string): void => void warnings.push(message);
+  const log: Logger = { debug: ignore, info: ignore, warn, error: ignore, with: () => log };
+  const context: Pick<CloudContext, "client" | "clock" | "informers" | "log" | "planning" | "signal"> = {
+    clock: { ...systemClock, sleep: (_ms, signal) => systemClock.sleep(1, signal) },
+    signal: stop.signal,
+    log,
+    informers: {
+      of: () => ({
+        store: { get: () => undefined, list: () => [], size: 0 },
+        handle(handler) {
+          const isAny = (object: KubeObject): object is never => object.metadata !== undefined;
+          handlers.push((before, after) => isAny(before) && isAny(after) && handler.updated?.(before, after));
+          return { remove: ignore };
+        },
+        hasSynced: () => true,
+      }),
+    },
+    client: {
+      ...client,
+      patch(_kind, _name, _type, body) {
+        patches.push(body);
+        const error = refused.shift();
+        return error === undefined ? Promise.reject(new ApiError(404, "NotFound", "gone")) : Promise.reject(error);
+      },
+    },
+    ...(options.planning === true && { planning: { record: ignore, unknown: ignore, hold: ignore } }),
+  };
+  const drains = new Drains({
+    context,
+    config,
+    returned: ({ metadata }) => void returned.push(metadata?.name ?? ""),
+    refresh: (keys) => Promise.resolve(void passes.push([...keys].join())),
+  });
+  const running = drains.run(stop.signal);
+  drains.ensured(service);
+  const observed = (nodes: readonly Node[]): Observed => ({
+    ...converge([intentOf({ nodes })], world({ services: [service], nodes }), config).observed,
+    drains: drains.read(nodes),
+  });
+  return { drains, observed, patches, warnings, passes, returned, handlers, stop: () => (stop.abort(), running) };
+}
+
+const both = (node: Node): readonly Node[] => (second === undefined ? [node] : [node, second]);
+
+describe("the records of drains", () => {
+  test("are written on the version of the node that was seen, and not while its load balancer is being written", async () => {
+    const lab = open();
+    const observed = lab.observed(both(disrupted));
+    const holds = observed.loadBalancers.map(({ id = "" }) => id.toUpperCase());
+    lab.drains.keep(observed, [{ services: [], holds, startedMs: 0, wave: undefined }]);
+    expect(lab.patches).toEqual([]);
+    lab.drains.keep(observed, []);
+    lab.drains.keep(observed, []);
+    expect(lab.patches).toEqual([{ metadata: { resourceVersion: "7", annotations: { [drainRecord]: "requested" } } }]);
+    await lab.stop();
+  });
+
+  test("let the node leave in one step if they cannot be written, until it does not leave any more", async () => {
+    const lab = open({ refused: [new ApiError(403, "Forbidden", "no")] });
+    lab.drains.keep(lab.observed(both(disrupted)), []);
+    await eventually("it is planned again", () => lab.passes.length > 0);
+    expect(lab.warnings).toHaveLength(1);
+    expect(lab.drains.read([disrupted]).get("node-0")?.record).toBe("skipped");
+    for (const handler of lab.handlers) handler(disrupted, first ?? {});
+    expect(lab.returned).toEqual(["node-0"]);
+    expect(lab.drains.read([disrupted]).get("node-0")?.record).toBe("none");
+    await lab.stop();
+  });
+
+  test("are written again with the next pass if they meet a newer version of the node", async () => {
+    const lab = open({ refused: [new ApiError(409, "Conflict", "newer")] });
+    lab.drains.keep(lab.observed(both(disrupted)), []);
+    await eventually("it is planned again", () => lab.passes.length > 0);
+    expect(lab.warnings).toEqual([]);
+    expect(lab.drains.read([disrupted]).get("node-0")?.record).toBe("none");
+    await lab.stop();
+  });
+
+  test("are not written by a plan, which shows what follows from them", async () => {
+    const lab = open({ planning: true });
+    const observed = lab.observed(both(disrupted));
+    lab.drains.keep(observed, []);
+    expect(lab.patches).toEqual([]);
+    expect(observed.drains?.get("node-0")?.record).toBe("requested");
+    await lab.stop();
+  });
+
+  test("are followed by changes of the sign or the record only, and by no Service that was deleted", async () => {
+    const lab = open();
+    const heartbeat: Node = { ...disrupted, metadata: { ...disrupted.metadata, resourceVersion: "8" } };
+    for (const handler of lab.handlers) handler(disrupted, heartbeat);
+    await systemClock.sleep(60);
+    expect(lab.passes).toEqual([]);
+    for (const handler of lab.handlers) handler(first ?? {}, disrupted);
+    await eventually("it is planned", () => lab.passes.join() === "default/web");
+    lab.drains.deleted(service);
+    for (const handler of lab.handlers) handler(first ?? {}, disrupted);
+    await systemClock.sleep(60);
+    expect(lab.passes).toEqual(["default/web"]);
+    await lab.stop();
+  });
+});
