@@ -1,7 +1,5 @@
 import { annotationOf, isBeingDeleted, labelOf, labels, type Node, taints, taintsOf } from "cloud-controller-host/sdk";
 
-import type { PlannerConfig } from "./planner-config.ts";
-
 /**
  * Annotation of a node with the state of its drain. It is written before the node's first address goes down, so that an
  * address is only ever put up again that this cloud has put down, and gets the time once Azure shows all of them down:
@@ -11,7 +9,7 @@ export const drainRecord = "cloud-controller-host/load-balancer-drain";
 export const requested = "requested";
 
 /** Each shard drains a node from its own load balancers only. */
-export const drainRecordOf = ({ shardSuffix = "" }: Pick<PlannerConfig, "shardSuffix">): string =>
+export const drainRecordOf = ({ shardSuffix = "" }: { readonly shardSuffix: string | undefined }): string =>
   drainRecord + shardSuffix;
 
 export const noDrain =

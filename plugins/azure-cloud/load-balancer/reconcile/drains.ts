@@ -12,7 +12,7 @@ import {
 
 import {
   drainCause,
-  drainRecord,
+  drainRecordOf,
   drainStep,
   type NodeDrain,
   readDrain,
@@ -49,6 +49,8 @@ export interface DrainsOptions {
  */
 export class Drains {
   readonly #options: DrainsOptions;
+  /** Key of the annotation. */
+  readonly #record: string;
   /** Services whose load balancer is there. */
   readonly #ensured = new Set<ServiceKey>();
   /** Records on their way, by node. */
@@ -60,6 +62,7 @@ export class Drains {
 
   constructor(options: DrainsOptions) {
     this.#options = options;
+    this.#record = drainRecordOf(options.config);
   }
 
   ensured(service: Service): void {
@@ -87,7 +90,7 @@ export class Drains {
     const { clock, planning } = this.#options.context;
     const drains = new Map<string, NodeDrain>();
     for (const node of nodes) {
-      const drain = readDrain(node, clock.now());
+      const drain = readDrain(node, clock.now(), this.#record);
       if (drain === undefined) continue;
       const name = nodeName(node);
       const isNew = drain.record === "none" || drain.record === "invalid";
@@ -137,7 +140,7 @@ export class Drains {
     const { client, clock, log, signal } = this.#options.context;
     const name = nodeName(node);
     const value = { requested, now: new Date(clock.now()).toISOString(), none: null }[wanted];
-    const metadata = { resourceVersion: node.metadata?.resourceVersion, annotations: { [drainRecord]: value } };
+    const metadata = { resourceVersion: node.metadata?.resourceVersion, annotations: { [this.#record]: value } };
     try {
       await client.patch(kinds.Node, { name }, "merge", { metadata });
       log.info("Changed the record of a node's drain", {
@@ -159,7 +162,7 @@ export class Drains {
 
   #changed(before: Node, after: Node): void {
     const [from, to] = [drainCause(before), drainCause(after)];
-    if (from === to && annotationOf(before, drainRecord) === annotationOf(after, drainRecord)) return;
+    if (from === to && annotationOf(before, this.#record) === annotationOf(after, this.#record)) return;
     if (to === undefined) this.#skipped.delete(nodeName(after));
     if (to === undefined && from !== undefined) this.#options.returned(after);
     this.#ticker?.soon();

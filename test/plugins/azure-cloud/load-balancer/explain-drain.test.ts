@@ -55,3 +55,18 @@ test("shows neither end nor state of a node in a pool that another component fil
   const [explained] = explainDrain(leaving(first), balancers, { config, nodes: [], services: [], nowMs });
   expect(explained?.facts?.at(-1)?.value).toBe("it is in no backend pool of the cluster");
 });
+
+test("shows the drain of a node from the load balancers of its shard only", () => {
+  const config = plannerConfigOf(nodeIP);
+  const nodes = [first, second].filter((one) => one !== undefined);
+  const { loadBalancers } = converge([intentOf({ nodes })], world({ services: [service], nodes }), config).observed;
+  const node = leaving(first, "2026-01-01T00:00:00Z");
+  const cluster = { nodes: [node, ...nodes.slice(1)], services: [service], nowMs };
+  const stateIn = (keys: Partial<typeof config>): unknown => {
+    const [explained] = explainDrain(node, loadBalancers, { ...cluster, config: { ...config, ...keys } });
+    return explained?.facts?.at(-1)?.value;
+  };
+  const elsewhere = stateIn({ shardSuffix: "-blue", loadBalancerName: "kubernetes-blue" });
+  expect(elsewhere).toBe("it is in no backend pool of the cluster");
+  expect(stateIn({ shardSuffix: "-blue" })).toBe("waiting until Azure shows all of its addresses as down");
+});

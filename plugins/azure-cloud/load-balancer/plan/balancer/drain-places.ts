@@ -5,7 +5,7 @@ import { drainCause, type DrainPlace, type NodeDrain } from "../../model/drain.t
 import { childId, loadBalancerId } from "../../model/ids.ts";
 import type { Observed } from "../../model/model.ts";
 import { isClusterPool, isInternalName, localPoolName } from "../../model/names.ts";
-import type { PlannerConfig } from "../../model/planner-config.ts";
+import { isOfAnotherShard, type PlannerConfig } from "../../model/planner-config.ts";
 import { annotations } from "../../service/annotations.ts";
 import { readSubject } from "../../service/subject.ts";
 import { internalAddresses, isControlPlane, isExcluded, nodeName } from "../draft/nodes.ts";
@@ -42,7 +42,7 @@ export function drainingIn(observed: ObservedForDrains, config: PlannerConfig): 
   for (const balancer of observed.loadBalancers) {
     const { name = "", backendAddressPools = [] } = balancer;
     const { internal, external } = config.preConfiguredPools;
-    if (isInternalName(name) ? internal : external) continue;
+    if ((isInternalName(name) ? internal : external) || isOfAnotherShard(name, config)) continue;
     const id = balancer.id ?? loadBalancerId(config, name);
     const times = drainTimes(balancer, observed.services, config);
     for (const { name: pool = "", loadBalancerBackendAddresses = [] } of backendAddressPools) {

@@ -51,15 +51,19 @@ describe("the record of a drain", () => {
   const leaving = { spec: { taints: [{ key: "karpenter.sh/disrupted", effect: "NoSchedule" as const }] } };
 
   test("is read with the time that has passed; a time in the future is now, and a text that is no time is invalid", () => {
-    const read = (record?: string): unknown => readDrain(node(leaving, record), nowMs);
+    const read = (record?: string): unknown => readDrain(node(leaving, record), nowMs, drainRecord);
     const cause = "taint karpenter.sh/disrupted";
     expect(read()).toEqual({ cause, record: "none", elapsedMs: 0 });
     expect(read("requested")).toEqual({ cause, record: "requested", elapsedMs: 0 });
     expect(read("2026-01-01T00:59:00Z")).toEqual({ cause, record: "down", elapsedMs: 60_000 });
     expect(read("2027-01-01T00:00:00Z")).toEqual({ cause, record: "down", elapsedMs: 0 });
     expect(read("yesterday")).toEqual({ cause, record: "invalid", elapsedMs: 0 });
-    expect(readDrain(node(), nowMs)).toBeUndefined();
-    expect(readDrain(node({}, "requested"), nowMs)).toEqual({ cause: undefined, record: "requested", elapsedMs: 0 });
+    expect(readDrain(node(), nowMs, drainRecord)).toBeUndefined();
+    expect(readDrain(node({}, "requested"), nowMs, drainRecord)).toEqual({
+      cause: undefined,
+      record: "requested",
+      elapsedMs: 0,
+    });
   });
 });
 
