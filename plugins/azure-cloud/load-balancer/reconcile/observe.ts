@@ -220,15 +220,13 @@ export class Observer {
     read: (group: string) => Promise<readonly T[]>,
   ): Promise<readonly T[]> {
     const { resourceGroup, privateLinkResourceGroup } = this.#options.config;
-    const lists = groups.map(async (group) => {
-      try {
-        return await read(group);
-      } catch (error) {
+    const lists = groups.map((group) =>
+      read(group).catch((error: unknown): readonly T[] => {
         if (group === resourceGroup || group === privateLinkResourceGroup) throw error;
         unreadable.set(group, error);
         return [];
-      }
-    });
+      }),
+    );
     return (await Promise.all(lists)).flat();
   }
 
