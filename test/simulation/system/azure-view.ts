@@ -17,6 +17,8 @@ export interface ServiceInAzure {
   /** `TCP 80`, sorted. */
   readonly ports: readonly string[];
   readonly address: string | undefined;
+  /** The name of its public IP. */
+  readonly publicIP: string | undefined;
   /** Names of the nodes in its pools. */
   readonly members: ReadonlySet<string>;
   /** Its address is a destination of an allow rule. */
@@ -66,11 +68,13 @@ export class AzureView {
     const ports: string[] = [];
     const members = new Set<string>();
     let address: string | undefined;
+    let publicIP: string | undefined;
     for (const balancer of this.#balancers) {
       const properties = propertiesOf(balancer);
       for (const frontend of objectsAt(properties, "frontendIPConfigurations").filter(isOwn)) {
         frontends.push(`${nameOf(balancer)}/${nameOf(frontend)}`);
         address = this.#addressOf(propertiesOf(frontend));
+        publicIP = this.#publicIPOf(propertiesOf(frontend))?.["name"]?.toString();
       }
       for (const rule of objectsAt(properties, "loadBalancingRules").filter(isOwn)) {
         const { protocol, frontendPort } = propertiesOf(rule);
@@ -82,12 +86,16 @@ export class AzureView {
         for (const name of this.#membersOf(pool)) members.add(name);
       }
     }
-    return { frontends, ports: ports.toSorted(), address, members, open: this.#isOpen(address) };
+    return { frontends, ports: ports.toSorted(), address, publicIP, members, open: this.#isOpen(address) };
+  }
+
+  #publicIPOf(frontend: JsonObject): JsonObject | undefined {
+    const id = idAt(frontend, "publicIPAddress");
+    return this.#publicIPs.find((one) => stringAt(one, "id")?.toLowerCase() === id);
   }
 
   #addressOf(frontend: JsonObject): string | undefined {
-    const id = idAt(frontend, "publicIPAddress");
-    const publicIP = this.#publicIPs.find((one) => stringAt(one, "id")?.toLowerCase() === id);
+    const publicIP = this.#publicIPOf(frontend);
     return publicIP === undefined
       ? stringAt(frontend, "privateIPAddress")
       : stringAt(propertiesOf(publicIP), "ipAddress");

@@ -21,6 +21,8 @@ const flags = [
   "--configure-cloud-routes=true",
   "--allocate-node-cidrs=true",
   "--cluster-cidr=10.244.0.0/16",
+  // More nodes leave in a history than operators would let go in an hour.
+  "--cloud-node-lifecycle-controller-max-missing-nodes=100",
 ];
 
 /** The host as `main.ts` would start it, with its plugins imported once: reading a command line is real work. */

@@ -3,7 +3,7 @@ import { keyOf } from "cloud-controller-host/sdk";
 import type { HostInput } from "../../../host/run/process-parts.ts";
 import { joinNodes } from "./actions/nodes.ts";
 import { perform } from "./actions/perform.ts";
-import { createService, isRefused } from "./actions/services.ts";
+import { createService, createUsersIPs, isRefused } from "./actions/services.ts";
 import { eventfulMs, type History } from "./history.ts";
 import { watchNodes } from "./invariants/nodes.ts";
 import { Continuity, problemsOf } from "./invariants/services.ts";
@@ -61,6 +61,7 @@ class Run {
   async run(): Promise<Outcome> {
     const world = this.#world;
     const { hosts, nodes, services, actions } = this.#history;
+    createUsersIPs(world);
     for (let index = 0; index < nodes; index += 1) joinNodes(world, { pick: 0, forMs: 0 });
     for (let index = 0; index < services; index += 1) createService(world, { pick: index });
     for (let index = 0; index < hosts; index += 1) world.startHost(index);

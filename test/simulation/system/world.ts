@@ -53,6 +53,7 @@ export class World implements AsyncDisposable {
   readonly #ports: Readonly<Record<number, Target>>;
   observer: WorldObserver | undefined;
   restarts = true;
+  readonly #killAfter = new Map<SimulatedHost, number>();
 
   static async open(program: HostInput, { seed, operationPolls }: History): Promise<World> {
     await using opening = new AsyncDisposableStack();
@@ -145,6 +146,21 @@ export class World implements AsyncDisposable {
     this.after(restartMs, look);
   }
 
+  /** Kills a process right after so many more of its writes have taken effect. */
+  killAfter(host: SimulatedHost, writes: number): void {
+    this.#killAfter.set(host, writes);
+  }
+
+  #countDown(host: SimulatedHost): void {
+    const left = this.#killAfter.get(host);
+    if (left === undefined) return;
+    this.#killAfter.set(host, left - 1);
+    if (left > 1) return;
+    this.#killAfter.delete(host);
+    this.note("node", `kills host${host.index}`);
+    host.kill();
+  }
+
   /** Changes keys of the cloud config, or replaces it by a text. */
   writeConfig(change: Readonly<Record<string, unknown>> | string): void {
     const text =
@@ -180,6 +196,7 @@ export class World implements AsyncDisposable {
         `${isWrite ? "*" : " "} ${target} ${exchange.method} ${path}${body} -> ${status ?? "broken"}`,
       );
       this.observer?.done(request, status);
+      if (isWrite) this.#countDown(host);
     });
   }
 

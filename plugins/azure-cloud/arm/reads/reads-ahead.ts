@@ -40,6 +40,11 @@ export class ReadsAhead<Value> {
     return begun?.value ?? this.#read(id);
   }
 
+  /** Forgets a read that began before a write ended: it may lack what that write has done. */
+  drop(id: string): void {
+    this.#reads.delete(id.toLowerCase());
+  }
+
   #isValid(id: string): boolean {
     const begun = this.#reads.get(id.toLowerCase());
     return begun !== undefined && this.#clock.monotonic() - begun.atMs < this.#maxAgeMs;

@@ -95,7 +95,7 @@ export class JobRunner {
     for (const { job, promise } of started) {
       const key = job.id.toLowerCase();
       this.#inFlight.set(key, { promise, startedMs: this.#options.clock.monotonic() });
-      void promise.then(() => this.#inFlight.delete(key));
+      void promise.then(() => this.#ended(job));
     }
     void forEachConcurrently({ workers }, started, async ({ job, resolve }) => {
       try {
@@ -109,6 +109,12 @@ export class JobRunner {
       }
     });
     await this.#late(started, run);
+  }
+
+  /** A read that began before may show as done what is undone now. Nothing would be written, so no etag would tell. */
+  #ended({ id }: Job): void {
+    this.#inFlight.delete(id.toLowerCase());
+    this.#instancesAhead.drop(scaleSetIdOf(id) ?? "");
   }
 
   /** Waits for the jobs, and returns those that take long. */

@@ -18,6 +18,12 @@ export function reload(world: World, { pick }: Action): void {
   world.writeConfig({ vmssCacheTTLInSeconds });
 }
 
+/** A key that shows in every resource changes, until the next change of the config. */
+export function retag(world: World, { pick }: Action): void {
+  world.note("user", `sets tags to team=${pick}`);
+  world.writeConfig({ tags: `team=${pick}` });
+}
+
 export function badConfig(world: World, { forMs }: Action): void {
   world.note("user", "writes a broken config");
   world.writeConfig("{ this is no config");
@@ -29,6 +35,15 @@ export function killHost(world: World, action: Action): void {
   if (host === undefined) return;
   world.note("node", `kills host${host.index}`);
   host.kill();
+}
+
+/** Kills a process when one of its next writes has taken effect, before it hears of it. */
+export function killAtWrite(world: World, action: Action): void {
+  const host = living(world, action);
+  if (host === undefined) return;
+  const writes = 1 + (action.pick % 5);
+  world.note("node", `kills host${host.index} at its write no. ${writes} from now`);
+  world.killAfter(host, writes);
 }
 
 export function stopHost(world: World, action: Action): void {

@@ -53,6 +53,16 @@ export function lagReads(world: World, { forMs }: Action): void {
   world.after(forMs, () => world.azure.setReadLag(0));
 }
 
+/** Lists omit an instance for a while, as paging does when the list changes between two pages. */
+export function hideInstance(world: World, { pick, forMs }: Action): void {
+  const instances = world.azure.instances("vmss0");
+  const name = instances[pick % Math.max(1, instances.length)]?.computerName.toLowerCase();
+  if (name === undefined) return;
+  world.note("cloud", `omits ${name} from lists for ${forMs} ms`);
+  world.azure.changeInstance(name, { hidden: true });
+  world.after(forMs, () => world.azure.hasInstance(name) && world.azure.changeInstance(name, { hidden: false }));
+}
+
 export function revokeTokens(world: World): void {
   world.note("cloud", "revokes all tokens");
   world.azure.revokeTokens();

@@ -1,7 +1,16 @@
 import type { Action, ActionKind } from "../history.ts";
 import type { World } from "../world.ts";
-import { badConfig, deleteLease, killHost, pauseHost, reload, stopHost } from "./hosts.ts";
-import { breakWatches, compact, failOperations, holdWatches, lagReads, requests, revokeTokens } from "./network.ts";
+import { badConfig, deleteLease, killAtWrite, killHost, pauseHost, reload, retag, stopHost } from "./hosts.ts";
+import {
+  breakWatches,
+  compact,
+  failOperations,
+  hideInstance,
+  holdWatches,
+  lagReads,
+  requests,
+  revokeTokens,
+} from "./network.ts";
 import { joinNodes, loseNode, returnNode, stopNode } from "./nodes.ts";
 import { foreignFrontend, foreignRoute, foreignRule, foreignTag } from "./others.ts";
 import { changeService, createService, deleteService, flipService, recreateService } from "./services.ts";
@@ -19,6 +28,7 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   reload,
   badConfig,
   killHost,
+  killAtWrite,
   stopHost,
   pauseHost,
   deleteLease,
@@ -28,6 +38,8 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   requests,
   failOperations,
   lagReads,
+  hideInstance,
+  retag,
   revokeTokens,
   foreignRule,
   foreignTag,

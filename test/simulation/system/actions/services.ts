@@ -14,6 +14,17 @@ interface Shape {
 
 const tcp = (port: number) => ({ name: `tcp-${port}`, protocol: "TCP" as const, port });
 
+/** Start of the names of the public IPs that users have created for Services of theirs. */
+export const usersIP = "foreign-of-";
+
+export function createUsersIPs({ azure }: World): void {
+  for (let index = 0; index < maxServices; index += 1)
+    azure.put(`/providers/Microsoft.Network/publicIPAddresses/${usersIP}s${index}`, {
+      sku: { name: "Standard" },
+      properties: { publicIPAllocationMethod: "Static", publicIPAddressVersion: "IPv4" },
+    });
+}
+
 /** What users ask for. The last one is refused, and its user must hear of it. */
 const shapes: readonly Shape[] = [
   {},
@@ -26,6 +37,7 @@ const shapes: readonly Shape[] = [
   { annotations: { "azure-load-balancer-internal": "true" } },
   { annotations: { "azure-pip-tags": "team=network" } },
   { annotations: { "azure-load-balancer-tcp-idle-timeout": "10" } },
+  { annotations: { "azure-pip-name": usersIP } },
   { annotations: { "azure-load-balancer-tcp-idle-timeout": "1" } },
 ];
 
@@ -33,7 +45,8 @@ export const isRefused = ({ metadata }: Service): boolean =>
   metadata?.annotations?.[`${prefix}azure-load-balancer-tcp-idle-timeout`] === "1";
 
 function serviceOf(name: string, { annotations = {}, spec }: Shape): Service {
-  const named = Object.entries(annotations).map(([key, value]) => [`${prefix}${key}`, value]);
+  const valueOf = (value: string): string => (value === usersIP ? `${usersIP}${name}` : value);
+  const named = Object.entries(annotations).map(([key, value]) => [`${prefix}${key}`, valueOf(value)]);
   return {
     metadata: { name, namespace, annotations: Object.fromEntries(named) },
     spec: { type: "LoadBalancer", selector: { app: name }, ports: [tcp(80)], ...spec },

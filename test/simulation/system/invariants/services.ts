@@ -1,7 +1,7 @@
 import { keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { addressesOf } from "../../../kit/services.ts";
-import { isRefused } from "../actions/services.ts";
+import { isRefused, usersIP } from "../actions/services.ts";
 import { AzureView, type ServiceInAzure } from "../azure-view.ts";
 import type { World } from "../world.ts";
 import type { Violate } from "./table.ts";
@@ -11,13 +11,18 @@ const isBalanced = ({ spec, metadata }: Service): boolean =>
 const isInternal = ({ metadata }: Service): boolean =>
   metadata?.annotations?.["service.beta.kubernetes.io/azure-load-balancer-internal"] === "true";
 
+const pipName = "service.beta.kubernetes.io/azure-pip-name";
+
 /** What a Service lacks in Azure and in its status; empty: all is as its user wants. */
-function lacking(service: Service, { address, frontends, ports, open }: ServiceInAzure): readonly string[] {
+function lacking(service: Service, { address, publicIP, frontends, ports, open }: ServiceInAzure): readonly string[] {
   const wanted = (service.spec?.ports ?? []).map(({ protocol, port }) => `${protocol ?? "TCP"} ${port}`).toSorted();
   const status = addressesOf(service).join();
   const balancer = isInternal(service) ? "kubernetes-internal/" : "kubernetes/";
   const misplaced = frontends.filter((frontend) => !frontend.startsWith(balancer));
+  const isUsers = publicIP?.startsWith(usersIP) === true;
+  const wantsUsers = service.metadata?.annotations?.[pipName] !== undefined;
   return [
+    ...(isUsers === wantsUsers ? [] : [`has the public IP ${publicIP}`]),
     ...misplaced.map((frontend) => `has the frontend ${frontend}`),
     ...(address === undefined ? ["has no frontend with an address"] : []),
     ...(wanted.join() === ports.join() ? [] : [`has rules for ${ports.join() || "nothing"}, not for ${wanted.join()}`]),

@@ -136,6 +136,25 @@ describe("instances of a uniform scale set", () => {
     expect(await reads(4, 5, 6, 7, 8)).toEqual(["/vmss0/virtualMachines"]);
   });
 
+  test("instances of a uniform scale set that are leaving a pool, and were read meanwhile, join it again afterwards", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(5);
+    const one = await open(world);
+    const join = update({ join: nodes(5).map(keyOf) });
+    await one.apply([join], nodes(5));
+    const known = await one.loadBalancers();
+    const held = world.simulator.hold({ method: "PUT", path: /\/virtualMachines\/2$/u });
+    const leaving = one.members.apply([release], known, nodes(5));
+    await eventually("a write is held", () => held.waiting() === 1);
+    world.simulator.clearLog();
+    await one.members.prepare([join], known, nodes(5));
+    await eventually("the instances are read", () => world.simulator.log.some(({ method }) => method === "GET"));
+    held.release();
+    await leaving;
+    await one.apply([join], nodes(5));
+    expect(await one.membersOf(poolId(), nodes(5))).toHaveLength(5);
+  });
+
   test("are written with the etag that was read, and so is the model", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
