@@ -155,7 +155,7 @@ export {
   updateCondition,
   updateTaints,
 } from "./node-writes.ts";
-export type { HeldRemovals, PlannedWrite, Planning, ResourceDocument } from "./planning.ts";
+export type { HeldRemovals, PlannedWrite, Planning, ResourceDocument, WriteInFlight } from "./planning.ts";
 export {
   controllerOf,
   ensureFinalizer,

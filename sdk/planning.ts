@@ -27,6 +27,16 @@ export interface HeldRemovals {
   readonly reason: string;
 }
 
+/** A resource that a manager is changing while the plan is made: it may end otherwise than the plan has read it. */
+export interface WriteInFlight {
+  /** Identifies the resource. */
+  readonly resource: string;
+  /** Names the resource for people. */
+  readonly title: string;
+  /** In the words of the cloud, such as `Updating`. */
+  readonly state: string;
+}
+
 /**
  * Where a cloud reports its writes while a plan is made. It sends none of them, and answers its own later reads as if
  * they had been carried out.
@@ -37,6 +47,8 @@ export interface Planning {
   unknown(placeholder: string): void;
   /** Reported again whenever it changes: the last report of a resource is valid. */
   hold(held: HeldRemovals): void;
+  /** Reported again with each read: a resource is listed once. */
+  inFlight(write: WriteInFlight): void;
   /**
    * A resource as it was read, without secrets, for `plan --bundle`: with it a simulator can show the same. Absent where
    * no bundle is written.

@@ -23,6 +23,12 @@ const heldSchema = Type.Object({
   reason: Type.String({ description: "Why it is held, and the command that confirms it" }),
 });
 
+const inFlightSchema = Type.Object({
+  resource: Type.String({ description: "A resource ID of the cloud" }),
+  title: Type.String({ description: "The resource in words" }),
+  state: Type.String({ description: "In the words of the cloud, such as `Updating`" }),
+});
+
 /** The document of `plan --output=json`. A field may be added under the same version; none changes its meaning. */
 export const planSchema = Type.Object({
   version: Type.Literal(1),
@@ -30,6 +36,7 @@ export const planSchema = Type.Object({
   complete: Type.Boolean({ description: "False if something could not be planned; see failures" }),
   changes: Type.Array(changeSchema),
   held: Type.Array(heldSchema, { description: "Removals that no cause explains: the host holds them" }),
+  inFlight: Type.Array(inFlightSchema, { description: "What another manager is changing while the plan is made" }),
   failures: Type.Array(Type.String()),
   skippedControllers: Type.Array(Type.String()),
 });

@@ -9,7 +9,7 @@ import type { Plan } from "./plan.ts";
 const knownAfterApply = "(known after apply)";
 
 /** The plan as a document without secrets; what the cloud will choose is `(known after apply)`. */
-export function planDocument({ cloud, changes, held, failures, skipped, placeholders }: Plan): PlanDocument {
+export function planDocument({ cloud, changes, held, inFlight, failures, skipped, placeholders }: Plan): PlanDocument {
   const pattern = patternOf(placeholders);
   return {
     version: 1,
@@ -25,6 +25,7 @@ export function planDocument({ cloud, changes, held, failures, skipped, placehol
       fields: fields.map((field) => shownField(field, pattern, system === "kubernetes" && isSecret(resource))),
     })),
     held: held.map(({ resource, title, removals, reason }) => ({ resource, title, removals: [...removals], reason })),
+    inFlight: inFlight.map((write) => ({ ...write })),
     failures: failures.map(redactText),
     skippedControllers: [...skipped],
   };
@@ -36,7 +37,7 @@ export const changesAbout = ({ changes }: PlanDocument, subject: string): PlanDo
 
 /** The object of a failure like `service default/web: 403`; undefined where it concerns the whole plan. */
 export function failedSubject(failure: string): string | undefined {
-  const [, queue = "", key = ""] = /^(service|node) (\S+): /u.exec(failure) ?? [];
+  const [, queue = "", key = ""] = /^(service|nodes?) (\S+): /iu.exec(failure) ?? [];
   if (queue === "") return undefined;
   return queue === "service" ? `Service ${key}` : `Node ${key}`;
 }

@@ -7,6 +7,7 @@ import {
   type Logger,
   type Node,
   type Service,
+  type WriteInFlight,
 } from "cloud-controller-host/sdk";
 
 import { LinkedSignal } from "../async/linked-signal.ts";
@@ -30,6 +31,7 @@ import { actionOf, type Change } from "./changes.ts";
 import { PlanClock } from "./plan-clock.ts";
 import { plannedInformers } from "./planned-informers.ts";
 import { planningPlugin } from "./planning-cloud.ts";
+import { ReadableSignal } from "./readable-signal.ts";
 import { type RecordedChange, RecordedWrites } from "./recorded.ts";
 import { RecordingClient } from "./recording-client.ts";
 import { WrittenObjects } from "./written-objects.ts";
@@ -41,6 +43,8 @@ export interface Plan {
   readonly changes: readonly Change[];
   /** Removals that no cause explains: the host would hold them. */
   readonly held: readonly HeldRemovals[];
+  /** What another manager is changing while the plan is made. */
+  readonly inFlight: readonly WriteInFlight[];
   /** What could not be planned, and why. The plan is incomplete unless this is empty. */
   readonly failures: readonly string[];
   /** Controllers that would not run, and why. */
@@ -120,12 +124,15 @@ export async function planWith(
   const shards = shardsOf(input, parts, parts.clients.client("shards"));
   const locks = { ...untakenLocks(input), shards };
   const scope = planningScope(input, process, recording, locks);
-  const generation = await prepareGeneration(scope, { input, process, recording, signal });
+  const reading = ending.use(new ReadableSignal(parts, signal));
+  const generation = await prepareGeneration(scope, { input, process, recording, signal: reading.signal });
   ending.defer(() => generation.dispose());
   const objects = parts.informers.share();
   ending.defer(() => objects.release());
   const [services, nodes] = [objects.of(kinds.Service), objects.of(kinds.Node)];
-  await objects.synced(signal);
+  // They name the reasons of changes: without them a plan has none.
+  await objects.synced(reading.signal).catch(() => signal.throwIfAborted());
+  reading.stop();
   // Before the controllers start: reads show what a plan has written.
   const { cloud } = recording;
   if (inspect !== undefined && cloud !== undefined) {
@@ -149,6 +156,7 @@ export async function planWith(
     cloud: cloudProvider,
     changes: writes.changes.map((each) => changeOf(each, reasons)),
     held: writes.held,
+    inFlight: writes.writesInFlight,
     failures: activity.failures,
     skipped: generation.skipped.map(({ name, reason }) => `${name}: ${reason}`),
     placeholders: writes.placeholders,

@@ -17,9 +17,11 @@ export function printPlan(plan: PlanDocument, options: { readonly color: boolean
   const held = plan.held.map((one) => printHeld(one, options));
   const failures = plan.failures.map((failure) => `  ${visible(failure)}`);
   const incomplete = failures.length === 0 ? [] : [["Not planned:", ...failures].join("\n")];
+  const inFlight = plan.inFlight.map(({ title, state }) => `  ${oneLine(title)}: ${oneLine(state)}`);
+  const working = inFlight.length === 0 ? [] : [["In flight, by another manager:", ...inFlight].join("\n")];
   const skipped = plan.skippedControllers.map((text) => `  ${text}`);
   const notes = skipped.length === 0 ? [] : [["Controllers that do not run:", ...skipped].join("\n")];
-  return `${[...blocks, ...held, ...notes, ...incomplete, summaryOf(plan)].join("\n\n")}\n`;
+  return `${[...blocks, ...held, ...working, ...notes, ...incomplete, summaryOf(plan)].join("\n\n")}\n`;
 }
 
 /** A text that a tenant or Azure may have chosen, on one line. */

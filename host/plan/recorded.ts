@@ -4,6 +4,7 @@ import {
   type PlannedWrite,
   type Planning,
   type ResourceDocument,
+  type WriteInFlight,
 } from "cloud-controller-host/sdk";
 
 import type { Document } from "../changes/patches.ts";
@@ -29,6 +30,7 @@ export class RecordedWrites implements Planning {
   readonly #held = new Map<string, HeldRemovals>();
   readonly #placeholders = new Set<string>();
   readonly #read = new Map<string, ResourceDocument>();
+  readonly #inFlight = new Map<string, WriteInFlight>();
   readonly #cloudName: string;
   #count = 0;
 
@@ -50,6 +52,15 @@ export class RecordedWrites implements Planning {
 
   hold(held: HeldRemovals): void {
     this.#held.set(held.resource.toLowerCase(), held);
+  }
+
+  inFlight(write: WriteInFlight): void {
+    this.#inFlight.set(write.resource.toLowerCase(), write);
+  }
+
+  /** What another manager is changing, in the order of the resources. */
+  get writesInFlight(): readonly WriteInFlight[] {
+    return [...this.#inFlight.values()].toSorted((one, other) => compare(one.resource, other.resource));
   }
 
   /** Removals that the host would hold, in the order of their resources. */

@@ -23,7 +23,7 @@ import type { Transport } from "../connection/transport.ts";
 import { LogOnce } from "./log-once.ts";
 import { informerMetrics } from "./metrics.ts";
 import type { Selection } from "./reflector.ts";
-import { SharedInformer } from "./shared-informer.ts";
+import { SharedInformer, type WatchContent } from "./shared-informer.ts";
 import { WriteTracker } from "./write-tracker.ts";
 
 export interface InformerPoolOptions {
@@ -104,10 +104,10 @@ export class InformerPool {
     return informer?.serves(kind) === true && informer.synced ? informer.store : undefined;
   }
 
-  /** The objects of each watch that has whole objects. */
-  contents(): readonly { readonly kind: KindRef; readonly objects: readonly KubeObject[] }[] {
+  /** What each watch of whole objects has. */
+  contents(): readonly WatchContent[] {
     const whole = [...this.#entries.values()].filter(({ selection }) => selection.metadataOnly !== true);
-    return whole.map(({ informer: { kind, store } }) => ({ kind, objects: store.list() }));
+    return whole.map(({ informer }) => informer.content);
   }
 
   /** Wraps a client so that `showWrites` waits for its writes. */

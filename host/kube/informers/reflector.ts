@@ -71,6 +71,7 @@ export class Reflector<T extends KubeObject> {
   #refusals = 0;
   /** Since a watch last worked. */
   #failures = 0;
+  #refusal: ApiError | undefined;
   #syncedOnce = false;
   /** When the list was sent that is under way; undefined while none is. */
   #listingSince: number | undefined;
@@ -84,6 +85,11 @@ export class Reflector<T extends KubeObject> {
     this.#what = kind.group === "" ? kind.plural : `${kind.plural}.${kind.group}`;
     this.#refused = new LogOnce(log, `${this.#what} are listed and watched again`);
     this.#fields = [["metadata", "managedFields"], ...(dropped[`${kind.group}/${kind.kind}`] ?? [])];
+  }
+
+  /** The reply by which the API server does not let the kind be read; undefined for other failures, and once it does. */
+  get refusal(): ApiError | undefined {
+    return this.#refusal;
   }
 
   /** Lists and watches until the signal aborts; never rejects. */
@@ -249,6 +255,7 @@ export class Reflector<T extends KubeObject> {
   #succeeded(): void {
     this.#refusals = 0;
     this.#failures = 0;
+    this.#refusal = undefined;
     this.#backoff.reset();
     this.#refused.ended();
   }
@@ -256,6 +263,7 @@ export class Reflector<T extends KubeObject> {
   #report(error: unknown): void {
     const { unreachable, transport, log } = this.#options;
     this.#failures += 1;
+    this.#refusal = error instanceof ApiError && [401, 403, 404].includes(error.status) ? error : undefined;
     if (isUnreachable(error)) {
       unreachable.failed(`waiting for the API server ${transport.url}`, error);
     } else if (error instanceof ApiError && error.status === 410) {

@@ -19,6 +19,13 @@ export interface SharedInformerOptions<T extends KubeObject> {
   readonly unreachable: LogOnce;
 }
 
+/** The objects of a watch and, while its kind may not be read, the API server's reply. */
+export interface WatchContent {
+  readonly kind: KindRef;
+  readonly objects: readonly KubeObject[];
+  readonly refusal: Error | undefined;
+}
+
 /** One watched kind and selection: a reflector, its store and its handlers. */
 export class SharedInformer<T extends KubeObject> {
   readonly store = new ObjectStore<T>();
@@ -30,7 +37,7 @@ export class SharedInformer<T extends KubeObject> {
   readonly #waiters = new Set<() => void>();
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
-  readonly #reflector: Pick<Reflector<KubeObject>, "listedAt" | "relist">;
+  readonly #reflector: Pick<Reflector<KubeObject>, "listedAt" | "refusal" | "relist">;
   #synced = false;
   #version = "";
 
@@ -67,6 +74,10 @@ export class SharedInformer<T extends KubeObject> {
   /** The resourceVersion of the store; "" before the first list. */
   get version(): string {
     return this.#version;
+  }
+
+  get content(): WatchContent {
+    return { kind: this.#kind, objects: this.store.list(), refusal: this.#reflector.refusal };
   }
 
   /** Lists again unless a list that was sent at or after `since` is stored or under way. */

@@ -14,6 +14,7 @@ const planOf = (changes: readonly Change[], lines = 0): PlanDocument => ({
   changes: [...changes],
   held: Array.from({ length: lines }, () => ({ resource: "", title: "", removals: [], reason: "" })),
   failures: Array(lines).fill("failed"),
+  inFlight: [],
   skippedControllers: [],
 });
 

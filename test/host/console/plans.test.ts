@@ -17,6 +17,7 @@ const empty = {
   changes: [],
   held: [],
   failures: [],
+  inFlight: [],
   skippedControllers: [],
 };
 

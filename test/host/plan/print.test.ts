@@ -10,6 +10,7 @@ const empty: PlanDocument = {
   changes: [],
   held: [],
   failures: [],
+  inFlight: [],
   skippedControllers: [],
 };
 

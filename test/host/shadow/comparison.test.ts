@@ -32,6 +32,7 @@ const compared = (
     changes: [...changes],
     held: [],
     failures: [...failures],
+    inFlight: [],
     skippedControllers: [],
   },
   settled: new Set(settled),

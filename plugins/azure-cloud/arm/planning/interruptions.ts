@@ -27,15 +27,21 @@ const compareByType: Readonly<Record<string, Compare>> = {
     removed(before, after, "securityRules").map((name) => `security rule ${name} is removed`),
   "microsoft.network/routetables": (before, after) =>
     removed(before, after, "routes").map((name) => `route ${name} is removed`),
+  "microsoft.network/networkinterfaces": (before, after) => leftPools(before, after),
   "microsoft.network/privatelinkservices": (_before, after) =>
     after === undefined ? ["the private link service is deleted"] : [],
 };
 
+/** `type` in lower case. */
 export const interruptionsOf = (
   type: string,
   before: JsonObject | undefined,
   after: JsonObject | undefined,
-): readonly string[] => (before === undefined ? [] : (compareByType[type]?.(before, after) ?? []));
+): readonly string[] => (before === undefined ? [] : (compareOf(type)?.(before, after) ?? []));
+
+/** VMs and scale sets have their interfaces in them. */
+const compareOf = (type: string): Compare | undefined =>
+  type.startsWith("microsoft.compute/") ? leftPools : compareByType[type];
 
 const byName = (from: JsonObject | undefined, list: string): ReadonlyMap<string, JsonObject> =>
   new Map(objectsAt(objectAt(from, "properties"), list).map((item) => [stringAt(item, "name") ?? "", item]));
@@ -62,7 +68,7 @@ function sourceOf(frontend: JsonObject): string {
   return `${publicIP} ${subnet} ${stringAt(properties, "privateIPAddress") ?? ""}`.toLowerCase();
 }
 
-/** Members of pools by address. Those of pools of interfaces leave by a write of their VM. */
+/** Members of pools by address. Those of pools of interfaces leave by a write of their VM or interface. */
 function removedMembers(before: JsonObject, after: JsonObject | undefined): readonly string[] {
   const now = byName(after, "backendAddressPools");
   return [...byName(before, "backendAddressPools")].flatMap(([name, pool]) => {
@@ -80,7 +86,8 @@ const members = (pool: JsonObject | undefined): readonly string[] =>
   });
 
 /** Phrases for the interfaces of a VM that leave backend pools. */
-export function leftPools(before: JsonObject, after: JsonObject): readonly string[] {
+function leftPools(before: JsonObject, after: JsonObject | undefined): readonly string[] {
+  if (after === undefined) return [];
   const left = new Set(poolIds(after));
   return [...new Set(poolIds(before))].filter((id) => !left.has(id)).map((id) => `leaves pool ${lastSegment(id)}`);
 }

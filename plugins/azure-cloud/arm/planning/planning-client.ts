@@ -2,11 +2,12 @@ import type { HttpClient, PipelineRequest, PipelineResponse } from "@azure/core-
 import { isObject, type Planning } from "cloud-controller-host/sdk";
 
 import { type JsonObject, objectAt, objectsAt, parseJson, stringAt } from "../../json.ts";
+import { isUnprovisioned } from "../errors.ts";
 import { isRead, targetOf } from "../pipeline/target.ts";
 import { parseArmPath } from "../resource-id.ts";
 import { settingsOf } from "../settings.ts";
 import { bundledResource } from "./bundled.ts";
-import { interruptionsOf, leftPools } from "./interruptions.ts";
+import { interruptionsOf } from "./interruptions.ts";
 import { ChosenAddresses, replyTo } from "./reply.ts";
 
 type CreateHeaders = (headers: Record<string, string>) => PipelineRequest["headers"];
@@ -16,6 +17,9 @@ interface Written {
   readonly id: string;
   readonly resource: JsonObject | undefined;
 }
+
+/** States of a resource that another write is changing, in lower case. */
+const inFlight: ReadonlySet<string> = new Set(["creating", "deleting", "updating"]);
 
 /** In ARM's words. */
 const preconditionFailed = "PreconditionFailed";
@@ -74,8 +78,11 @@ class PlanningClient implements HttpClient {
   }
 
   #report(resource: unknown): void {
-    if (isObject(resource) && typeof resource["id"] === "string")
-      this.#planning.read?.(resource["id"], bundledResource(resource["id"], resource));
+    if (!isObject(resource) || typeof resource["id"] !== "string") return;
+    const { id } = resource;
+    this.#planning.read?.(id, bundledResource(id, resource));
+    const state = stringAt(objectAt(resource, "properties"), "provisioningState") ?? "";
+    if (inFlight.has(state.toLowerCase())) this.#planning.inFlight({ resource: id, title: titleOf(id), state });
   }
 
   /** What was written at this path, or the child of what was written above it. */
@@ -158,16 +165,16 @@ class PlanningClient implements HttpClient {
   }
 
   #record(path: string, type: string, before: JsonObject | undefined, after: JsonObject | undefined): void {
-    const pools =
-      type.startsWith("microsoft.compute/") && before !== undefined && after !== undefined
-        ? leftPools(before, after)
-        : [];
+    // A resource that failed is written again, with the settings that it has.
+    const state = stringAt(objectAt(before, "properties"), "provisioningState");
+    const repaired =
+      after !== undefined && isUnprovisioned({ ...(state !== undefined && { provisioningState: state }) });
     this.#planning.record({
       resource: path,
       title: titleOf(path),
-      before: before && settingsOf(before, type),
-      after: after && settingsOf(after, type),
-      interruptions: [...interruptionsOf(type, before, after), ...pools],
+      before: before && { ...settingsOf(before, type), ...(repaired && { provisioningState: state }) },
+      after: after && { ...settingsOf(after, type), ...(repaired && { provisioningState: "Succeeded" }) },
+      interruptions: interruptionsOf(type, before, after),
     });
   }
 
