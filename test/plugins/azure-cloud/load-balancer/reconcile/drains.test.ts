@@ -58,7 +58,7 @@ function open(options: { readonly planning?: boolean; readonly refused?: readonl
         return error === undefined ? Promise.reject(new ApiError(404, "NotFound", "gone")) : Promise.reject(error);
       },
     },
-    ...(options.planning === true && { planning: { record: ignore, unknown: ignore, hold: ignore } }),
+    ...(options.planning === true && { planning: { record: ignore, unknown: ignore, hold: ignore, inFlight: ignore } }),
   };
   const drains = new Drains({
     context,
