@@ -2,6 +2,8 @@ import { assetOf, html } from "./assets.ts";
 import { cleaned } from "./clean.ts";
 import { ObjectView } from "./object-view.ts";
 import { openApi } from "./openapi.ts";
+import { runbook } from "./runbook.ts";
+import type { Answers } from "./schema.ts";
 import type { ConsoleSources } from "./sources.ts";
 import { maxStreams, Streams } from "./stream.ts";
 import { Views } from "./views.ts";
@@ -46,6 +48,7 @@ export function createConsole(sources: ConsoleSources, version: string): Console
     nodes: (query) => views.listNodes(query),
     cloud: () => views.cloud(),
     writes: (query) => views.listWrites(query),
+    runbook: (query) => runbookOf(query.get("row")),
     plan: (query) => sources.plans.answer(query.has("new")),
     "openapi.json": () => openApi(version),
   };
@@ -86,6 +89,12 @@ export function createConsole(sources: ConsoleSources, version: string): Console
     if (searchParams.get("format") === "json") return api([first, ...rest], searchParams);
     return text(Object.hasOwn(answers, first) ? 200 : 404, "text/html; charset=utf-8", html);
   };
+}
+
+/** The row of that name, or all. */
+function runbookOf(name: string | null): Answers["runbook"] {
+  const rows = Object.entries(runbook).map(([row, remedy]) => ({ name: row, remedy }));
+  return { rows: name === null ? rows : rows.filter((row) => row.name === name) };
 }
 
 /** The segments below `/ui/`; undefined where one cannot be decoded. */

@@ -38,6 +38,11 @@ export const paths = {
     summary: "The latest plan: what would be written now. It is made in the background, in a process of its own",
     parameters: [{ name: "new", in: "query", description: "Make another one", schema: { type: "boolean" } }],
   },
+  "/runbook": {
+    answer: "runbook",
+    summary: "What to do about each trouble",
+    parameters: [{ name: "row", in: "query", description: "Of one trouble", schema: { type: "string" } }],
+  },
 } as const satisfies Readonly<Record<string, Operation>>;
 
 interface Operation {

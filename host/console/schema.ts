@@ -31,7 +31,7 @@ const problemSchema = Type.Object({
   cause: Type.String(),
   since: optionalTime("Since when it is so, where that is known"),
   advice: Type.String({ description: "What to do" }),
-  runbook: Type.String({ description: "The row of the runbook" }),
+  runbook: Type.String({ description: "The row of the runbook, at /ui/runbook?row=" }),
   view: Type.Optional(Type.String({ description: "The path of the view that shows more, below /ui/" })),
 });
 
@@ -68,6 +68,18 @@ const leadershipSchema = Type.Object({
     reloads: Type.Integer({ description: "That succeeded" }),
     lastReloadAt: optionalTime("When the last reload succeeded"),
   }),
+  reloads: Type.Array(
+    Type.Object({
+      at: time("When it ended"),
+      trigger: Type.String(),
+      result: Type.String({ description: "reloaded, refused, disabled or superseded" }),
+      reason: Type.String(),
+      changed: Type.Array(Type.String(), { description: "Keys of the cloud config, without values, and plugins" }),
+      preparing: Type.Optional(Type.Number({ description: "Seconds until the next generation was ready or refused" })),
+      swapping: Type.Optional(Type.Number({ description: "Seconds without a controller" })),
+    }),
+    { description: "The latest 20, newest first" },
+  ),
   lastRefusal: Type.Optional(dated),
   lastRollback: Type.Optional(dated),
   timeline: Type.Array(eventSchema, { description: "Hand-overs, reloads and refusals of this process, newest first" }),
@@ -88,17 +100,36 @@ const controllersSchema = Type.Object({
       depth: Type.Number(),
       retries: Type.Number({ description: "Since the start of the process" }),
       done: Type.Number({ description: "Items since the start of the process" }),
+      perSecond: Type.Optional(Type.Number({ description: "Items per second, over 5 s or more" })),
       meanSeconds: Type.Number({ description: "Per item" }),
-      longestSeconds: Type.Number({ description: "For how long the slowest item in progress has run" }),
+      slowest: Type.Optional(
+        Type.Object({ key: Type.String(), seconds: Type.Number() }, { description: "The slowest item in progress" }),
+      ),
     }),
   ),
   sections: Type.Array(Type.Object({ name: Type.String(), sections: Type.Array(sectionSchema) })),
+});
+
+const writeRow = Type.Object({
+  at: time("When it was sent"),
+  controller: Type.String(),
+  system: Type.Union([Type.Literal("cloud"), Type.Literal("kubernetes")]),
+  operation: Type.String(),
+  resource: Type.String(),
+  outcome: Type.String({ description: "`done`, or the error" }),
+  causes: Type.String({ description: "The Services and nodes behind it" }),
+  changed: Type.String({ description: "Paths of the fields that it changes" }),
+  milliseconds: Type.Number(),
+  generation: Type.Integer(),
+  correlationId: Type.String(),
 });
 
 const cloudSchema = Type.Object({
   name: Type.String({ description: "The cloud" }),
   sections: Type.Array(sectionSchema, { description: "What it shows of itself: budgets, limits" }),
   failedWrites: Type.Integer({ description: "Among the latest writes" }),
+  drift: Type.Integer({ description: "Changes of other writers that were found, among the latest writes" }),
+  slowest: Type.Array(writeRow, { description: "The latest writes that took longest" }),
   latestWriteAt: optionalTime("The latest write"),
 });
 
@@ -125,20 +156,6 @@ const nodeRow = Type.Object({
   routes: Type.String({ description: "The condition NetworkUnavailable" }),
   providerID: Type.String(),
   notInPool: Type.String({ description: "Why no load balancer sends traffic to it; empty if one may" }),
-});
-
-const writeRow = Type.Object({
-  at: time("When it was sent"),
-  controller: Type.String(),
-  system: Type.Union([Type.Literal("cloud"), Type.Literal("kubernetes")]),
-  operation: Type.String(),
-  resource: Type.String(),
-  outcome: Type.String({ description: "`done`, or the error" }),
-  causes: Type.String({ description: "The Services and nodes behind it" }),
-  changed: Type.String({ description: "Paths of the fields that it changes" }),
-  milliseconds: Type.Number(),
-  generation: Type.Integer(),
-  correlationId: Type.String(),
 });
 
 const listOf = <T extends TSchema>(row: T) =>
@@ -169,6 +186,10 @@ const planView = Type.Object({
   fieldsLeftOut: Type.Optional(Type.Integer({ description: "Fields of the shown changes, likewise" })),
 });
 
+const runbookSchema = Type.Object({
+  rows: Type.Array(Type.Object({ name: Type.String(), remedy: Type.String() })),
+});
+
 /** By the path below `/ui/api/`. */
 export const answers = {
   overview: overviewSchema,
@@ -180,6 +201,7 @@ export const answers = {
   writes: listOf(writeRow),
   object: objectSchema,
   plan: planView,
+  runbook: runbookSchema,
 };
 
 export type Answers = { readonly [Name in keyof typeof answers]: Static<(typeof answers)[Name]> };

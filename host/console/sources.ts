@@ -3,6 +3,7 @@ import type { Clock, Cloud, KindRef, KubeObject, Logger, Store } from "cloud-con
 import type { ReloadStatus } from "../generation/report/reload-status.ts";
 import type { OwnStatus } from "../generation/slot/generation.ts";
 import type { RecordedEvent } from "../kube/events/recorder.ts";
+import type { BusyItems } from "../kube/queue/busy-items.ts";
 import type { MetricSample } from "../process/metrics/metrics.ts";
 import type { WriteRecord } from "../process/writes/record.ts";
 import type { Plans } from "./plans.ts";
@@ -36,5 +37,6 @@ export interface ConsoleSources {
   };
   readonly metrics: { samples(name: string): Promise<readonly MetricSample[]> };
   readonly plans: Pick<Plans, "revision" | "answer">;
+  readonly busy: Pick<BusyItems, "slowest">;
   readonly informers: { stored<T extends KubeObject>(kind: KindRef<T>): Store<T> | undefined };
 }

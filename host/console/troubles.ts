@@ -1,5 +1,6 @@
 import type { Rollback } from "../generation/report/reload-status.ts";
 import type { WriteRecord } from "../process/writes/record.ts";
+import type { runbook } from "./runbook.ts";
 import type { NodeRow, Problem, ServiceRow } from "./schema.ts";
 import type { ConsoleStatus } from "./sources.ts";
 
@@ -15,7 +16,8 @@ export interface Findings {
 type Found = Pick<Problem, "cause"> & Partial<Pick<Problem, "title" | "since" | "view">>;
 
 /** A kind of trouble: a row is all that a new kind needs. */
-export interface Trouble extends Pick<Problem, "severity" | "title" | "advice" | "runbook"> {
+export interface Trouble extends Pick<Problem, "severity" | "title" | "advice"> {
+  readonly runbook: keyof typeof runbook;
   readonly find: (findings: Findings) => readonly Found[];
 }
 
@@ -73,7 +75,7 @@ const troubles: readonly Trouble[] = [
     title: "Service has settings that do not apply",
     advice:
       "It is served without them, or closed to all sources: correct the annotation or field that the cause names.",
-    runbook: "Troubleshoot",
+    runbook: "ServiceSettings",
     find: ({ services = [] }) =>
       servicesIn(
         services.filter(({ cause }) => cause !== ""),
@@ -152,7 +154,7 @@ const troubles: readonly Trouble[] = [
     severity: "warning",
     title: "Needs an operator",
     advice: "The lines are those of warnings in /statusz: the controller works, and cannot fix this.",
-    runbook: "Alerts",
+    runbook: "Warnings",
     find: ({ status: { warnings }, services }) =>
       [
         ...Map.groupBy(
@@ -169,7 +171,7 @@ const troubles: readonly Trouble[] = [
     severity: "warning",
     title: "Node is not initialized",
     advice: "Is cloud-node enabled, and does an instance with the node's name exist? The node's events have the error.",
-    runbook: "CloudNodeInitialSyncSlow",
+    runbook: "NodeNotInitialized",
     find: ({ nodes = [] }) =>
       named(
         nodes.filter(({ state }) => state === "uninitialized").map(({ name }) => ({ name, view: `nodes/${name}` })),
@@ -180,7 +182,7 @@ const troubles: readonly Trouble[] = [
     severity: "note",
     title: "The cloud provider is disabled",
     advice: "disableCloudProvider is true in the cloud config: a config without it starts the controllers.",
-    runbook: "Troubleshoot",
+    runbook: "CloudProviderDisabled",
     find: ({ status: { disabled } }) => (disabled ? [{ cause: "no controller runs", view: "leadership" }] : []),
   },
 ];

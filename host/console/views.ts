@@ -14,6 +14,10 @@ export class Views {
   readonly #sources: ConsoleSources;
   /** The answer before: each of many pages would take a part of every turn of the event loop. */
   #before: Promise<unknown> = Promise.resolve();
+  readonly #rates = new Map<
+    string,
+    { readonly count: number; readonly at: number; readonly rate: number | undefined }
+  >();
   readonly services: ObjectRows<Service, ReturnType<typeof serviceRow>>;
   readonly nodes: ObjectRows<Node, ReturnType<typeof nodeRow>>;
 
@@ -61,6 +65,7 @@ export class Views {
         reloads: status.reloads,
         ...(status.lastReloadAt !== undefined && { lastReloadAt: status.lastReloadAt }),
       },
+      reloads: status.recentReloads.toReversed().map((reload) => ({ ...reload, changed: [...reload.changed] })),
       ...(lastRefusal !== undefined && { lastRefusal: { at: lastRefusal.at, reason: lastRefusal.reason } }),
       ...(lastRollback !== undefined && {
         lastRollback: { at: lastRollback.at, reason: rollbackText(lastRollback) },
@@ -83,11 +88,40 @@ export class Views {
         }),
         ...status.skipped.map(({ name, reason }) => ({ name, state: "not running" as const, reason })),
       ],
-      queues: queuesOf(samples.flat()),
+      queues: this.#queuesOf(samples.flat()),
       sections: ownStatus()
         .filter(({ name }) => name !== `${cloudName}-cloud`)
         .map(({ name, sections }) => ({ name, sections: sectionsOf(sections) })),
     };
+  }
+
+  #queuesOf(samples: readonly MetricSample[]): Answers["controllers"]["queues"] {
+    const queues = Map.groupBy(samples, ({ labels }) => labels["name"] ?? "");
+    return [...queues].map(([name, own]) => {
+      const value = (metric: string): number => own.find((sample) => sample.name === metric)?.value ?? 0;
+      const done = value("workqueue_work_duration_seconds_count");
+      const perSecond = this.#rateOf(name, done);
+      const slowest = this.#sources.busy.slowest(name);
+      return {
+        name,
+        depth: value("workqueue_depth"),
+        retries: value("workqueue_retries_total"),
+        done,
+        ...(perSecond !== undefined && { perSecond }),
+        meanSeconds: done === 0 ? 0 : value("workqueue_work_duration_seconds_sum") / done,
+        ...(slowest !== undefined && { slowest }),
+      };
+    });
+  }
+
+  /** The growth of a counter, for all pages; undefined until it has been looked at for a while. */
+  #rateOf(name: string, count: number): number | undefined {
+    const at = this.#sources.clock.monotonic();
+    const known = this.#rates.get(name);
+    if (known !== undefined && at - known.at < ratePeriodMs) return known.rate;
+    const rate = known && Math.max(0, count - known.count) / ((at - known.at) / 1000);
+    this.#rates.set(name, { count, at, rate });
+    return rate;
   }
 
   cloud(): Answers["cloud"] {
@@ -99,6 +133,12 @@ export class Views {
       name: cloudName,
       sections: own.flatMap(({ sections }) => sectionsOf(sections)),
       failedWrites: sent.filter(({ error }) => error !== undefined).length,
+      drift: sent.filter(({ operation }) => operation === "drift").length,
+      slowest: sent
+        .filter(({ milliseconds }) => milliseconds >= slowMs)
+        .toSorted((one, other) => other.milliseconds - one.milliseconds)
+        .slice(0, maxSlow)
+        .map(writeRow),
       ...(latest !== undefined && { latestWriteAt: latest }),
     };
   }
@@ -132,28 +172,13 @@ export const eventsOf = (events: readonly RecordedEvent[]): ConsoleEvent[] =>
     .slice(0, maxMessages)
     .map(({ at, type, reason, message, source }) => ({ at, type, reason, message, source }));
 
-const queueMetrics = [
-  "workqueue_depth",
-  "workqueue_retries_total",
-  "workqueue_work_duration_seconds",
-  "workqueue_longest_running_processor_seconds",
-] as const;
+const queueMetrics = ["workqueue_depth", "workqueue_retries_total", "workqueue_work_duration_seconds"] as const;
 
-function queuesOf(samples: readonly MetricSample[]): Answers["controllers"]["queues"] {
-  const queues = Map.groupBy(samples, ({ labels }) => labels["name"] ?? "");
-  return [...queues].map(([name, own]) => {
-    const value = (metric: string): number => own.find((sample) => sample.name === metric)?.value ?? 0;
-    const done = value("workqueue_work_duration_seconds_count");
-    return {
-      name,
-      depth: value("workqueue_depth"),
-      retries: value("workqueue_retries_total"),
-      done,
-      meanSeconds: done === 0 ? 0 : value("workqueue_work_duration_seconds_sum") / done,
-      longestSeconds: value("workqueue_longest_running_processor_seconds"),
-    };
-  });
-}
+/** A rate is of at least so long. */
+const ratePeriodMs = 5_000;
+/** Writes that take longer are worth a look. */
+const slowMs = 1_000;
+const maxSlow = 10;
 
 type Findings = Parameters<typeof problemsIn>[0];
 

@@ -2,7 +2,6 @@ import {
   CodedError,
   type ControllerPlugin,
   permissionVerbs,
-  type Plugin,
   ProblemsError,
   type WebhookPlugin,
 } from "cloud-controller-host/sdk";
@@ -10,7 +9,7 @@ import {
 import { LinkedSignal } from "../async/linked-signal.ts";
 import { WakeUp } from "../async/wake-up.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
-import { foldersOf, missingChoices, type PluginFolders } from "./plugins/enabled.ts";
+import { foldersOf, missingChoices, type PluginFolders, unknownVerbs } from "./plugins/enabled.ts";
 import type { LoadedPlugins, PluginLoader } from "./plugins/load.ts";
 import { isConfirmed, UnrequestedRemovalsError } from "./prepare/check-removals.ts";
 import { prepare } from "./prepare/prepare.ts";
@@ -194,6 +193,8 @@ export class Supervisor {
     try {
       log.info("Reload started", { trigger: reason });
       const config = this.#config();
+      const former = this.#slot.active?.spec.config ?? this.#lastEnabled;
+      this.#report.reloading(former?.document, config.document);
       if (config.disabled && config.hash === this.#disabledHash) return this.#report.unchanged(reason);
       if (config.disabled) {
         await this.#disable(config);
@@ -201,11 +202,11 @@ export class Supervisor {
       }
       if (this.#isActive(config.hash, await this.#loader.hash())) return this.#report.unchanged(reason);
       const plugins = await this.#load(link.signal);
+      if (plugins.hash !== this.#slot.active?.spec.plugins.hash) this.#report.pluginsChanged();
       using _ = { [Symbol.dispose]: plugins.retain() };
       const folders = foldersOf(plugins.sources);
       const missing = missingChoices(this.#scope.settings, this.#folders, folders);
       if (missing.length > 0) throw new ProblemsError("plugins are missing", missing);
-      const former = this.#slot.active?.spec.config ?? this.#lastEnabled;
       const generation = await this.#prepare({ plugins, config }, link.signal, former);
       this.#disabledHash = undefined;
       for (const [plugin, folder] of this.#folders)
@@ -290,11 +291,4 @@ export class Supervisor {
   #config(): CloudConfig {
     return readCloudConfig(this.#source, this.#content, this.#scope.log);
   }
-}
-
-/** Verbs of a plugin that was not type-checked. */
-function unknownVerbs(plugin: Plugin): readonly string[] {
-  const known: ReadonlySet<string> = new Set(permissionVerbs);
-  const permissions = plugin.kind === "webhook" ? [] : plugin.permissions;
-  return [...new Set(permissions.flatMap(({ verbs }) => verbs))].filter((verb) => !known.has(verb));
 }

@@ -20,6 +20,7 @@ import { requestMetrics } from "../kube/connection/request-metrics.ts";
 import { ServiceAccountClients } from "../kube/connection/service-account-clients.ts";
 import { EventBroadcaster } from "../kube/events/recorder.ts";
 import { InformerPool } from "../kube/informers/pool.ts";
+import { BusyItems } from "../kube/queue/busy-items.ts";
 import { createLogger, type HostLogger } from "../process/log/log.ts";
 import { MetricsRegistry } from "../process/metrics/metrics.ts";
 import { SliMetrics } from "../process/metrics/sli.ts";
@@ -71,6 +72,7 @@ export interface ProcessParts {
   readonly events: EventBroadcaster;
   readonly writes: WriteLog;
   readonly informers: InformerPool;
+  readonly busy: BusyItems;
   /** The controller that occupies the event loop, for the watchdog. */
   readonly loopOwner: LoopOwner;
 }
@@ -156,21 +158,20 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
     observers: writes,
   });
   defer("Stopping informers", () => informers.close());
-  const health = new HealthChecks({ clock, log, slis });
-  const loopOwner = createLoopOwner();
   return {
     clock,
     log,
     telemetry,
     metrics,
     slis,
-    health,
+    health: new HealthChecks({ clock, log, slis }),
     clients,
     generationClients,
     connect,
     events,
     writes,
     informers,
-    loopOwner,
+    busy: new BusyItems(clock),
+    loopOwner: createLoopOwner(),
   };
 }

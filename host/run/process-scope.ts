@@ -81,7 +81,7 @@ export function processScope(
     recorder: recorderOf,
     tracer: telemetry,
     workqueue: (name, { owner, ...queueOptions }) =>
-      traceQueue(createWorkQueue(name, { ...queueOptions, clock }), telemetry, (work) =>
+      traceQueue(createWorkQueue(name, { ...queueOptions, clock, busy: parts.busy }), telemetry, (work) =>
         parts.loopOwner.run(owner, work),
       ),
     // Without it the runtime keeps dropped generations. `Bun.gc(true)` would drop compiled code as well, so that the

@@ -139,7 +139,7 @@ function endpointsOf(
 
 const consoleOf = (
   options: Options,
-  { clock, log, writes, events, metrics, informers }: ProcessParts,
+  { clock, log, writes, events, metrics, informers, busy }: ProcessParts,
   status: () => HostStatus,
   supervisor: Pick<Supervisor, "ownStatus" | "explain">,
   plans: Plans,
@@ -156,6 +156,7 @@ const consoleOf = (
       events,
       metrics,
       informers,
+      busy,
       plans,
     },
     reportedVersion(options),

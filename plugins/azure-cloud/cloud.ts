@@ -47,7 +47,7 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
     routes,
     unrequestedRemovals: async () =>
       loadBalancers.unrequestedRemovals([await routes.lostRoutes(informers.of(kinds.Node).store.list())]),
-    status: () => clients.budget.status,
+    status: () => [...clients.budget.status, ...loadBalancers.status],
     warnings: () => [...clients.troubles.warnings, ...guard.warnings],
     explain: explainOf(config, context, clients),
     run: (running) =>

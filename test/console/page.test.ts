@@ -25,9 +25,10 @@ const views: readonly (readonly [path: string, text: string])[] = [
   ["services/default/web", "load balancer kubernetes"],
   ["nodes", "vmss0000000"],
   ["nodes/vmss0000000", "provider ID"],
-  ["cloud", "requests that ARM still accepts"],
+  ["cloud", "load balancer rules, kubernetes"],
   ["writes", "PUT"],
   ["plan", "Nothing to change"],
+  ["runbook?row=CloudControllerHostThrottled", "Which other clients use the subscription?"],
 ];
 
 beforeAll(async () => {
@@ -89,6 +90,9 @@ describe("the overview", () => {
     const text = await untilText(page, "Service fails");
     expect(text).toContain('azure-dns-label-name: "-" is not valid');
     expect(text).toContain("What to do:");
+    await page.locator("text/Runbook: CloudLoadBalancerSyncFailing").click();
+    await untilText(page, "kubectl get events -A --field-selector reason=SyncLoadBalancerFailed");
+    await page.goBack();
     await page.locator("text/Show services/default/bad").click();
     await untilText(page, "SyncLoadBalancerFailed");
     expect(page.url()).toEndWith("/ui/services/default/bad");
@@ -104,7 +108,8 @@ describe("the overview", () => {
     await appendFile(sandbox.files.cloudConfig, '\nvmType: "unknown"\n');
     expect(await untilText(page, "Reload refused")).toContain("vmType");
     await page.locator("text/Leadership").click();
-    await untilText(page, "ReloadRefused");
+    const timeline = await untilText(page, "ReloadRefused");
+    expect(timeline).toMatch(/✖ refused\s+vmType/u);
     await writeFile(sandbox.files.cloudConfig, before);
     await page.locator("text/Overview").click();
     await untilText(page, "Nothing is wrong", 30_000);

@@ -7,6 +7,7 @@ import { type Connection, useAnswer, useConnection } from "./live.ts";
 import { Time } from "./parts.tsx";
 import { PlanView } from "./plan.tsx";
 import { type Route, useRoute } from "./route.ts";
+import { RunbookView } from "./runbook.tsx";
 import { CloudView, Controllers, Leadership, ObjectDetails, Overview } from "./views.tsx";
 
 interface Tab {
@@ -25,6 +26,7 @@ const tabs: readonly Tab[] = [
   { name: "cloud", title: "Cloud", sources: ["status", "writes", "tick"] },
   { name: "writes", title: "Writes", sources: ["writes"] },
   { name: "plan", title: "Plan", sources: ["plan"] },
+  { name: "runbook", title: "Runbook", sources: [] },
 ];
 
 export function App(): JSX.Element {
@@ -122,9 +124,13 @@ function ObjectContent({ path, connection }: { readonly path: readonly string[];
   return <ObjectDetails path={encoded} answer={useAnswer(encoded, [list, "writes", "events"], connection)} />;
 }
 
-function PlainContent({ tab: { name, sources }, connection }: ContentProps): JSX.Element {
+function PlainContent({ tab: { name, sources }, route, connection }: ContentProps): JSX.Element {
   if (name === "leadership") return <Leadership answer={useAnswer(name, sources, connection)} />;
   if (name === "controllers") return <Controllers answer={useAnswer(name, sources, connection)} />;
+  if (name === "runbook") {
+    const query = route.query.toString();
+    return <RunbookView query={query} answer={useAnswer(`runbook?${query}`, sources, connection)} />;
+  }
   if (name === "plan") return <PlanView answer={useAnswer(name, sources, connection)} />;
   if (name === "cloud") return <CloudView answer={useAnswer(name, sources, connection)} />;
   return <Overview answer={useAnswer("overview", sources, connection)} />;

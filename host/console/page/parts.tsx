@@ -44,6 +44,8 @@ const signs: Readonly<Record<string, readonly [sign: string, tone: string]>> = {
   delete: ["−", "bad"],
   change: ["~", "warn"],
   create: ["+", "good"],
+  refused: ["✖", "bad"],
+  reloaded: ["✔", "good"],
   ready: ["✔", "good"],
   running: ["✔", "good"],
   done: ["✔", "good"],
@@ -182,8 +184,8 @@ export function Events({ label, events }: { readonly label: string; readonly eve
 export function Writes({ writes }: { readonly writes: readonly WriteRow[] }): JSX.Element {
   if (writes.length === 0) return <p>None among the latest writes of this process.</p>;
   return (
-    <Table label="Writes" columns={["When", "Controller", "Operation", "Outcome"]}>
-      {writes.map(({ at, controller, operation, resource, outcome }, index) => (
+    <Table label="Writes" columns={["When", "Controller", "Operation", "Seconds", "Because of", "Outcome"]}>
+      {writes.map(({ at, controller, operation, resource, outcome, milliseconds, causes }, index) => (
         <tr key={index}>
           <td>
             <Time at={at} />
@@ -191,6 +193,10 @@ export function Writes({ writes }: { readonly writes: readonly WriteRow[] }): JS
           <td>{controller}</td>
           <td>
             {operation} <Text>{resource}</Text>
+          </td>
+          <td class="number">{(milliseconds / 1000).toFixed(3)}</td>
+          <td>
+            <Text>{causes}</Text>
           </td>
           <td class="wide">
             <State value={outcome === "done" ? "done" : "failed"} /> {outcome !== "done" && <Text>{outcome}</Text>}

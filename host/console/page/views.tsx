@@ -42,10 +42,6 @@ export const Overview = ({ answer }: { readonly answer: Answer<Answers["overview
   </View>
 );
 
-/** The names of alerts begin so; the others are sections. */
-const runbookPage = (runbook: string): string =>
-  runbook.startsWith("Cloud") ? "deploy/ALERTS.md" : "deploy/OPERATE.md";
-
 const ProblemCard = ({ severity, title, cause, since, advice, runbook, view }: Problem): JSX.Element => (
   <article class={`problem ${severity}`}>
     <h3>
@@ -63,15 +59,14 @@ const ProblemCard = ({ severity, title, cause, since, advice, runbook, view }: P
       {view !== undefined && <a href={`/ui/${view}`}>Show {view.split("?", 1)[0]}</a>}
     </p>
     <p>
-      <strong>What to do:</strong> {advice}{" "}
-      <span class="quiet">{`Runbook: ${runbook} in ${runbookPage(runbook)}`}</span>
+      <strong>What to do:</strong> {advice} <a href={`/ui/runbook?row=${runbook}`}>{`Runbook: ${runbook}`}</a>
     </p>
   </article>
 );
 
 export const Leadership = ({ answer }: { readonly answer: Answer<Answers["leadership"]> }): JSX.Element => (
   <View title="Leadership and generations" json="/ui/leadership?format=json" answer={answer}>
-    {({ identity, locks, generation, lastRefusal, lastRollback, timeline }) => (
+    {({ identity, locks, generation, reloads, lastRefusal, lastRollback, timeline }) => (
       <>
         <h2>Locks</h2>
         {locks.length === 0 ? (
@@ -110,12 +105,48 @@ export const Leadership = ({ answer }: { readonly answer: Answer<Answers["leader
             </Pair>
           )}
         </dl>
+        <h2>Reloads</h2>
+        <Reloads reloads={reloads} />
         <h2>What happened</h2>
         <Events label="Timeline" events={timeline} />
       </>
     )}
   </View>
 );
+
+const seconds = (value: number | undefined): string => (value === undefined ? "" : value.toFixed(3));
+
+function Reloads({ reloads }: Pick<Answers["leadership"], "reloads">): JSX.Element {
+  if (reloads.length === 0) return <p>None since this process started.</p>;
+  return (
+    <Table
+      label="Reloads"
+      columns={["When", "Result", "Changed keys", "Seconds to prepare", "Seconds to swap", "Requested by", "Outcome"]}
+    >
+      {reloads.map(({ at, result, changed, preparing, swapping, trigger, reason }, index) => (
+        <tr key={index}>
+          <td>
+            <Time at={at} />
+          </td>
+          <td>
+            <State value={result} />
+          </td>
+          <td class="wide">
+            <Text>{changed.join(", ") || "none"}</Text>
+          </td>
+          <td class="number">{seconds(preparing)}</td>
+          <td class="number">{seconds(swapping)}</td>
+          <td>
+            <Text>{trigger}</Text>
+          </td>
+          <td class="wide">
+            <Text>{reason}</Text>
+          </td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
 
 const Pair = ({ name, children }: { readonly name: string; readonly children: JSX.Element["props"]["children"] }) => (
   <div>
@@ -144,16 +175,17 @@ export const Controllers = ({ answer }: { readonly answer: Answer<Answers["contr
         <h2>Work queues</h2>
         <Table
           label="Work queues"
-          columns={["Queue", "Depth", "Retries", "Done", "Mean seconds", "Slowest now, seconds"]}
+          columns={["Queue", "Depth", "Retries", "Done", "Per second", "Mean seconds", "Slowest item now"]}
         >
-          {queues.map(({ name, depth, retries, done, meanSeconds, longestSeconds }) => (
+          {queues.map(({ name, depth, retries, done, perSecond, meanSeconds, slowest }) => (
             <tr key={name}>
               <td>{name}</td>
-              {[depth, retries, done, meanSeconds.toFixed(3), longestSeconds.toFixed(1)].map((value, index) => (
+              {[depth, retries, done, perSecond?.toFixed(1) ?? "", meanSeconds.toFixed(3)].map((value, index) => (
                 <td class="number" key={index}>
                   {value}
                 </td>
               ))}
+              <td>{slowest !== undefined && <Text>{`${slowest.key}, for ${slowest.seconds.toFixed(1)} s`}</Text>}</td>
             </tr>
           ))}
         </Table>
@@ -170,7 +202,7 @@ export const Controllers = ({ answer }: { readonly answer: Answer<Answers["contr
 
 export const CloudView = ({ answer }: { readonly answer: Answer<Answers["cloud"]> }): JSX.Element => (
   <View title="Cloud" json="/ui/cloud?format=json" answer={answer}>
-    {({ name, sections, failedWrites, latestWriteAt }) => (
+    {({ name, sections, failedWrites, latestWriteAt, drift, slowest }) => (
       <>
         <dl>
           <Pair name="Cloud">{name}</Pair>
@@ -178,8 +210,13 @@ export const CloudView = ({ answer }: { readonly answer: Answer<Answers["cloud"]
           <Pair name="Failed writes">
             <a href="/ui/writes?filter=state:failed">{`${failedWrites} of the latest`}</a>
           </Pair>
+          <Pair name="Drift">
+            <a href="/ui/writes?filter=drift">{`${drift} changes of other writers`}</a>
+          </Pair>
         </dl>
         {sections.length === 0 ? <p>This cloud shows nothing more of itself.</p> : <Tree sections={sections} />}
+        <h2>Slow operations</h2>
+        <Writes writes={slowest} />
       </>
     )}
   </View>

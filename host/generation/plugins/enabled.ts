@@ -1,3 +1,5 @@
+import { permissionVerbs, type Plugin } from "cloud-controller-host/sdk";
+
 import { isControllerEnabled, resolveControllers } from "../../config/values/controller-list.ts";
 import type { PluginSet, PluginSource } from "./load.ts";
 
@@ -47,4 +49,11 @@ export function missingChoices(choice: PluginChoice, before: PluginFolders, now:
       ];
     }),
   );
+}
+
+/** Verbs of a plugin that was not type-checked. */
+export function unknownVerbs(plugin: Plugin): readonly string[] {
+  const known: ReadonlySet<string> = new Set(permissionVerbs);
+  const permissions = plugin.kind === "webhook" ? [] : plugin.permissions;
+  return [...new Set(permissions.flatMap(({ verbs }) => verbs))].filter((verb) => !known.has(verb));
 }

@@ -1,23 +1,30 @@
 import { messageOf } from "cloud-controller-host/sdk";
 
 import type { OutstandingEntry } from "../../async/outstanding-work.ts";
+import { fieldChanges } from "../../changes/fields.ts";
+import type { Document } from "../../changes/patches.ts";
 import type { LeftOutPlugin } from "../plugins/load.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import { type ReloadMetrics, reloadMetrics } from "./reload-metrics.ts";
 import {
   nothingReported,
   type ReloadOutcome,
+  type ReloadRecord,
   type ReloadStatus,
   type Reported,
   type RunFailure,
   type SkippedController,
 } from "./reload-status.ts";
 
+const maxReloads = 20;
+const maxKeys = 50;
+
 /** Reports the outcome of each reload wherever people look: log, event on the Lease, metric, `/statusz`. */
 export class ReloadReport {
   readonly #scope: ProcessScope;
   readonly #metrics: ReloadMetrics;
   #status = nothingReported;
+  #changed: readonly string[] = [];
 
   constructor(scope: ProcessScope) {
     this.#scope = scope;
@@ -69,9 +76,22 @@ export class ReloadReport {
     this.#metrics.skipped.set(0);
   }
 
+  /** A reload has read the cloud config. */
+  reloading(before: Document | undefined, after: Document): void {
+    this.#changed = fieldChanges(before ?? {}, after)
+      .map(({ path }) => path)
+      .slice(0, maxKeys);
+  }
+
+  pluginsChanged(): void {
+    this.#changed = [...this.#changed, "plugins"];
+  }
+
   swapped(generation: number, reason: string, seconds: number, gapMs: number): void {
     this.#succeeded(seconds);
-    this.#noteOutcome("reloaded", reason, `generation ${generation} runs`);
+    const swapping = gapMs / 1000;
+    const phases = { preparing: seconds - swapping, swapping };
+    this.#noteOutcome("reloaded", reason, `generation ${generation} runs`, phases);
     this.#metrics.gap.observe(gapMs / 1000);
     this.#scope.log.info("Reload completed", { generation, reason, seconds, gapMs });
     this.#scope.announce("Normal", "Reloaded", `generation ${generation} runs (${reason})`);
@@ -79,7 +99,7 @@ export class ReloadReport {
 
   prepared(generation: number, reason: string, seconds: number): void {
     this.#succeeded(seconds);
-    this.#noteOutcome("reloaded", reason, `generation ${generation} stands by`);
+    this.#noteOutcome("reloaded", reason, `generation ${generation} stands by`, { preparing: seconds });
     this.#scope.log.info("Reload completed; the new generation stands by", { generation, reason, seconds });
   }
 
@@ -102,7 +122,7 @@ export class ReloadReport {
     const why = messageOf(error);
     const origin = this.#scope.locate(error);
     this.#status = { ...this.#status, lastRefusal: { at: this.#now(), reason: why } };
-    this.#noteOutcome("refused", reason, why);
+    this.#noteOutcome("refused", reason, why, { preparing: seconds });
     this.#count("refused", seconds);
     this.#scope.log.error("Reload refused; the running generation continues", {
       trigger: reason,
@@ -232,8 +252,18 @@ export class ReloadReport {
     });
   }
 
-  #noteOutcome(result: ReloadOutcome["result"], trigger: string, reason: string): void {
-    this.#status = { ...this.#status, lastOutcome: { at: this.#now(), trigger, result, reason } };
+  #noteOutcome(
+    result: ReloadOutcome["result"],
+    trigger: string,
+    reason: string,
+    phases: Pick<ReloadRecord, "preparing" | "swapping"> = {},
+  ): void {
+    const lastOutcome = { at: this.#now(), trigger, result, reason };
+    const record = { ...lastOutcome, changed: this.#changed, ...phases };
+    const earlier = this.#status.recentReloads;
+    const recentReloads = result === "unchanged" ? earlier : [...earlier, record].slice(-maxReloads);
+    this.#status = { ...this.#status, lastOutcome, recentReloads };
+    this.#changed = [];
   }
 
   #succeeded(seconds: number): void {

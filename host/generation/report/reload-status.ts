@@ -38,6 +38,16 @@ export interface ReloadOutcome extends Dated {
   readonly result: "reloaded" | "unchanged" | "refused" | "disabled" | "superseded";
 }
 
+/** A reload that changed something, or was to. Times in seconds. */
+export interface ReloadRecord extends ReloadOutcome {
+  /** Keys of the cloud config, never their values, and `plugins`. Empty where the config could not be read. */
+  readonly changed: readonly string[];
+  /** From the trigger until the next generation was ready, or was refused. */
+  readonly preparing?: number;
+  /** Until the controllers of the generation before had returned and those of the next had started. */
+  readonly swapping?: number;
+}
+
 export interface RefusedPlugin extends LeftOutPlugin, Dated {}
 
 /** Generations as `/statusz` shows them. Contents of the cloud config never appear, only their hash. */
@@ -61,6 +71,8 @@ export interface ReloadStatus {
   readonly lastReloadAt: string | undefined;
   /** How the last reload ended, also without a change; undefined before the first. */
   readonly lastOutcome: ReloadOutcome | undefined;
+  /** The latest reloads, oldest first. */
+  readonly recentReloads: readonly ReloadRecord[];
   /** The last reload that was refused or rolled back; undefined once a later one has succeeded. */
   readonly lastRefusal: Dated | undefined;
   /** The last generation that failed as it ran. Stays until the process ends. */
@@ -83,6 +95,7 @@ export type Reported = Pick<
   | "reloads"
   | "lastReloadAt"
   | "lastOutcome"
+  | "recentReloads"
   | "lastRefusal"
   | "lastRollback"
   | "refusedPlugins"
@@ -97,6 +110,7 @@ export const nothingReported: Reported = {
   reloads: 0,
   lastReloadAt: undefined,
   lastOutcome: undefined,
+  recentReloads: [],
   lastRefusal: undefined,
   lastRollback: undefined,
   refusedPlugins: [],

@@ -1,5 +1,7 @@
 import type { Clock, Metrics } from "cloud-controller-host/sdk";
 
+import type { BusyItems } from "./busy-items.ts";
+
 const labels = ["name"] as const;
 const secondsBuckets = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10];
 const unfinishedPeriodMs = 500;
@@ -46,11 +48,12 @@ export class WorkQueueMetrics {
   readonly #closed = new AbortController();
   #sampling = false;
 
-  constructor(name: string, metrics: Metrics, clock: Clock) {
+  constructor(name: string, metrics: Metrics, clock: Clock, busy?: BusyItems) {
     this.#families = families(metrics);
     this.#label = { name };
     this.#clock = clock;
     this.#families.depth.set(0, this.#label);
+    busy?.follow(name, this.#startedAt);
   }
 
   added(key: string, depth: number): void {

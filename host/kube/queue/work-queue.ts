@@ -12,6 +12,7 @@ import {
 
 import { createCooperativeYield } from "../../async/cooperative-yield.ts";
 import { Fifo } from "../../async/fifo.ts";
+import type { BusyItems } from "./busy-items.ts";
 import { DelayedAdds } from "./delayed-adds.ts";
 import { WorkQueueMetrics } from "./metrics.ts";
 import { createRateLimiter, type RateLimiter } from "./rate-limit.ts";
@@ -22,11 +23,16 @@ import { createRateLimiter, type RateLimiter } from "./rate-limit.ts";
  */
 export function createWorkQueue(
   name: string,
-  options: WorkQueueOptions & { readonly clock: Clock; readonly metrics: Metrics; readonly log: Logger },
+  options: WorkQueueOptions & {
+    readonly clock: Clock;
+    readonly metrics: Metrics;
+    readonly log: Logger;
+    readonly busy?: BusyItems;
+  },
 ): WorkQueue {
   return new KeyQueue(name, {
     limiter: createRateLimiter(options.clock, options.limits),
-    metrics: new WorkQueueMetrics(name, options.metrics, options.clock),
+    metrics: new WorkQueueMetrics(name, options.metrics, options.clock, options.busy),
     clock: options.clock,
     log: options.log,
   });

@@ -28,7 +28,7 @@ import { PoolReads } from "./pools/pool-reads.ts";
 import { Activity } from "./reconcile/activity.ts";
 import { Applier } from "./reconcile/apply.ts";
 import { Drains } from "./reconcile/drains.ts";
-import { limitMetrics } from "./reconcile/limit-metrics.ts";
+import { type LimitMetrics, limitMetrics } from "./reconcile/limit-metrics.ts";
 import { LocalServices } from "./reconcile/local-services.ts";
 import { Observer } from "./reconcile/observe.ts";
 import { NewServices } from "./reconcile/preconditions.ts";
@@ -65,6 +65,7 @@ export class AzureLoadBalancers implements LoadBalancers {
   readonly #config: PlannerConfig;
   readonly #isPlanning: boolean;
   readonly #newServices: NewServices;
+  readonly #limitUse: LimitMetrics;
   /** How often in a row ARM rejected a write for a Service. */
   readonly #rejections = new Map<string, number>();
 
@@ -78,10 +79,12 @@ export class AzureLoadBalancers implements LoadBalancers {
     readonly config: PlannerConfig;
     readonly isPlanning: boolean;
     readonly newServices: NewServices;
+    readonly limitUse: LimitMetrics;
   }) {
     this.#config = options.config;
     this.#isPlanning = options.isPlanning;
     this.#newServices = options.newServices;
+    this.#limitUse = options.limitUse;
     this.#observe = options.observe;
     this.#locals = options.locals;
     this.#drains = options.drains;
@@ -94,6 +97,11 @@ export class AzureLoadBalancers implements LoadBalancers {
   async run(signal: AbortSignal): Promise<void> {
     this.#newServices.begin();
     await Promise.all([this.#locals?.run(signal), this.#drains?.run(signal)]);
+  }
+
+  /** How near Azure's limits are. */
+  get status(): LimitMetrics["status"] {
+    return this.#limitUse.status;
   }
 
   watch(services: Informer<Service>): void {
@@ -225,7 +233,7 @@ export function azureLoadBalancers(
     withInstanceView: !config.listVmssVirtualMachinesWithoutInstanceView,
     resourceGroup: planner.resourceGroup,
   });
-  const seen = limitMetrics(context.metrics, planner);
+  const limitUse = limitMetrics(context.metrics, planner);
   const drains =
     planner.pools === "interfaces"
       ? undefined
@@ -243,7 +251,7 @@ export function azureLoadBalancers(
     members: poolReads,
     newServices,
     context,
-    seen,
+    seen: (observed) => limitUse.seen(observed),
     drains,
   });
   const forgetSubnet = (name: string): void => observer.forgetSubnet(name);
@@ -286,6 +294,7 @@ export function azureLoadBalancers(
     observe,
     config: planner,
     newServices,
+    limitUse,
     isPlanning: context.planning !== undefined,
   });
 }

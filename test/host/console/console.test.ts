@@ -44,6 +44,7 @@ const examples: Readonly<Record<keyof typeof paths, string>> = {
   "/cloud": "cloud",
   "/writes": "writes",
   "/plan": "plan",
+  "/runbook": "runbook",
 };
 
 describe("an answer of the console", () => {

@@ -21,6 +21,7 @@ export const idleStatus: ConsoleStatus = {
   disabled: false,
   reloads: 0,
   lastOutcome: undefined,
+  recentReloads: [],
   lastReloadAt: undefined,
   lastRefusal: undefined,
   lastRollback: undefined,
@@ -41,6 +42,7 @@ export const idleSources: ConsoleSources = {
   writes: { records: [], count: 0 },
   events: { recent: { leases: [], others: [] }, count: 0 },
   metrics: { samples: () => Promise.resolve([]) },
+  busy: { slowest: () => undefined },
   plans: { revision: 0, answer: () => "{}" },
   informers: { stored: () => undefined },
 };

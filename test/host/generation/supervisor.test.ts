@@ -105,6 +105,38 @@ describe("a reload", () => {
     await eventually("the new config runs", () => supervisor.status.reloads === 2);
   });
 
+  test("leaves a record with the keys that it changed, never their values, and the time of each phase", async () => {
+    change("version: 1\npassword: secret-a\nnested: { deep: 1 }\n");
+    await eventually("it runs", () => supervisor.status.reloads === 1);
+    plugins = rig.plugins([rig.controller("beta", main)], "two");
+    change("version: 1\npassword: secret-b\nnested: { deep: 1 }\n");
+    await eventually("it runs", () => supervisor.status.reloads === 2);
+    change("version: 1\npassword: secret-b\nnested: { deep: 1 }\n");
+    change("disableCloudProvider: maybe");
+    await eventually("it is refused", () => supervisor.status.lastRefusal !== undefined);
+    const { recentReloads } = supervisor.status;
+    expect(recentReloads.map(({ result, changed }) => [result, changed])).toEqual([
+      ["reloaded", ["nested.deep", "password"]],
+      ["reloaded", ["password", "plugins"]],
+      ["refused", []],
+    ]);
+    for (const { preparing = -1 } of recentReloads) expect(preparing).toBeGreaterThanOrEqual(0);
+    expect(recentReloads.map(({ swapping = -1 }) => swapping >= 0)).toEqual([true, true, false]);
+    expect(JSON.stringify(supervisor.status)).not.toContain("secret-");
+  });
+
+  test("has a record of the latest 20 alone", async () => {
+    for (let version = 2; version <= 24; version++) {
+      supervisor.reload("a change", { text: `disableCloudProvider: bad-${version}` });
+      await eventually("it is refused", () => supervisor.status.recentReloads.length >= Math.min(20, version - 1));
+      await eventually(
+        "it is over",
+        () => rig.lines.filter((line) => line.includes("Reload refused")).length >= version - 1,
+      );
+    }
+    expect(supervisor.status.recentReloads).toHaveLength(20);
+  });
+
   test("a reload that is rejected keeps the running generation, even when the config was unreadable in between", async () => {
     supervisor.reload("a change", { unreadable: "a test: there is no such file" });
     await eventually("it is refused", () => supervisor.status.lastRefusal !== undefined);

@@ -1,27 +1,42 @@
-import type { Metrics } from "cloud-controller-host/sdk";
+import type { Explanation, Metrics } from "cloud-controller-host/sdk";
 
 import { sameName } from "../../arm/resource-id.ts";
-import { limits } from "../model/limits.ts";
+import { limits, warningShare } from "../model/limits.ts";
 import type { Observed } from "../model/model.ts";
 import { poolName, withoutInternal } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 
 type Seen = Pick<Observed, "loadBalancers" | "securityGroup">;
-type Use = readonly [limit: string, resource: string, share: number];
+type Use = readonly [limit: string, resource: string, used: number, most: number];
+
+export interface LimitMetrics {
+  seen(observed: Seen): void;
+  /** How near the limits are, those of the latest observation; empty before it. */
+  readonly status: readonly Explanation[];
+}
 
 /** Sets the share of Azure's limits that is in use, for each observation; a resource that is gone uses none. */
-export function limitMetrics(metrics: Metrics, config: PlannerConfig): (observed: Seen) => void {
+export function limitMetrics(metrics: Metrics, config: PlannerConfig): LimitMetrics {
   const gauge = metrics.gauge({
     name: "cloudprovider_azure_limit_used_ratio",
     help: "Share of one of Azure's limits that is in use, by limit and resource.",
     labels: ["limit", "resource"],
   });
   let known: readonly Use[] = [];
-  return (observed) => {
-    const uses = usesOf(observed, config);
-    for (const [limit, resource] of known) gauge.set(0, { limit, resource });
-    for (const [limit, resource, share] of uses) gauge.set(share, { limit, resource });
-    known = uses;
+  return {
+    seen(observed) {
+      const uses = usesOf(observed, config);
+      for (const [limit, resource] of known) gauge.set(0, { limit, resource });
+      for (const [limit, resource, used, most] of uses) gauge.set(used / most, { limit, resource });
+      known = uses;
+    },
+    get status() {
+      const facts = known.map(([limit, resource, used, most]) => ({
+        name: `${limit}, ${resource}`,
+        value: `${used} of at most ${most}${used > most * warningShare ? ", nearly all" : ""}`,
+      }));
+      return facts.length === 0 ? [] : [{ title: "limits of Azure", facts }];
+    },
   };
 }
 
@@ -30,15 +45,15 @@ function usesOf({ loadBalancers, securityGroup }: Seen, config: PlannerConfig): 
     const rules = (one.loadBalancingRules?.length ?? 0) + (one.inboundNatRules?.length ?? 0);
     const frontends = one.frontendIPConfigurations?.length ?? 0;
     return [
-      ["load balancer rules", one.name ?? "", rules / limits.rulesPerLoadBalancer],
-      ["load balancer frontends", one.name ?? "", frontends / limits.frontendsPerLoadBalancer],
+      ["load balancer rules", one.name ?? "", rules, limits.rulesPerLoadBalancer],
+      ["load balancer frontends", one.name ?? "", frontends, limits.frontendsPerLoadBalancer],
     ];
   });
   const securityRules = securityGroup?.securityRules?.length ?? 0;
   return [
     ...ofBalancers,
     ...(config.pools === "interfaces" ? interfaceUses(loadBalancers, config) : []),
-    ["security rules", config.securityGroup, securityRules / limits.rulesPerSecurityGroup],
+    ["security rules", config.securityGroup, securityRules, limits.rulesPerSecurityGroup],
   ];
 }
 
@@ -51,6 +66,6 @@ function interfaceUses(loadBalancers: Seen["loadBalancers"], { clusterName }: Pl
     const counts = (["IPv4", "IPv6"] as const).map(
       (family) => pools.filter((pool) => sameName(pool, poolName(clusterName, family))).length,
     );
-    return ["rules of a network interface", pair, Math.max(...counts) / limits.rulesPerInterface];
+    return ["rules of a network interface", pair, Math.max(...counts), limits.rulesPerInterface];
   });
 }

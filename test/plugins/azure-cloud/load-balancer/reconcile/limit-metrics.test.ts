@@ -13,7 +13,7 @@ const addresses = plannerConfigOf({ loadBalancerBackendPoolConfigurationType: "n
 function gauge(config = plannerConfigOf()) {
   const values = new Map<string, number>();
   const none = { inc: () => undefined, observe: () => undefined };
-  const seen = limitMetrics(
+  const metrics = limitMetrics(
     {
       counter: () => none,
       histogram: () => none,
@@ -24,11 +24,12 @@ function gauge(config = plannerConfigOf()) {
     },
     config,
   );
-  return { seen, values };
+  return { metrics, seen: (observed: Parameters<typeof metrics.seen>[0]) => metrics.seen(observed), values };
 }
 
 test("the shares of Azure's limits in use are metrics of each load balancer, of its nodes and of the security group", () => {
-  const { seen, values } = gauge();
+  const { metrics, seen, values } = gauge();
+  expect(metrics.status).toEqual([]);
   const { observed } = converge([web], world({ nodes }), plannerConfigOf());
   const [balancer] = observed.loadBalancers;
   const inboundNatRules = Array.from({ length: 14 }, (_, index) => ({ name: `nat-${index}` }));
@@ -39,6 +40,11 @@ test("the shares of Azure's limits in use are metrics of each load balancer, of 
     "limit_used_ratio/rules of a network interface/kubernetes": 1 / 300,
     "limit_used_ratio/security rules/nsg0": 2 / 1000,
   });
+  const facts = metrics.status[0]?.facts ?? [];
+  expect(facts[0]).toEqual({ name: "load balancer rules, kubernetes", value: "15 of at most 1500" });
+  expect(facts).toHaveLength(4);
+  seen({ ...observed, loadBalancers: [{ ...balancer, inboundNatRules: Array.from({ length: 1_200 }, () => ({})) }] });
+  expect(metrics.status[0]?.facts?.[0]?.value).toBe("1201 of at most 1500, nearly all");
   seen(world());
   expect(values.get("limit_used_ratio/load balancer rules/kubernetes")).toBe(0);
   expect(values.get("limit_used_ratio/security rules/nsg0")).toBe(1 / 1000);

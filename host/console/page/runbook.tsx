@@ -1,0 +1,41 @@
+import type { JSX } from "preact";
+
+import type { Answers } from "../schema.ts";
+import type { Answer } from "./live.ts";
+import { View } from "./parts.tsx";
+
+/** What to do about each trouble, or about one. */
+export const RunbookView = ({
+  query,
+  answer,
+}: {
+  readonly query: string;
+  readonly answer: Answer<Answers["runbook"]>;
+}): JSX.Element => (
+  <View title="Runbook" json={`/ui/runbook?${query === "" ? "" : `${query}&`}format=json`} answer={answer}>
+    {({ rows }) => (
+      <>
+        {rows.map(({ name, remedy }) => (
+          <section key={name} aria-labelledby={name}>
+            <h2 id={name}>{name}</h2>
+            <p>
+              <Markdown text={remedy} />.
+            </p>
+          </section>
+        ))}
+        {rows.length === 0 && <p>There is no such row.</p>}
+        {query !== "" && <a href="/ui/runbook">All rows</a>}
+      </>
+    )}
+  </View>
+);
+
+/** Code between backticks; of a link its text, as the page that it names is not served here. */
+const Markdown = ({ text }: { readonly text: string }): JSX.Element => (
+  <>
+    {text
+      .replaceAll(/\[([^\]]*)\]\([^)]*\)/gu, "$1")
+      .split("`")
+      .map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}
+  </>
+);

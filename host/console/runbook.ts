@@ -1,0 +1,44 @@
+/** What to do about each trouble, in Markdown. deploy/ALERTS.md has the rows of the alerts. */
+export const runbook = {
+  CloudNodeTaintRemovalSlow:
+    "Many nodes at once? Raise `--concurrent-node-syncs` and `--kube-api-qps`. Otherwise see `CloudControllerHostThrottled` and `arm_request_duration_seconds`: the cloud is slow",
+  CloudNodeInitialSyncSlow:
+    "As for `CloudNodeTaintRemovalSlow`; a node that is never initialized: see `NodeNotInitialized`",
+  CloudLoadBalancerHostUpdateSlow:
+    "See `arm_request_duration_seconds` for load balancers, and `CloudControllerHostThrottled`",
+  CloudNodeSyncSlow: "Raise `--concurrent-service-syncs`: changes of one load balancer are merged into one write",
+  CloudNodeSyncFailing: "Events of the Services (`UpdateLoadBalancerFailed`) show what the cloud rejects",
+  CloudLoadBalancerSyncFailing:
+    "`kubectl get events -A --field-selector reason=SyncLoadBalancerFailed` has the cloud's code and message; the condition `LoadBalancerReady` of the Service has the time of the next retry",
+  CloudLoadBalancerSyncSlow:
+    "See `arm_request_duration_seconds` for load balancers, and `CloudControllerHostThrottled`. Raise `--concurrent-service-syncs`: changes of one load balancer are merged into one write",
+  CloudNodeDeletionsHeld:
+    "Were the instances really deleted? If not, check subscription, resource group and identity in the cloud config. If so, delete the nodes by hand or raise the limits that the event names",
+  CloudRemovalsHeld:
+    "Were the Services, nodes or settings really removed? `warnings` in `/statusz` and the event `RemovalHeld` say what would go. If not, look for an API server or Resource Manager that answers with shortened lists, and for a changed `clusterName` or `loadBalancerName`. If so, run the command in the event: it confirms exactly this plan",
+  CloudPodCIDRAllocationSuspended:
+    "`warnings` in `/statusz` names the other allocator, or why the nodes cannot be listed. Run only one allocator: `kube-controller-manager --allocate-node-cidrs=false`",
+  CloudControllerHostWithoutLeader:
+    "Are the Pods running? Who holds the Lease? See [no leader](OPERATE.md#troubleshoot)",
+  CloudControllerHostDown: "`kubectl -n kube-system describe pod`; the last line of `kubectl logs --previous`",
+  CloudControllerHostUnhealthy:
+    "The lease's watchdog: the process hangs, and kubelet restarts it. If it recurs, memory or CPU is short",
+  CloudControllerHostReloadRefused:
+    "`lastRefusal` in `/statusz` names the key or the file. Correct it; the next change is loaded automatically",
+  CloudControllerHostControllerFailed:
+    "The log line `Controller failed` of that controller, and the event; after a reload the previous generation runs again",
+  CloudControllerHostForbidden:
+    "`rbac.create: false`? Plugins without `plugins.rules`? `cloud-controller-host rbac` prints the required roles",
+  CloudControllerHostStuck:
+    "Which queue? Often a long-running operation of the cloud, visible on its resource in the portal. [Traces](README.md#optional-features) show the request",
+  CloudControllerHostThrottled:
+    "Which other clients use the subscription? Raise the cache times in the cloud config (`…CacheTTLInSeconds`)",
+  NodeNotInitialized:
+    "Is there a leader? Is `cloud-node` enabled, or does a `cloud-node-manager` initialize nodes? `AADSTS…` in the log: check the identity. `instance not found`: does an instance with the node's name exist in this subscription and resource group?",
+  ServiceSettings:
+    "It is served without the setting that the condition names, or closed to all sources. `help ANNOTATION` explains an annotation with its valid values",
+  Warnings:
+    "The controller works and cannot fix this itself: each line names what is wrong and, where a person decides, the command that confirms it",
+  CloudProviderDisabled:
+    "`disableCloudProvider` is true in the cloud config: a config without it starts the controllers, without a restart",
+} as const satisfies Readonly<Record<string, string>>;
