@@ -13,7 +13,7 @@ import { phaseMs } from "./world.ts";
 
 export interface Progress extends AsyncDisposable {
   /** Resolves when that many objects are done, or have been; rejects with those that are missing after too long. */
-  reached(count: number): Promise<void>;
+  reached(count: number, limitMs?: number): Promise<void>;
 }
 
 /** Missing objects that an error names. */
@@ -21,7 +21,7 @@ const maxNamed = 3;
 
 /** Watches as an administrator, apart from the host, until objects are as they should be; `stateOf` tells why not. */
 export async function watchProgress<T extends KubeObject>(
-  cluster: Cluster,
+  cluster: Pick<Cluster, "kubeconfig">,
   folder: string,
   kind: KindRef<T>,
   isDone: (object: T) => boolean,
@@ -45,13 +45,13 @@ export async function watchProgress<T extends KubeObject>(
   };
   const missing = (count: number): string => {
     const named = [...waiting].slice(0, maxNamed).map(([key, object]) => `${key} ${stateOf(object)}`.trim());
-    return `${done.size} of ${count} ${kind.plural} are done after ${phaseMs / 1000} s; missing: ${named.join("; ")}`;
+    return `${done.size} of ${count} ${kind.plural} are done in time; missing: ${named.join("; ")}`;
   };
   share.of(kind).handle({ added: look, updated: (_, object) => look(object) });
   await share.synced();
   return {
-    async reached(count) {
-      const deadline = performance.now() + phaseMs;
+    async reached(count, limitMs = phaseMs) {
+      const deadline = performance.now() + limitMs;
       while (done.size < count) {
         if (performance.now() > deadline) throw new CodedError("NotReached", missing(count));
         await Promise.race([new Promise<void>((resolve) => (wake = resolve)), Bun.sleep(1_000)]);

@@ -5,9 +5,11 @@ import { messageOf } from "cloud-controller-host/sdk";
 import { controllersBench } from "./controllers.ts";
 import { handoverBench } from "./handover.ts";
 import { nodesBench } from "./nodes.ts";
+import { pageBench, recorded } from "./page.ts";
 import { reloadBench } from "./reload.ts";
 import { type Bench, printReport } from "./report.ts";
 import { routesBench } from "./routes.ts";
+import { scaleBench } from "./scale.ts";
 import { servicesBench } from "./services.ts";
 import { simulationBench } from "./simulation.ts";
 import { startBench } from "./start.ts";
@@ -15,6 +17,7 @@ import { startBench } from "./start.ts";
 /** Every bench by the name that it is called by. */
 const benches: Readonly<Record<string, Bench>> = {
   nodes: nodesBench,
+  scale: scaleBench,
   services: servicesBench,
   controllers: controllersBench,
   routes: routesBench,
@@ -22,11 +25,12 @@ const benches: Readonly<Record<string, Bench>> = {
   handover: handoverBench,
   simulation: simulationBench,
   start: startBench,
+  page: pageBench,
 };
 
 const usage = (): string =>
   [
-    "Usage: bun run bench <name> [--json] [options]",
+    "Usage: bun run bench <name> [--json] [--record] [options]",
     "",
     ...Object.entries(benches).flatMap(([name, { about, options }]) => [
       `  ${name}: ${about}`,
@@ -53,11 +57,11 @@ async function main(argv: readonly string[]): Promise<number> {
   const { values } = parseArgs({
     args: [...rest],
     allowNegative: true,
-    options: { ...Object.fromEntries(flags), json: { type: "boolean" } },
+    options: { ...Object.fromEntries(flags), json: { type: "boolean" }, record: { type: "boolean" } },
   });
   const given = { ...bench.options };
   for (const [option, value] of Object.entries(values)) if (option in given) given[option] = String(value);
-  printReport(name, await bench.run(given), values["json"] === true);
+  printReport(name, await recorded(argv, () => bench.run(given)), values["json"] === true);
   return 0;
 }
 

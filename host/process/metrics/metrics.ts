@@ -80,6 +80,8 @@ export class MetricsRegistry {
   /** `processMetrics` adds CPU, memory, file handles, event-loop lag and the like. */
   constructor(options: { readonly processMetrics?: boolean } = {}) {
     this.#withProcess = options.processMetrics ?? false;
+    // Now, not at the first scrape: a stall of the event loop before it counts.
+    if (this.#withProcess) processMetrics();
     this.root = this.#view({ id: Number.POSITIVE_INFINITY, started: true, ended: false, waiting: new Map() });
   }
 

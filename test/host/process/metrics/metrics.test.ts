@@ -7,6 +7,17 @@ const text = async (registry: MetricsRegistry): Promise<string> => (await regist
 const openMetrics = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3";
 
 describe("the metrics registry", () => {
+  // First: the collector of process metrics is shared and begins once.
+  test("measures the longest stall of the event loop from the process's start, before any scrape", async () => {
+    const registry = new MetricsRegistry({ processMetrics: true });
+    await Bun.sleep(30);
+    const end = performance.now() + 200;
+    while (performance.now() < end);
+    await Bun.sleep(30);
+    const [, stall] = /^nodejs_eventloop_lag_max_seconds (\S+)$/m.exec(await text(registry)) ?? [];
+    expect(Number(stall)).toBeGreaterThan(0.15);
+  });
+
   test("returns the same metric for the same spec", async () => {
     const registry = new MetricsRegistry();
     const spec = { name: "syncs_total", help: "h", labels: ["name"] } as const;

@@ -1,0 +1,242 @@
+import { appendFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import {
+  controllerNames,
+  forEachConcurrently,
+  isUninitialized,
+  kinds,
+  type KubeClient,
+  type Node,
+} from "cloud-controller-host/sdk";
+
+import { createClient } from "../../host/kube/connection/client.ts";
+import { createTransport } from "../../host/kube/connection/transport.ts";
+import { SandboxApiServer } from "../../sdk/testing/api-server/index.ts";
+import type { Cluster } from "../envtest/cluster.ts";
+import { createNode, simulateAzure } from "../kit/azure.ts";
+import { HostProcess } from "../kit/host-process.ts";
+import { rolesOf } from "../kit/host-under-test.ts";
+import { hostUser } from "../kit/platform.ts";
+import { watchProgress } from "./progress.ts";
+import { realNode } from "./real-node.ts";
+import { type Bench, type Figure, medians, percentile } from "./report.ts";
+import { cpuSecondsOf, engineSettings, loadAverage, memoryOf, numberOf, realCluster } from "./world.ts";
+
+/** A kubelet reports an unchanged status this often; its lease, which is renewed more often, is not watched. */
+const statusReportSeconds = 300;
+
+/** What a large cluster costs over the life of a host, beyond the first pass that `nodes` measures. */
+export const scaleBench: Bench = {
+  about: "initialize, rest, add a node, reload and restart in a cluster with very many nodes",
+  options: { nodes: "15000", server: "real", reloads: "100", rest: "60s", limit: "900s", runs: "1" },
+  async run(options) {
+    const runs: (readonly Figure[])[] = [];
+    while (runs.length < numberOf(options, "runs")) runs.push(await runOnce(options));
+    return medians(runs);
+  },
+};
+
+type Place = Pick<Cluster, "kubeconfig"> & { readonly admin: KubeClient };
+
+async function runOnce(options: Readonly<Record<string, string>>): Promise<readonly Figure[]> {
+  await using stack = new AsyncDisposableStack();
+  const [count, limitMs] = [numberOf(options, "nodes"), numberOf(options, "limit")];
+  const azure = stack.use(await simulateAzure());
+  const controllers = [controllerNames.cloudNode, controllerNames.cloudNodeLifecycle];
+  const place =
+    options["server"] === "sandbox"
+      ? await sandbox(stack, azure.folder)
+      : await real(stack, await rolesOf(controllers));
+  const names = (await azure.simulator.addInstances(count)).map(({ nodeName }) => nodeName);
+  await forEachConcurrently({ workers: 32 }, names, (name) => createNode(place.admin, realNode(name)));
+  const progress = stack.use(await watchProgress(place, azure.folder, kinds.Node, isDone));
+  const flags = [
+    `--kubeconfig=${await place.kubeconfig(hostUser)}`,
+    `--cloud-config=${azure.config}`,
+    `--controllers=${controllers.join(",")}`,
+    "--enable-dynamic-reloading",
+    "--concurrent-node-syncs=64",
+    "--kube-api-qps=-1",
+  ];
+  const environment = await engineSettings();
+  const start = (): Subject => new Subject(stack.use(new HostProcess({ flags, environment })));
+  const load = loadAverage();
+
+  const first = start();
+  const started = performance.now();
+  const seconds = (): number => (performance.now() - started) / 1000;
+  await progress.reached(1, limitMs);
+  const firstSeconds = seconds();
+  await progress.reached(count, limitMs);
+  const allSeconds = seconds();
+  await first.idle(limitMs);
+  const initialized: readonly Figure[] = [
+    { name: "nodes", value: count },
+    { name: "server", value: options["server"] ?? "" },
+    { name: "loadAverage", value: load, unit: "over the minute before" },
+    { name: "firstSeconds", value: firstSeconds, unit: "s from the start of the process", aim: "at most 3 s" },
+    { name: "allSeconds", value: allSeconds, unit: "s until the last node is initialized" },
+    { name: "cpuSeconds", value: await cpuSecondsOf(first.host.pid), unit: "s of one processor until then" },
+    ...(await first.standing("initialized")),
+  ];
+  const rested = await rest(first, place.admin, names, numberOf(options, "rest"));
+  const added = await addOne(first, place.admin, () => azure.simulator.addInstances(1));
+  const reloaded = await reload(first, azure.config, numberOf(options, "reloads"));
+  await first.host.stop();
+
+  const restarted = performance.now();
+  const second = start();
+  await second.host.until("the next host runs", ({ running }) => running);
+  const runningSeconds = (performance.now() - restarted) / 1000;
+  await second.idle(limitMs);
+  const figures: readonly Figure[] = [
+    ...initialized,
+    ...rested,
+    ...added,
+    ...reloaded,
+    { name: "restartSeconds", value: runningSeconds, unit: "s until controllers run" },
+    { name: "restartIdleSeconds", value: (performance.now() - restarted) / 1000, unit: "s until all is verified" },
+    { name: "restartCpuSeconds", value: await cpuSecondsOf(second.host.pid), unit: "s of one processor until then" },
+    ...(await second.standing("restart")),
+  ];
+  await second.host.stop();
+  return figures;
+}
+
+async function real(stack: AsyncDisposableStack, roles: Awaited<ReturnType<typeof rolesOf>>): Promise<Place> {
+  const cluster = await realCluster(stack, { audited: false });
+  await cluster.grant(hostUser, roles);
+  return cluster;
+}
+
+/** The sandbox's API server, in this process, where a real one with etcd needs more than the machine has. */
+async function sandbox(stack: AsyncDisposableStack, folder: string): Promise<Place> {
+  const api = stack.use(await SandboxApiServer.start());
+  const credentials = { tls: { ca: api.ca }, headers: { Authorization: `Bearer ${api.tokens.of("admin")}` } };
+  const server = { url: api.url, proxy: undefined, credentials: async () => credentials };
+  const transport = createTransport(server, { userAgent: "bench", qps: -1 });
+  stack.defer(() => transport.close());
+  return {
+    admin: createClient(transport),
+    async kubeconfig(user) {
+      const path = join(folder, `${user}.kubeconfig`);
+      await writeFile(path, api.kubeconfig(user));
+      return path;
+    },
+  };
+}
+
+const isDone = (node: Node): boolean =>
+  !isUninitialized(node) && (node.status?.addresses?.some(({ type }) => type === "InternalIP") ?? false);
+
+/** Each node reports its status as often as a kubelet does. */
+async function rest(
+  subject: Subject,
+  admin: KubeClient,
+  names: readonly string[],
+  restMs: number,
+): Promise<readonly Figure[]> {
+  await subject.standing("");
+  const [cpuBefore, begun] = [await cpuSecondsOf(subject.host.pid), performance.now()];
+  let sent = 0;
+  for (let elapsed = 0; elapsed < restMs; elapsed = performance.now() - begun) {
+    const due = Math.floor((names.length * elapsed) / 1000 / statusReportSeconds);
+    for (; sent < due; sent++) {
+      const at = new Date().toISOString().replace(/\.\d+Z$/, "Z");
+      const status = { conditions: [{ type: "Ready", lastHeartbeatTime: at }] };
+      await admin.patch(
+        kinds.Node,
+        { name: names[sent % names.length] ?? "" },
+        "strategic",
+        { status },
+        { subresource: "status" },
+      );
+    }
+    await Bun.sleep(100);
+  }
+  const seconds = (performance.now() - begun) / 1000;
+  const percent = (100 * (await cpuSecondsOf(subject.host.pid)) - 100 * cpuBefore) / seconds;
+  return [
+    { name: "statusReportsPerSecond", value: sent / seconds, unit: `1/s: each node every ${statusReportSeconds} s` },
+    { name: "restCpuPercent", value: percent, unit: "% of one processor at rest", aim: "at most 3 %" },
+    ...(await subject.standing("rest")),
+  ];
+}
+
+async function addOne(
+  subject: Subject,
+  admin: KubeClient,
+  addInstance: () => Promise<readonly { readonly nodeName: string }[]>,
+): Promise<readonly Figure[]> {
+  const [added] = await addInstance();
+  const name = added?.nodeName ?? "";
+  const begun = performance.now();
+  await createNode(admin, realNode(name));
+  await subject.host.eventually("the node is initialized", async () => isDone(await admin.get(kinds.Node, { name })));
+  return [
+    { name: "oneNodeMs", value: Math.round(performance.now() - begun), unit: "ms until one more is initialized" },
+  ];
+}
+
+async function reload(subject: Subject, config: string, times: number): Promise<readonly Figure[]> {
+  let warm = 0;
+  for (let index = 1; index <= times; index++) {
+    const { generation } = await subject.host.status();
+    await appendFile(config, `# ${index}\n`);
+    await subject.host.until("the next generation runs", (now) => now.generation > generation && now.running);
+    if (index === Math.ceil(times / 2)) warm = await memoryOf(subject.host.pid, "VmRSS");
+  }
+  const gaps = subject.host.lines("Reload completed").map((line) => Number(/gapMs=([\d.]+)/.exec(line)?.[1]));
+  return [
+    { name: "reloads", value: gaps.length },
+    { name: "reloadP50Ms", value: percentile(gaps, 0.5), unit: "ms during which no controller ran" },
+    { name: "reloadP99Ms", value: percentile(gaps, 0.99), unit: "ms", aim: "10 at 5,000, 20 at 15,000, 60 at 50,000" },
+    { name: "rssHalfMiB", value: warm, unit: "MiB after half of the reloads" },
+    ...(await subject.standing("reload")),
+  ];
+}
+
+/** A host, with what its metrics show. */
+class Subject {
+  readonly host: HostProcess;
+  #stallSeconds = 0;
+
+  constructor(host: HostProcess) {
+    this.host = host;
+  }
+
+  /** Waits until no key of a work queue waits or is in progress. */
+  async idle(limitMs: number): Promise<void> {
+    const deadline = performance.now() + limitMs;
+    for (let still = 0; still < 3 && performance.now() < deadline;) {
+      await Bun.sleep(200);
+      const busy = await this.#sum(/^workqueue_(?:depth|unfinished_work_seconds)\{.*\} (\S+)$/gm);
+      still = busy === 0 ? still + 1 : 0;
+    }
+  }
+
+  /** Memory now, and the longest stall of the event loop since the last call. */
+  async standing(phase: string): Promise<readonly Figure[]> {
+    await this.#sum(/$^/gm);
+    const stallMs = Math.round(1000 * this.#stallSeconds);
+    this.#stallSeconds = 0;
+    return [
+      {
+        name: `${phase}StallMs`,
+        value: stallMs,
+        unit: "ms, the longest stall of the event loop",
+        aim: "at most 50 ms",
+      },
+      { name: `${phase}RssMiB`, value: await memoryOf(this.host.pid, "VmRSS"), unit: "MiB" },
+    ];
+  }
+
+  /** The sum of what a pattern finds. Each scrape begins a new period of the event loop's metric. */
+  async #sum(pattern: RegExp): Promise<number> {
+    const text = await (await this.host.get("/metrics")).text();
+    const stall = Number(/^nodejs_eventloop_lag_max_seconds (\S+)$/m.exec(text)?.[1] ?? 0);
+    this.#stallSeconds = Math.max(this.#stallSeconds, Number.isFinite(stall) ? stall : 0);
+    return [...text.matchAll(pattern)].reduce((sum, [, value]) => sum + Number(value), 0);
+  }
+}
