@@ -17,7 +17,9 @@ import { absenceTtlMs, vmTypes } from "./instances/vm-types.ts";
 import { explainNode, explainService } from "./load-balancer/explain.ts";
 import { azureLoadBalancers } from "./load-balancer/load-balancers.ts";
 import { plannerConfig } from "./load-balancer/model/planner-config.ts";
-import { type RemovalGuard, removalGuard } from "./removal-guard/guard.ts";
+import { Drifts } from "./load-balancer/removals/drifts.ts";
+import type { Removals } from "./load-balancer/removals/guarded-round.ts";
+import { removalGuard } from "./removal-guard/guard.ts";
 import { ClusterRouteTable } from "./routes/route-table.ts";
 import { AzureRoutes } from "./routes/routes.ts";
 
@@ -35,8 +37,9 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
   const graceMs = config.nodeInstanceNotFoundGracePeriodInSeconds * 1000;
   const retryLookup = retryLookups(config, clock, signal);
   const guard = removalGuard(context, config);
-  const loadBalancers = azureLoadBalancers(config, reads, context, guard);
-  const routes = routesOf(config, { context, clients, vms, guard });
+  const removals = { guard, drifts: new Drifts(context) };
+  const loadBalancers = azureLoadBalancers(config, reads, context, removals);
+  const routes = routesOf(config, { context, clients, vms, removals });
   const { informers } = context;
   return {
     name: "azure",
@@ -60,10 +63,10 @@ interface RoutesParts {
   readonly context: CloudContext;
   readonly clients: ArmClients;
   readonly vms: VmSet;
-  readonly guard: RemovalGuard;
+  readonly removals: Removals;
 }
 
-function routesOf(config: AzureConfig, { context, clients, vms, guard }: RoutesParts): AzureRoutes {
+function routesOf(config: AzureConfig, { context, clients, vms, removals }: RoutesParts): AzureRoutes {
   const { client, clock, log, metrics, signal } = context;
   const nodes = context.informers.of(kinds.Node).store;
   const isKnownNode = (name: string): boolean => nodes.get(name) !== undefined;
@@ -74,7 +77,7 @@ function routesOf(config: AzureConfig, { context, clients, vms, guard }: RoutesP
     log,
     signal,
     isKnownNode,
-    removals: { guard, client, nodes },
+    removals: { ...removals, client, nodes },
   });
   const { networkSubscription } = clients;
   return new AzureRoutes({ config, table, vms, nodes, log, observe: operationMetrics(metrics), networkSubscription });

@@ -20,7 +20,7 @@ import { operationMetrics } from "../arm/writes/operation-metrics.ts";
 import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import type { VmReads } from "../instances/vm-types.ts";
-import { recheckMs, type RemovalGuard, RemovalHeldError, type ResourceChange } from "../removal-guard/guard.ts";
+import { recheckMs, RemovalHeldError, type ResourceChange } from "../removal-guard/guard.ts";
 import { type PlannerConfig, plannerConfig } from "./model/planner-config.ts";
 import { serviceWarnings } from "./plan/warnings.ts";
 import { PoolMembers } from "./pools/membership.ts";
@@ -35,7 +35,7 @@ import { NewServices } from "./reconcile/preconditions.ts";
 import { Reconciler } from "./reconcile/reconciler.ts";
 import { ResourceLock, ResourceLockError } from "./reconcile/resource-lock.ts";
 import type { Reconciled } from "./reconcile/wanted.ts";
-import { GuardedRounds } from "./removals/guarded-round.ts";
+import { GuardedRounds, type Removals } from "./removals/guarded-round.ts";
 
 /** Pauses after a write that ARM rejected: it would reject the same write again. A change of the Service ends them. */
 const firstPauseMs = 60_000;
@@ -219,7 +219,7 @@ export function azureLoadBalancers(
   config: AzureConfig,
   reads: VmReads,
   context: CloudContext,
-  guard: RemovalGuard,
+  removals: Removals,
 ): AzureLoadBalancers {
   const { clock, signal } = context;
   const { clients } = reads;
@@ -271,7 +271,7 @@ export function azureLoadBalancers(
     context,
     activity,
     lock: new ResourceLock(context),
-    rounds: new GuardedRounds(context, guard, planner),
+    rounds: new GuardedRounds(context, removals, planner),
   });
   const locals =
     planner.loadBalancers.length === 0

@@ -1,16 +1,29 @@
+import type { RouteTable } from "@azure/arm-network";
 import { isBeingDeleted, type KubeClient, type Node, type Store } from "cloud-controller-host/sdk";
 
 import { isUnmanaged } from "../instances/node-resource-groups.ts";
+import { itemsNamed, type OwnedType } from "../load-balancer/removals/drifts.ts";
+import type { Removals } from "../load-balancer/removals/guarded-round.ts";
 import { confirmGone } from "../removal-guard/confirm-gone.ts";
-import type { Cause, HeldChange, RemovalGuard, ResourceChange } from "../removal-guard/guard.ts";
+import type { Cause, HeldChange, ResourceChange } from "../removal-guard/guard.ts";
 import type { Item } from "../removal-guard/rule.ts";
 import type { RouteTableWrite } from "./plan-routes.ts";
 import { nodeNameOf, routeNameOf } from "./route-names.ts";
 
-export interface RouteRemovals {
-  readonly guard: RemovalGuard;
+export interface RouteRemovals extends Removals {
   readonly client: Pick<KubeClient, "get" | "list">;
   readonly nodes: Pick<Store<Node>, "get">;
+}
+
+const ownedRoutes: OwnedType = {
+  type: "routetables",
+  partOf: itemsNamed({ routes: (name) => nodeNameOf(name) !== name }),
+};
+
+/** Looks for changes that another writer made to routes of nodes. */
+export function findDrift(table: RouteTable, { drifts, nodes }: RouteRemovals): void {
+  const routesIn = (text: string): readonly string[] => text.match(/(?<="routes\/)[^"]+/gu) ?? [];
+  drifts.see(table, ownedRoutes, (text) => routesIn(text).flatMap((name) => nodes.get(nodeNameOf(name)) ?? []));
 }
 
 /** The routes that a write of the table must not remove: those of nodes that are there, or that only a list lacks. */

@@ -11,7 +11,7 @@ import { ifMatch } from "../arm/writes/resources.ts";
 import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { RemovalHeldError } from "../removal-guard/guard.ts";
-import { heldRoutes, type RouteRemovals } from "./held-routes.ts";
+import { findDrift, heldRoutes, type RouteRemovals } from "./held-routes.ts";
 import { excessRoutes, maxRoutes, planRoutes, type RouteChange, type RouteTableWrite } from "./plan-routes.ts";
 
 export interface RouteTableOptions {
@@ -87,9 +87,11 @@ export class ClusterRouteTable {
     await this.#batcher.submit(this.#options.config.routeTableName, change, signal);
   }
 
-  #read(): Promise<RouteTable | undefined> {
-    const { clients, config } = this.#options;
-    return unlessAbsent(clients.network.routeTables.get(this.#resourceGroup, config.routeTableName));
+  async #read(): Promise<RouteTable | undefined> {
+    const { clients, config, removals } = this.#options;
+    const table = await unlessAbsent(clients.network.routeTables.get(this.#resourceGroup, config.routeTableName));
+    if (table !== undefined) findDrift(table, removals);
+    return table;
   }
 
   async #apply(changes: readonly RouteChange[]): Promise<readonly Outcome<void>[]> {
@@ -142,10 +144,12 @@ export class ClusterRouteTable {
   }
 
   async #write(table: RouteTable | undefined, wanted: RouteTableWrite, changes: readonly RouteChange[]): Promise<void> {
-    const { clients, config, log } = this.#options;
+    const { clients, config, log, removals } = this.#options;
     const name = config.routeTableName;
     const group = this.#resourceGroup;
     const requestOptions = { headers: ifMatch(table?.etag) };
+    const id = table?.id ?? "";
+    removals.drifts.started(id);
     try {
       const written = await withOperationLimit(`write of route table ${name}`, neverAborted, (abortSignal) => {
         describeWrite(abortSignal, { before: table, after: wanted });
@@ -153,7 +157,10 @@ export class ClusterRouteTable {
       });
       this.#table.replace(written);
       this.#last = written;
+      removals.drifts.ended(id);
+      findDrift(written, removals);
     } catch (error) {
+      removals.drifts.ended(id);
       // The table may have changed, by another writer or by this write: the next attempt reads it again.
       this.#table.forget();
       const [only] = changes;

@@ -24,6 +24,7 @@ import {
   type AzureLoadBalancers,
   azureLoadBalancers,
 } from "../../../plugins/azure-cloud/load-balancer/load-balancers.ts";
+import { Drifts } from "../../../plugins/azure-cloud/load-balancer/removals/drifts.ts";
 import azure from "../../../plugins/azure-cloud/plugin.ts";
 import { type RemovalGuard, removalGuard } from "../../../plugins/azure-cloud/removal-guard/guard.ts";
 import {
@@ -118,7 +119,10 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
     const config = configOf(simulator, changes, environment);
     const all = { ...context, clock, ...own };
     const guard = removalGuard(all, config);
-    return { balancers: azureLoadBalancers(config, await readsOf(config, all), all, guard), guard };
+    return {
+      balancers: azureLoadBalancers(config, await readsOf(config, all), all, { guard, drifts: new Drifts(all) }),
+      guard,
+    };
   };
   return {
     simulator,

@@ -6,6 +6,7 @@ import { settingsOf } from "../../arm/settings.ts";
 import { type JsonObject, objectsAt, stringAt } from "../../json.ts";
 import type { Observed } from "../model/model.ts";
 import { isServiceFrontend } from "../model/names.ts";
+import { ownerTag } from "../plan/private-link/remove.ts";
 import { serviceTag } from "../plan/public-ip/owners.ts";
 
 /** A resource as the SDK has it. */
@@ -19,6 +20,16 @@ interface Known {
   readonly owned: JsonObject;
   /** Etags that it had before: a read with one of them lags behind. */
   readonly former: readonly string[];
+  /** When it was last seen. */
+  atMs: number;
+}
+
+type FindSubjects = (text: string) => readonly EventSubject[];
+
+/** A type of resource in lower case, and what of its settings is ours. */
+export interface OwnedType {
+  readonly type: string;
+  readonly partOf: (settings: JsonObject) => JsonObject;
 }
 
 const maxFormer = 8;
@@ -26,31 +37,52 @@ const hourMs = 3_600_000;
 
 const isManagedRule = (name: string): boolean => name.startsWith("k8s-azure-lb");
 
-/** The lists of a type whose items are ours by their names. */
-const lists: Readonly<Record<string, Readonly<Record<string, (name: string) => boolean>>>> = {
-  loadbalancers: {
+/** The items of lists that are ours by their names. */
+export const itemsNamed =
+  (lists: Readonly<Record<string, (name: string) => boolean>>): OwnedType["partOf"] =>
+  (settings) =>
+    Object.fromEntries(
+      Object.entries(lists).map(([list, isOurs]) => [
+        list,
+        objectsAt(settings, list).filter((item) => isOurs(stringAt(item, "name") ?? "")),
+      ]),
+    );
+
+/** Settings of resources that have our tag. */
+const whereTagged =
+  (tag: string, isOurs: (key: string) => boolean): OwnedType["partOf"] =>
+  (settings) =>
+    isObject(settings["tags"]) && tag in settings["tags"]
+      ? Object.fromEntries(Object.entries(settings).filter(([key]) => isOurs(key)))
+      : {};
+
+/** The rest of a private link service is with its users, who connect to it. */
+const linkSettings: ReadonlySet<string> = new Set([
+  "autoApproval",
+  "enableProxyProtocol",
+  "fqdns",
+  "ipConfigurations",
+  "loadBalancerFrontendIpConfigurations",
+  "visibility",
+]);
+
+const balancers: OwnedType = {
+  type: "loadbalancers",
+  partOf: itemsNamed({
     frontendIPConfigurations: isServiceFrontend,
     loadBalancingRules: isServiceFrontend,
     probes: isServiceFrontend,
-  },
-  networksecuritygroups: { securityRules: isManagedRule },
+  }),
 };
-
-/** What is ours of a resource, by list and name. A public IP with our tag is ours as a whole. */
-function ownedPart(resource: Version, type: string): JsonObject {
-  const settings = settingsOf({ ...resource }, `microsoft.network/${type}`);
-  const named = lists[type];
-  if (named === undefined) {
-    const { tags } = settings;
-    return isObject(tags) && serviceTag in tags ? settings : {};
-  }
-  return Object.fromEntries(
-    Object.entries(named).map(([list, isOurs]) => [
-      list,
-      objectsAt(settings, list).filter((item) => isOurs(stringAt(item, "name") ?? "")),
-    ]),
-  );
-}
+const securityGroups: OwnedType = {
+  type: "networksecuritygroups",
+  partOf: itemsNamed({ securityRules: isManagedRule }),
+};
+const addresses: OwnedType = { type: "publicipaddresses", partOf: whereTagged(serviceTag, () => true) };
+const links: OwnedType = {
+  type: "privatelinkservices",
+  partOf: whereTagged(ownerTag, (key) => linkSettings.has(key)),
+};
 
 /**
  * Changes that another writer made to what is ours. They are found when a read shows a resource that differs from its
@@ -87,23 +119,24 @@ export class Drifts {
   }
 
   /** `subjectsOf` finds the Services that own items with these names. */
-  seen(
-    { loadBalancers, securityGroup, publicIPs }: Observed,
-    subjectsOf: (text: string) => readonly EventSubject[],
-  ): void {
-    for (const one of loadBalancers) this.#see(one, "loadbalancers", subjectsOf);
-    for (const one of publicIPs) this.#see(one, "publicipaddresses", subjectsOf);
-    if (securityGroup !== undefined) this.#see(securityGroup, "networksecuritygroups", subjectsOf);
+  seen({ loadBalancers, securityGroup, publicIPs, privateLinkServices }: Observed, subjectsOf: FindSubjects): void {
+    for (const one of loadBalancers) this.see(one, balancers, subjectsOf);
+    for (const one of publicIPs) this.see(one, addresses, subjectsOf);
+    for (const one of privateLinkServices) this.see(one, links, subjectsOf);
+    if (securityGroup !== undefined) this.see(securityGroup, securityGroups, subjectsOf);
+    this.#forgetOld();
   }
 
-  #see(resource: Version, type: string, subjectsOf: (text: string) => readonly EventSubject[]): void {
+  see(resource: Version, { type, partOf }: OwnedType, subjectsOf: FindSubjects): void {
     const id = (resource.id ?? "").toLowerCase();
     const known = this.#known.get(id);
     const { etag } = resource;
+    const atMs = this.#context.clock.monotonic();
+    if (known !== undefined) known.atMs = atMs;
     if (known?.etag === etag || this.#busy.has(id) || (etag !== undefined && known?.former.includes(etag))) return;
-    const owned = ownedPart(resource, type);
+    const owned = partOf(settingsOf({ ...resource }, `microsoft.network/${type}`));
     const former = [...(known?.former ?? []), ...(known?.etag === undefined ? [] : [known.etag])].slice(-maxFormer);
-    this.#known.set(id, { etag, owned, former });
+    this.#known.set(id, { etag, owned, former, atMs });
     const isOwn = this.#written.delete(id);
     if (known !== undefined && !isOwn && !isDeepStrictEqual(known.owned, owned))
       this.#report({ id: resource.id ?? "", type, before: known.owned, after: owned }, subjectsOf);
@@ -113,6 +146,15 @@ export class Drifts {
     this.#record(resource.id ?? "", type, { before: open.after, after: owned, repaired: true });
   }
 
+  /** Of a resource that no read has shown for an hour, nothing is kept: it is gone. */
+  #forgetOld(): void {
+    const oldestMs = this.#context.clock.monotonic() - hourMs;
+    for (const [id, { atMs }] of this.#known) if (atMs < oldestMs) this.#known.delete(id);
+    for (const [id, atMs] of this.#reportedMs) if (atMs < oldestMs) this.#reportedMs.delete(id);
+    for (const id of this.#open.keys()) if (!this.#known.has(id)) this.#open.delete(id);
+    for (const id of this.#written) if (!this.#known.has(id)) this.#written.delete(id);
+  }
+
   #report(
     {
       id,
@@ -120,7 +162,7 @@ export class Drifts {
       before,
       after,
     }: { readonly id: string; readonly type: string } & Record<"before" | "after", JsonObject>,
-    subjectsOf: (text: string) => readonly EventSubject[],
+    subjectsOf: FindSubjects,
   ): void {
     const { clock, events, log } = this.#context;
     const earlier = this.#open.get(id.toLowerCase());

@@ -25,7 +25,13 @@ import { nodeName } from "../plan/draft/nodes.ts";
 import { readSubject } from "../service/subject.ts";
 import { causesOf } from "./causes.ts";
 import { changesOf, contentsOf, itemsAfter, type Owners, ownersOf } from "./contents.ts";
-import { Drifts } from "./drifts.ts";
+import type { Drifts } from "./drifts.ts";
+
+/** What stands between plans and their writes, for load balancers and routes together. */
+export interface Removals {
+  readonly guard: RemovalGuard;
+  readonly drifts: Drifts;
+}
 
 /** What a round is planned from. */
 interface Input {
@@ -56,12 +62,12 @@ export class GuardedRounds {
   readonly #reported = new Map<ServiceKey, string>();
 
   constructor(
-    context: Pick<CloudContext, "client" | "clock" | "events" | "informers" | "log" | "metrics" | "recordWrite">,
-    guard: RemovalGuard,
+    context: Pick<CloudContext, "client" | "events" | "informers">,
+    { guard, drifts }: Removals,
     config: PlannerConfig,
   ) {
     this.guard = guard;
-    this.#drifts = new Drifts(context);
+    this.#drifts = drifts;
     this.#context = context;
     this.#config = config;
   }
@@ -117,14 +123,16 @@ export class GuardedRounds {
     isFree: (write: Write, observed: Observed) => boolean = () => true,
   ): Promise<readonly HeldChange[]> {
     const { client } = this.#context;
-    const { loadBalancers, securityGroup } = observed;
+    const { loadBalancers, securityGroup, publicIPs, privateLinkServices } = observed;
     // Most plans have no writes, and find each resource as it was: they cost nothing.
-    const isKnown = [...loadBalancers, securityGroup].every((one) => one === undefined || this.#seen.has(one));
+    const read = [...loadBalancers, ...publicIPs, ...privateLinkServices, securityGroup];
+    const isKnown = read.every((one) => one === undefined || this.#seen.has(one));
     if (planned.stages.length === 0 && isKnown) return Promise.resolve([]);
     const causeOf = this.#causesOf(planned, { intents, observed });
     const owners = ownersOf(intents, observed, this.#config);
     this.#see(observed, owners);
     this.#drifts.seen(observed, (text) => this.#servicesIn(text, owners));
+    for (const one of read) if (one !== undefined) this.#seen.add(one);
     this.#owners = owners;
     const changes = changesOf(planned, { observed, owners, isFree: (write) => isFree(write, observed) });
     return this.guard.review(changes, { causeOf, confirmGone: (gone) => confirmGone(client, gone) });
@@ -174,7 +182,6 @@ export class GuardedRounds {
       owners,
     ))
       this.guard.seen(id, items);
-    for (const one of [...found.loadBalancers, securityGroup]) if (one !== undefined) this.#seen.add(one);
   }
 
   /** One event for each Service and plan. */
