@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import type { CloudWrite } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
+import type { Observed } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { Drifts } from "../../../../../plugins/azure-cloud/load-balancer/removals/drifts.ts";
 import { loggerInto } from "../../world.ts";
 import { world } from "../world.ts";
@@ -13,18 +14,20 @@ const name = `a${"0".repeat(31)}-TCP-80`;
 function reader() {
   const records: CloudWrite[] = [];
   const nothing = () => ({ inc: () => undefined, observe: () => undefined, set: () => undefined });
+  const clock = manualClock();
   const drifts = new Drifts({
-    clock: manualClock(),
+    clock,
     events: { event: () => undefined },
     log: loggerInto([]),
     metrics: { counter: nothing, histogram: nothing, gauge: nothing },
     recordWrite: (write) => void records.push(write),
   });
+  const show = (observed: Partial<Observed>): void => drifts.seen({ ...world({}), ...observed }, () => []);
   const read = (etag: string, idleTimeoutInMinutes: number): void => {
     const rule = { name, protocol: "Tcp", frontendPort: 80, idleTimeoutInMinutes };
-    drifts.seen({ ...world({}), loadBalancers: [{ id, etag, loadBalancingRules: [rule] }] }, () => []);
+    show({ loadBalancers: [{ id, etag, loadBalancingRules: [rule] }] });
   };
-  return { drifts, read, records };
+  return { clock, drifts, read, records, show };
 }
 
 test("a read that lags behind shows a former version of a resource, and is no drift", () => {
@@ -47,5 +50,51 @@ test("a read during a write of this process is no drift, whichever version it sh
   read("2", 5);
   drifts.ended(id);
   read("3", 6);
+  expect(records).toEqual([]);
+});
+
+test("nothing is kept of a resource that no read has shown for an hour", async () => {
+  const { clock, read, records, show } = reader();
+  read("1", 4);
+  read("2", 5);
+  await clock.advance(3_500_000);
+  read("2", 5);
+  await clock.advance(3_500_000);
+  show({});
+  read("3", 6);
+  expect(records).toHaveLength(2);
+  await clock.advance(3_700_000);
+  show({});
+  read("4", 7);
+  expect(records).toHaveLength(2);
+  read("5", 6);
+  expect(records.map(({ repaired }) => repaired)).toEqual([false, false, false]);
+});
+
+const linkId = id.replace("loadBalancers/kubernetes", "privateLinkServices/pls-a");
+const ownTags = { "k8s-azure-owner-service": "default/web", "k8s-azure-cluster-name": "kubernetes" };
+
+test("what others decide about a private link service is no drift: its connections, and tags of their own", () => {
+  const { records, show } = reader();
+  const link = (etag: string, more: object, tags: Record<string, string> = ownTags): void =>
+    show({ privateLinkServices: [{ id: linkId, etag, location: "eastus", fqdns: ["a"], tags, ...more }] });
+  link("1", {});
+  link("2", { privateEndpointConnections: [{ name: "one" }], alias: "pls.eastus" });
+  link("3", {}, { ...ownTags, team: "net" });
+  expect(records).toEqual([]);
+  link("4", { fqdns: ["b"] });
+  expect(records.map(({ resource, change }) => [resource, change?.before, change?.after])).toEqual([
+    [linkId, { fqdns: ["a"] }, { fqdns: ["b"] }],
+  ]);
+  link("5", {});
+  expect(records.map(({ repaired }) => repaired)).toEqual([false, false, true]);
+});
+
+test("a private link service without our tag is not ours", () => {
+  const { records, show } = reader();
+  const link = (etag: string, fqdns: string[]): void =>
+    show({ privateLinkServices: [{ id: linkId, etag, location: "eastus", fqdns, tags: {} }] });
+  link("1", ["a"]);
+  link("2", ["b"]);
   expect(records).toEqual([]);
 });
