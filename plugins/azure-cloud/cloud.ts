@@ -13,7 +13,7 @@ import { checkReferencedResources } from "./instances/referenced-resources.ts";
 import { ScaleSetCatalog } from "./instances/scale-set-reads.ts";
 import { VirtualMachineCatalog } from "./instances/virtual-machine-reads.ts";
 import type { VmSet } from "./instances/vm-set.ts";
-import { absenceTtlMs, vmTypes } from "./instances/vm-types.ts";
+import { absenceTtlMs, unknownNodes, vmTypes } from "./instances/vm-types.ts";
 import { explainNode, explainService } from "./load-balancer/explain.ts";
 import { azureLoadBalancers } from "./load-balancer/load-balancers.ts";
 import { plannerConfig } from "./load-balancer/model/planner-config.ts";
@@ -48,8 +48,10 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
     loadBalancers,
     nodeMasks: new AzureNodeMasks(vms),
     routes,
-    unrequestedRemovals: async () =>
-      loadBalancers.unrequestedRemovals([await routes.lostRoutes(informers.of(kinds.Node).store.list())]),
+    async unrequestedRemovals() {
+      const nodes = informers.of(kinds.Node).store.list();
+      return loadBalancers.unrequestedRemovals([await routes.lostRoutes(nodes), unknownNodes(config, nodes)]);
+    },
     status: () => [...clients.budget.status, ...loadBalancers.status],
     warnings: () => [...clients.troubles.warnings, ...guard.warnings],
     explain: explainOf(config, context, clients),

@@ -76,8 +76,10 @@ function keyWarnings(keys: ConfigKeys): readonly string[] {
   return [...unknownCloud, ...withoutEffect];
 }
 
-/** Keys that decide where resources are, what they are called and which VMs belong to them. */
+/** Keys that decide where resources are, what they are called, which VMs belong to them and how. */
 export const placementKeys = [
+  "cloud",
+  "loadBalancerBackendPoolConfigurationType",
   "loadBalancerName",
   "loadBalancerResourceGroup",
   "loadBalancerSku",
@@ -85,7 +87,9 @@ export const placementKeys = [
   "networkResourceSubscriptionID",
   "primaryAvailabilitySetName",
   "primaryScaleSetName",
+  "privateLinkServiceResourceGroup",
   "resourceGroup",
+  "resourceManagerEndpoint",
   "routeTableName",
   "routeTableResourceGroup",
   "securityGroupName",

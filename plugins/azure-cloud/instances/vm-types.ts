@@ -3,6 +3,7 @@ import type { Node } from "cloud-controller-host/sdk";
 import type { ArmClients } from "../arm/clients.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import type { ConfigKeys } from "../config/schema.ts";
+import type { ResourceChange } from "../removal-guard/guard.ts";
 import { MixedVms } from "./mixed-vms.ts";
 import type { NodeResourceGroups } from "./node-resource-groups.ts";
 import { namesInstance } from "./provider-id.ts";
@@ -60,6 +61,19 @@ export const vmTypes: Readonly<Record<ConfigKeys["vmType"], VmType>> = {
     primarySetKey: "primaryAvailabilitySetName",
   },
 };
+
+/** Nodes that are instances of scale sets, of which this `vmType` knows nothing: all lookups of them would fail. */
+export function unknownNodes({ vmType }: AzureConfig, nodes: readonly Node[]): ResourceChange {
+  const unknown = vmType === "vmss" ? [] : nodes.filter(({ spec }) => namesInstance(spec?.providerID ?? ""));
+  const before = unknown.map(({ metadata }) => ({
+    kind: "nodes",
+    name: metadata?.name ?? "",
+    owners: [],
+    services: [],
+  }));
+  const title = `vmType ${vmType}, which has no scale set instances`;
+  return { id: "vmType", title, before, after: [], writers: [] };
+}
 
 /** How long the VM of a node is remembered as missing. The provider ID decides the kind where there is one. */
 export const absenceTtlMs =

@@ -4,8 +4,11 @@ import type { AzureConfig } from "../config/decode.ts";
 import { ConfirmedPlans, hashOf } from "./confirmed-plans.ts";
 import { heldRemovals, type Item, itemKey, type Limits, type Owner, type Unexplained } from "./rule.ts";
 
-/** `unconfirmed`: a cause that an empty or shortened list would look like. It is confirmed when it matters. */
-export type Cause = "known" | "unconfirmed" | "none";
+/**
+ * `unconfirmed`: a cause that an empty or shortened list would look like. It is confirmed when it matters. `placement`:
+ * only the config can be the reason, by a name or a place; it needs a confirmation, however few go.
+ */
+export type Cause = "known" | "unconfirmed" | "placement" | "none";
 
 /** What a plan does to one resource. */
 export interface ResourceChange {
@@ -109,7 +112,8 @@ export class RemovalGuard {
   ): Promise<UnrequestedRemovals | undefined> {
     const found = changes.flatMap((change) => {
       const after = new Set(change.after.map(itemKey));
-      const items = change.before.filter((item) => !after.has(itemKey(item)) && causeOf(item, change) === "none");
+      const isUnasked = (item: Item): boolean => ["none", "placement"].includes(causeOf(item, change));
+      const items = change.before.filter((item) => !after.has(itemKey(item)) && isUnasked(item));
       return items.length === 0 ? [] : [{ change, items }];
     });
     if (found.length === 0) return undefined;
@@ -155,8 +159,9 @@ export class RemovalGuard {
     const recent = [...(this.#recent.get(id)?.values() ?? [])].map(({ item }) => item);
     const isFree = (item: Item): boolean =>
       this.#confirmed.get(id)?.has(itemKey(item)) === true || causes.causeOf(item, change) === "known";
+    const isPlaced = (item: Item): boolean => causes.causeOf(item, change) === "placement";
     const held = (isExplained: (item: Item) => boolean): readonly Unexplained[] =>
-      heldRemovals({ before: change.before, after, isExplained, recent }, this.#limits);
+      heldRemovals({ before: change.before, after, isExplained, isPlaced, recent }, this.#limits);
     let found = held(isFree);
     if (found.length > 0) {
       const doubtful = [...change.before, ...recent].filter(
@@ -219,19 +224,20 @@ export class RemovalGuard {
   }
 
   #explain({ title }: ResourceChange, found: readonly Unexplained[], items: readonly Item[], hash: string): string {
+    const { confirmations } = this.#context;
+    const how = confirmations === undefined ? "" : `, or confirm exactly this plan: ${confirmations.command(hash)}`;
     const { maxRemovals, maxPercent, windowMs } = this.#limits;
+    const isByConfig = found.every(({ isByPlace }) => isByPlace);
+    const why = isByConfig
+      ? "because the config places them elsewhere, which no Service asks for: none of them is removed; if this is intended, set removalGuardMaxPercent to 100"
+      : `and no deleted or changed Service, node or config explains it: none of them is removed (the limit is ${maxRemovals} or ${maxPercent} %); ` +
+        "if this is intended, raise removalGuardMaxRemovals or removalGuardMaxPercent";
     const all = Map.groupBy(items, ({ kind }) => kind);
     const counts = found.map(({ kind, count, population }) => {
       const lost = Math.max(count, all.get(kind)?.length ?? 0);
       return `${lost} of ${Math.max(lost, population)} ${kind}`;
     });
-    const { confirmations } = this.#context;
-    const how = confirmations === undefined ? "" : `, or confirm exactly this plan: ${confirmations.command(hash)}`;
-    return (
-      `${counts.join(" and ")} of ${title} would be removed within ${windowMs / 1000} s, and no deleted or changed Service, ` +
-      `node or config explains it: none of them is removed (the limit is ${maxRemovals} or ${maxPercent} %); ` +
-      `if this is intended, raise removalGuardMaxRemovals or removalGuardMaxPercent${how}`
-    );
+    return `${counts.join(" and ")} of ${title} would be removed within ${windowMs / 1000} s, ${why}${how}`;
   }
 
   async #watch(): Promise<void> {

@@ -31,6 +31,8 @@ export interface Change {
   readonly after: ReadonlySet<string>;
   /** Whether something that a person did explains that the item goes. */
   readonly isExplained: (item: Item) => boolean;
+  /** Whether only the config can be the reason. Then no limit applies. */
+  readonly isPlaced?: (item: Item) => boolean;
   /** Unexplained removals of this resource within the window, whether or not the items are in `before`. */
   readonly recent: readonly Item[];
 }
@@ -43,13 +45,18 @@ export interface Unexplained {
   readonly removed: readonly Item[];
   readonly count: number;
   readonly population: number;
+  /** They are held although no limit is exceeded. */
+  readonly isByPlace?: boolean;
 }
 
 /**
  * The removals to hold: those of the kinds of which too many go without a cause. Removals within the window are counted,
  * so that losing a few at a time meets the same limits as losing them at once. Pure.
  */
-export function heldRemovals({ before, after, isExplained, recent }: Change, limits: Limits): readonly Unexplained[] {
+export function heldRemovals(
+  { before, after, isExplained, isPlaced = () => false, recent }: Change,
+  limits: Limits,
+): readonly Unexplained[] {
   return [...Map.groupBy(before, ({ kind }) => kind)].flatMap(([kind, items]) => {
     const removed = items.filter((item) => !after.has(itemKey(item)) && !isExplained(item));
     const lost = new Set(
@@ -57,6 +64,8 @@ export function heldRemovals({ before, after, isExplained, recent }: Change, lim
     );
     const population = new Set([...items.map(itemKey), ...lost]).size;
     const isTooMany = lost.size > limits.maxRemovals && lost.size * 100 > population * limits.maxPercent;
-    return removed.length > 0 && isTooMany ? [{ kind, removed, count: lost.size, population }] : [];
+    if (removed.length > 0 && isTooMany) return [{ kind, removed, count: lost.size, population }];
+    const placed = limits.maxPercent < 100 ? removed.filter(isPlaced) : [];
+    return placed.length > 0 ? [{ kind, removed: placed, count: placed.length, population, isByPlace: true }] : [];
   });
 }

@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 
+import type { LoadBalancingRule } from "@azure/arm-network";
 import { isBeingDeleted, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 
-import { lastSegment } from "../../arm/resource-id.ts";
+import { lastSegment, sameName } from "../../arm/resource-id.ts";
 import type { Cause, ResourceChange } from "../../removal-guard/guard.ts";
 import type { Item, Owner } from "../../removal-guard/rule.ts";
 import { familyOf, sameAddress } from "../model/addresses.ts";
@@ -22,7 +23,7 @@ import {
   wantedPrefix,
   wantedPublicIP,
 } from "../service/subject.ts";
-import { familyOfName } from "./contents.ts";
+import { familyOfName, interfaceMembers } from "./contents.ts";
 
 export interface CausesInput {
   readonly batch: readonly ServiceIntent[];
@@ -52,12 +53,29 @@ export function causesOf(input: CausesInput): (item: Item, change: ResourceChang
       return causeOfNode(nodes.get(node), item, input);
     },
   };
+  const frontendsLeft = memoized(({ after }: ResourceChange) => new Set(after.flatMap(frontendOf)));
   return (item, change) => {
-    const causes = item.owners.map(({ kind, name }) => byOwner[kind](name, item, change));
-    if (causes.includes("none")) return "none";
-    return causes.includes("unconfirmed") ? "unconfirmed" : "known";
+    if (item.kind === interfaceMembers) return "placement";
+    // It goes with its frontend, which is counted.
+    const [frontend] = item.kind === "frontend addresses" ? item.name.split(" ", 1) : [];
+    if (frontend !== undefined && !frontendsLeft(change).has(frontend)) return "known";
+    const found = new Set(item.owners.map(({ kind, name }) => byOwner[kind](name, item, change)));
+    return weakestFirst.find((cause) => found.has(cause)) ?? "known";
   };
 }
+
+const frontendOf = ({ kind, name }: Item): readonly string[] => (kind === "frontends" ? [name] : []);
+
+/** Remembers the latest result. */
+function memoized<From extends object, To>(compute: (from: From) => To): (from: From) => To {
+  let last: { readonly from: From; readonly to: To } | undefined;
+  return (from) => {
+    if (last?.from !== from) last = { from, to: compute(from) };
+    return last.to;
+  };
+}
+
+const weakestFirst = ["none", "placement", "unconfirmed"] as const;
 
 function causeOfService(
   key: ServiceKey,
@@ -75,7 +93,38 @@ function causeOfService(
   if (intent?.action === "delete" || isBeingDeleted(stored) || stored.spec?.type !== "LoadBalancer") return "known";
   const before = settled(key);
   if (before !== undefined && !isDeepStrictEqual(wishOf(before), wishOf(stored))) return "known";
-  return wants(readSubject(stored, config).subject, item, change, input) ? "none" : "known";
+  const { subject } = readSubject(stored, config);
+  if (!wants(subject, item, change, input)) return "known";
+  return isPlacedElsewhere(subject, item, change, input) ? "placement" : "none";
+}
+
+/** Whether it is where this config places nothing, and the Service has no say in that. */
+function isPlacedElsewhere(
+  subject: Subject,
+  { kind, name }: Item,
+  { id }: ResourceChange,
+  { config, observed }: CausesInput,
+): boolean {
+  // Several load balancers: labels of Services and nodes have a say. Basic ones are named by the VMs.
+  if (config.loadBalancers.length > 0 || config.sku === "basic") return false;
+  const isElsewhere = (balancer: string): boolean =>
+    withoutInternal(lastSegment(balancer)) !== (config.loadBalancerName || config.clusterName).toLowerCase();
+  if (kind === "frontends") return isElsewhere(id);
+  if (kind === "private link services") return isElsewhere(balancerOfLink(name, observed));
+  const [, address = ""] = kind === "frontend addresses" ? name.split(" ") : [];
+  return !sameName(clusterOf(address, subject) ?? config.clusterName, config.clusterName);
+}
+
+/** The load balancer of a private link service. */
+function balancerOfLink(name: string, { privateLinkServices }: Observed): string {
+  const link = privateLinkServices.find((one) => one.name === name);
+  return link?.loadBalancerFrontendIpConfigurations?.[0]?.id?.split("/frontendIPConfigurations/", 1)[0] ?? "";
+}
+
+/** The cluster in the name of a public IP that was created for the Service. */
+function clusterOf(publicIP: string, { base }: Subject): string | undefined {
+  const end = publicIP.toLowerCase().indexOf(`-${base}`);
+  return end < 0 ? undefined : publicIP.slice(0, end);
 }
 
 const wishOf = ({ spec, metadata }: Service): unknown => [spec, metadata?.annotations, metadata?.labels];
@@ -90,9 +139,17 @@ function wants(
   switch (kind) {
     case "frontends":
       return isPlaceOf(subject, id) && subject.families.some((family) => frontendName(subject, family) === name);
+    case "frontend addresses":
+      return isPlaceOf(subject, id) && wantsFrontendAddress(subject, name, observed);
+    case "private link services":
+      return subject.settings.get(annotations.plsCreate) === true && isPlaceOf(subject, balancerOfLink(name, observed));
     case "rules":
+      return isPlaceOf(subject, id) && rulesOf(subject, config).some((rule) => rule.name === name);
     case "probes":
-      return isPlaceOf(subject, id) && subject.families.some((family) => namesOf(subject, family, config).has(name));
+      return (
+        isPlaceOf(subject, id) &&
+        rulesOf(subject, config).some(({ probe }) => probe?.id !== undefined && lastSegment(probe.id) === name)
+      );
     case "public IPs":
       return wantsPublicIP(subject, name, config);
     case "security rules":
@@ -110,10 +167,25 @@ function isPlaceOf(subject: Subject, id: string): boolean {
   return isInternalName(balancer) === subject.internal && isChosen;
 }
 
-/** Rules, and the probes that they use. */
-function namesOf(subject: Subject, family: Subject["families"][number], config: PlannerConfig): ReadonlySet<string> {
-  const { rules } = desiredRules(subject, family, { loadBalancer: "", frontend: "", pool: "" }, config);
-  return new Set(rules.flatMap(({ name = "", probe }) => [name, ...(probe?.id ? [lastSegment(probe.id)] : [])]));
+const rulesOf = (subject: Subject, config: PlannerConfig): readonly LoadBalancingRule[] =>
+  subject.families.flatMap(
+    (family) => desiredRules(subject, family, { loadBalancer: "", frontend: "", pool: "" }, config).rules,
+  );
+
+/** Whether its settings leave it that public IP or private address. A subnet of its own is not compared with a former one. */
+function wantsFrontendAddress(subject: Subject, item: string, { publicIPs }: Observed): boolean {
+  const [frontend = "", name = ""] = item.split(" ");
+  const family = subject.families.find((one) => frontendName(subject, one) === frontend);
+  if (family === undefined) return false;
+  const wanted = wantedAddress(subject, family);
+  const address = subject.internal ? name : publicIPs.find((one) => sameName(one.name ?? "", name))?.ipAddress;
+  if (wanted !== "") return sameAddress(address, wanted);
+  if (subject.internal) return subject.subnet === undefined;
+  const chosen = wantedPublicIP(subject, family);
+  if (chosen !== "") return sameName(chosen, name);
+  const cluster = clusterOf(name, subject);
+  const own = cluster && publicIPName(cluster, subject, family, wantedPrefix(subject, family));
+  return own !== undefined && sameName(own, name);
 }
 
 function wantsPublicIP(subject: Subject, name: string, { clusterName }: PlannerConfig): boolean {

@@ -1,6 +1,13 @@
-import type { LoadBalancer, NetworkSecurityGroup, PublicIPAddress, SecurityRule } from "@azure/arm-network";
+import type {
+  LoadBalancer,
+  NetworkSecurityGroup,
+  PrivateLinkService,
+  PublicIPAddress,
+  SecurityRule,
+} from "@azure/arm-network";
 import { defaultLoadBalancerName, keyOf } from "cloud-controller-host/sdk";
 
+import { lastSegment } from "../../arm/resource-id.ts";
 import type { ResourceChange } from "../../removal-guard/guard.ts";
 import type { Item, Owner } from "../../removal-guard/rule.ts";
 import { sameId } from "../model/ids.ts";
@@ -10,10 +17,14 @@ import type { Plan, Write } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { statusAddresses } from "../plan/draft/ingress.ts";
 import { internalAddresses, nodeName } from "../plan/draft/nodes.ts";
+import { ownerTag } from "../plan/private-link/remove.ts";
 import { servicesIn } from "../plan/public-ip/owners.ts";
 import { portsOf } from "../plan/security-group/access.ts";
 import { destinationsOf, isManaged } from "../plan/security-group/rules.ts";
 import { readSubject } from "../service/subject.ts";
+
+/** Members of a pool of network interfaces that is to become one of addresses. It has none in between. */
+export const interfaceMembers = "members by interface";
 
 /** Who owns names and addresses in Azure. */
 export interface Owners {
@@ -76,8 +87,13 @@ export function changesOf(
   const changes = writes.flatMap((write): readonly ResourceChange[] =>
     changeOf(write, observed, owners).map((change) => (isFree(write) ? change : { ...change, isVolatile: true })),
   );
-  const deleted = writes.filter(({ kind }) => kind === "delete-public-ip");
-  return [...changes, ...publicIPChanges(deleted, observed)];
+  const { privateLinkServices, publicIPs } = observed;
+  const deleted = Map.groupBy(writes, ({ kind }) => kind);
+  return [
+    ...changes,
+    ...deletions(deleted.get("delete-public-ip"), publicIPs, publicIPItem),
+    ...deletions(deleted.get("delete-private-link-service"), privateLinkServices, linkItem),
+  ];
 }
 
 /** What reads show of the resources whose lists are whole: what they lack is lost. */
@@ -115,17 +131,20 @@ function changeOf(write: Write, observed: Observed, owners: Owners): readonly Re
       const after = itemsOfSecurityGroup(write.body, owners);
       return [{ id, title: `security group ${name}`, before, after, writers }];
     }
+    case "release-pools":
     case "update-members": {
+      // Of a load balancer that is deleted, its other parts are looked at.
+      if (write.kind === "release-pools" && !write.poolIds.includes(id)) return [];
       const members = observed.poolMembers.get(id.toLowerCase()) ?? [];
-      const leave = new Set(write.leave);
+      const leave = write.kind === "update-members" ? new Set(write.leave) : undefined;
       const items = members.map(({ ipConfigurationId, node }) => ({
-        kind: "members",
+        kind: leave === undefined ? interfaceMembers : "members",
         name: node ?? ipConfigurationId,
         owners: memberOwners(name, node, owners),
         services: writers,
-        stays: !leave.has(ipConfigurationId),
+        stays: leave?.has(ipConfigurationId) === false,
       }));
-      const title = `backend pool ${name} of load balancer ${write.loadBalancer}`;
+      const title = `backend pool ${name} of load balancer ${id.split("/").at(-3)}`;
       return [{ id, title, before: items, after: items.filter(({ stays }) => stays), writers, isVolatile: true }];
     }
     default:
@@ -144,8 +163,9 @@ function itemsOfBalancer(balancer: LoadBalancer, owners: Owners, services: reado
   const { frontendIPConfigurations = [], loadBalancingRules = [], probes = [], backendAddressPools = [] } = balancer;
   const named = (kind: string, list: readonly { readonly name?: string }[]): readonly Item[] =>
     list.flatMap(({ name = "" }) => {
-      if (!isServiceFrontend(name)) return [];
-      const key = owners.keyByBase.get(name.split("-", 1)[0]?.toLowerCase() ?? "");
+      const [own = ""] = name.split(" ", 1);
+      if (!isServiceFrontend(own)) return [];
+      const key = owners.keyByBase.get(own.split("-", 1)[0]?.toLowerCase() ?? "");
       return [{ kind, name, ...ownedBy(key === undefined ? [] : [key]) }];
     });
   const members = backendAddressPools.flatMap(({ name: pool = "", loadBalancerBackendAddresses = [] }) =>
@@ -156,8 +176,13 @@ function itemsOfBalancer(balancer: LoadBalancer, owners: Owners, services: reado
       return [{ kind, name: ipAddress, owners: memberOwners(pool, known, owners), services }];
     }),
   );
+  const addresses = frontendIPConfigurations.flatMap((frontend) => {
+    const address = frontend.publicIPAddress?.id ? lastSegment(frontend.publicIPAddress.id) : frontend.privateIPAddress;
+    return address === undefined ? [] : [{ name: `${frontend.name} ${address}` }];
+  });
   return [
     ...named("frontends", frontendIPConfigurations),
+    ...named("frontend addresses", addresses),
     ...named("rules", loadBalancingRules),
     ...named("probes", probes),
     ...members,
@@ -195,11 +220,15 @@ function openedFor(address: string, name: string, owners: Owners): Pick<Item, "o
 const portsOfRule = ({ destinationPortRange, destinationPortRanges = [] }: SecurityRule): readonly string[] =>
   destinationPortRange ? [...destinationPortRanges, destinationPortRange] : destinationPortRanges;
 
-/** Public IPs are counted among those of the cluster in their resource group. */
-function publicIPChanges(deleted: readonly Write[], { publicIPs }: Observed): readonly ResourceChange[] {
+/** Public IPs and private link services are counted among those of the cluster in their resource group. */
+function deletions<One extends { readonly id?: string }>(
+  deleted: readonly Write[] = [],
+  all: readonly One[],
+  itemOf: (one: One) => Item,
+): readonly ResourceChange[] {
   return [...Map.groupBy(deleted, ({ resourceGroup }) => resourceGroup.toLowerCase())].map(([group, writes]) => {
     const prefix = writes[0]?.id.slice(0, writes[0].id.lastIndexOf("/") + 1) ?? "";
-    const before = publicIPs.filter(({ id }) => id?.toLowerCase().startsWith(prefix.toLowerCase())).map(itemOf);
+    const before = all.filter(({ id }) => id?.toLowerCase().startsWith(prefix.toLowerCase())).map(itemOf);
     const gone = new Set(writes.map(({ name }) => name.toLowerCase()));
     const after = before.filter(({ name }) => !gone.has(name.toLowerCase()));
     const writers = [...new Set(writes.flatMap(({ services }) => services))];
@@ -207,11 +236,16 @@ function publicIPChanges(deleted: readonly Write[], { publicIPs }: Observed): re
   });
 }
 
-const itemOf = ({ name = "", tags }: PublicIPAddress): Item => ({
+const publicIPItem = ({ name = "", tags }: PublicIPAddress): Item => ({
   kind: "public IPs",
   name,
   ...ownedBy(servicesIn(tags)),
 });
+
+const linkItem = ({ name = "", tags }: PrivateLinkService): Item => {
+  const owner = tags?.[ownerTag];
+  return { kind: "private link services", name, ...ownedBy(owner === undefined ? [] : [owner]) };
+};
 
 /** The family of a resource by its name. */
 export const familyOfName = (name: string): "IPv4" | "IPv6" => (isIPv6Name(name) ? "IPv6" : "IPv4");

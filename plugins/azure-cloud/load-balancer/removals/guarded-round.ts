@@ -22,6 +22,8 @@ import type { Plan, Write } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { observedAddresses, statusAddresses } from "../plan/draft/ingress.ts";
 import { nodeName } from "../plan/draft/nodes.ts";
+import { ownerTag } from "../plan/private-link/remove.ts";
+import { annotations } from "../service/annotations.ts";
 import { readSubject } from "../service/subject.ts";
 import { causesOf } from "./causes.ts";
 import { changesOf, contentsOf, itemsAfter, type Owners, ownersOf } from "./contents.ts";
@@ -147,7 +149,8 @@ export class GuardedRounds {
     const owners = ownersOf(input.intents, input.observed, this.#config);
     const changes = changesOf(planned, { observed: input.observed, owners, isFree: () => true });
     const causeOf = this.#causesOf(planned, input);
-    return this.guard.unrequested([...changes, lostAddresses(input, this.#config), ...others], (item, change) =>
+    const lost = [lostAddresses(input, this.#config), lostLinks(input, this.#config)];
+    return this.guard.unrequested([...changes, ...lost, ...others], (item, change) =>
       placed.has(item.kind) ? "none" : causeOf(item, change),
     );
   }
@@ -197,7 +200,7 @@ export class GuardedRounds {
 }
 
 /** Kinds of items that only a config can take away. */
-const placed: ReadonlySet<string> = new Set(["addresses", "routes"]);
+const placed: ReadonlySet<string> = new Set(["addresses", "nodes", "private links", "routes"]);
 
 /** Addresses in the status of Services that no frontend has where the config looks for them. */
 function lostAddresses({ intents, observed }: Input, config: PlannerConfig): ResourceChange {
@@ -210,6 +213,25 @@ function lostAddresses({ intents, observed }: Input, config: PlannerConfig): Res
   });
   const group = config.loadBalancerResourceGroup;
   return { id: group, title: `resource group ${group}, which lacks it`, before: items, after: [], writers: [] };
+}
+
+/** Private link services of which the config's resource group has none. */
+function lostLinks({ intents, observed }: Input, config: PlannerConfig): ResourceChange {
+  const owned = new Set(observed.privateLinkServices.map(({ tags }) => tags?.[ownerTag]?.toLowerCase()));
+  const items = intents.flatMap(({ service }) => {
+    const key = keyOf(service);
+    const wants = readSubject(service, config).subject.settings.get(annotations.plsCreate);
+    const isLost = wants && statusAddresses(service).length > 0 && !owned.has(key.toLowerCase());
+    return isLost ? [{ kind: "private links", name: `of Service ${key}`, owners: [], services: [key] }] : [];
+  });
+  const group = config.privateLinkResourceGroup;
+  return {
+    id: `${group}/links`,
+    title: `resource group ${group}, which lacks it`,
+    before: items,
+    after: [],
+    writers: [],
+  };
 }
 
 /**

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 
-import { placementKeys } from "../../../../plugins/azure-cloud/config/decode.ts";
+import { decodeConfig, placementKeys } from "../../../../plugins/azure-cloud/config/decode.ts";
 import { configSchema } from "../../../../plugins/azure-cloud/config/schema.ts";
+import { unknownNodes } from "../../../../plugins/azure-cloud/instances/vm-types.ts";
 import azure from "../../../../plugins/azure-cloud/plugin.ts";
 
 const base = {
@@ -15,10 +16,26 @@ const base = {
 const placementOf = (document: Readonly<Record<string, unknown>>) => azure.placementOf?.(document, {});
 
 const other: Readonly<Record<string, unknown>> = {
+  loadBalancerBackendPoolConfigurationType: "nodeIPConfiguration",
   loadBalancerSku: "basic",
   multipleStandardLoadBalancerConfigurations: [{ name: "a", primaryVMSet: "b" }],
   vmType: "standard",
 };
+
+test("a vmType without scale sets knows no instance of one, and every other knows all nodes", () => {
+  const uniform =
+    "azure:///subscriptions/s/resourceGroups/rg/providers/Microsoft.Compute/virtualMachineScaleSets/a/virtualMachines/0";
+  const nodes = [uniform, uniform.replace(/virtualMachineScaleSets\/a\//u, ""), ""].map((providerID, index) => ({
+    metadata: { name: `n${index}` },
+    spec: { providerID },
+  }));
+  const unknown = (vmType: string): readonly string[] => {
+    const decoded = decodeConfig({ ...base, vmType }, {});
+    if (!decoded.ok) throw new Error(decoded.problems.join());
+    return unknownNodes(decoded.value, nodes).before.map(({ name }) => name);
+  };
+  expect(["vmss", "standard", "vmssflex"].map(unknown)).toEqual([[], ["n0"], ["n0"]]);
+});
 
 describe("the placement of resources", () => {
   test("is the same for the same config in other words", () => {
