@@ -79,6 +79,7 @@ export function processScope(
     }),
     recordWrite: (controller, generation, write) => writes.add({ controller, generation, system: "cloud" }, write),
     recorder: recorderOf,
+    configChanged: (generation, keys) => writes.configChanged(generation, keys),
     tracer: telemetry,
     workqueue: (name, { owner, ...queueOptions }) =>
       traceQueue(createWorkQueue(name, { ...queueOptions, clock, busy: parts.busy }), telemetry, (work) =>

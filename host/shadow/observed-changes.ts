@@ -1,32 +1,7 @@
-import {
-  type Clock,
-  keyOf,
-  type KindRef,
-  kinds,
-  type KubeObject,
-  type Node,
-  type Service,
-} from "cloud-controller-host/sdk";
+import { type Clock, keyOf, type KindRef, kinds, type KubeObject } from "cloud-controller-host/sdk";
 
+import { relevantNode, relevantService } from "../changes/relevant.ts";
 import type { GenerationInformers } from "../kube/informers/pool.ts";
-
-/** What managers act on, without what they write themselves: a status, or a heartbeat, is not a change. */
-const relevantService = ({ spec, metadata }: Service): unknown => [
-  metadata?.uid,
-  metadata?.annotations,
-  metadata?.labels,
-  metadata?.deletionTimestamp,
-  spec,
-];
-
-const relevantNode = ({ spec, status, metadata }: Node): unknown => [
-  metadata?.uid,
-  metadata?.labels,
-  metadata?.deletionTimestamp,
-  spec,
-  status?.addresses,
-  status?.conditions?.find(({ type }) => type === "Ready")?.status,
-];
 
 /** Changes of Services and nodes that have not been compared yet, each with the time at which it was last seen. */
 export class ObservedChanges {

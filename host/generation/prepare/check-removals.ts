@@ -4,7 +4,7 @@ import { bounded } from "../../async/bounded.ts";
 import { within } from "../../async/timeout.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import type { GenerationSpec } from "../slot/generation.ts";
-import type { CloudConfig } from "../triggers/cloud-config.ts";
+import { changedKeys, type CloudConfig } from "../triggers/cloud-config.ts";
 import { limits } from "./plugin-parts.ts";
 
 /** A reload would remove what no object of the cluster asks to remove. It can be confirmed. */
@@ -79,6 +79,7 @@ export async function checkRemovals(
   const list = [...removals.slice(0, maxNamed), ...more].join(", ");
   throw new UnrequestedRemovalsError(
     hash,
-    `the config places resources elsewhere, and would remove what no Service asks to remove; ${how}; removals: ${list}`,
+    `the config places resources elsewhere (changed keys: ${changedKeys(former, spec.config).join(", ")}), ` +
+      `and would remove what no Service asks to remove; ${how}; removals: ${list}`,
   );
 }

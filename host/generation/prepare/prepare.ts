@@ -6,7 +6,7 @@ import { GenerationCaches } from "../scope/caches.ts";
 import { Fences } from "../scope/fences.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import { disposeWithin, Generation, type GenerationSpec } from "../slot/generation.ts";
-import type { CloudConfig } from "../triggers/cloud-config.ts";
+import { changedKeys, type CloudConfig } from "../triggers/cloud-config.ts";
 import { bind } from "./bind.ts";
 import { checkRemovals } from "./check-removals.ts";
 import { GenerationContexts } from "./contexts.ts";
@@ -75,6 +75,7 @@ export async function prepare(preparation: Preparation): Promise<Generation> {
   const { former } = preparation;
   if (former !== undefined) await checkRemovals(scope, cloud, { spec, former, signal: aborter.signal });
   signal.throwIfAborted();
+  if (former !== undefined) scope.configChanged?.(number, changedKeys(former, spec.config));
   const { controllers, skipped, leftOut } = set;
   const caches = new GenerationCaches(scope, () => [...ofCloud.shares(), ...parts.shares()]);
   const made = { cloud, controllers, skipped, leftOut, fences, caches, metrics, aborter };

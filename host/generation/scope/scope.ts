@@ -66,6 +66,8 @@ export interface ProcessScope {
   client(name: string, fence: Fence, generation: number): KubeClient;
   /** Records a write that a cloud has sent; `name` is that of its client. */
   recordWrite(name: string, generation: number, write: CloudWrite): void;
+  /** Records that a reload has changed these keys of the cloud config. */
+  configChanged?(generation: number, keys: readonly string[]): void;
   /** Absent without leader election: there is no Lease that could be annotated. */
   readonly confirmations?: Confirmations;
   /** Absent without leader election. */

@@ -15,6 +15,12 @@ export interface CloudConfig {
   readonly hash: string;
 }
 
+/** Top-level keys with another value, in order. Values never appear: some are secret. */
+export const changedKeys = ({ document: before }: CloudConfig, { document: after }: CloudConfig): readonly string[] =>
+  [...new Set([...Object.keys(before), ...Object.keys(after)])]
+    .filter((key) => !Bun.deepEquals(before[key], after[key]))
+    .toSorted();
+
 export const hashOf = (content: string): string => createHash("sha256").update(content).digest("hex").slice(0, 12);
 
 /** Reads YAML or JSON. `source` names the file or Secret in every problem; contents never appear. */

@@ -11,7 +11,7 @@ export interface WriteRecord extends Omit<CloudWrite, "change"> {
   /** The client name of the controller, or of the cloud. */
   readonly controller: string;
   readonly system: "cloud" | "kubernetes";
-  /** Services and nodes behind it; empty where it follows from the configuration alone. */
+  /** Services and nodes behind it, and keys of the cloud config that a reload has changed: `config key tags`. */
   readonly causes: readonly string[];
   /** How many more there are. */
   readonly moreCauses?: number;

@@ -4,6 +4,8 @@ import { keyOf, type KubeClient } from "cloud-controller-host/sdk";
 import { Fifo } from "../../async/fifo.ts";
 import { type FieldChange, fieldChanges } from "../../changes/fields.ts";
 import { Reasons } from "../../changes/reasons.ts";
+import { relevantNode, relevantService } from "../../changes/relevant.ts";
+import { ConfigCauses } from "./config-causes.ts";
 import { recordOf, type WriteRecord, type WriteSource } from "./record.ts";
 import { recordedClient } from "./recorded-client.ts";
 
@@ -26,6 +28,7 @@ export interface WriteLogOptions {
 export class WriteLog {
   readonly #options: WriteLogOptions;
   readonly #reasons = new Reasons();
+  readonly #configCauses = new ConfigCauses();
   readonly #records = new Fifo<{ readonly record: WriteRecord; readonly characters: number }>();
   #characters = 0;
   #count = 0;
@@ -45,15 +48,39 @@ export class WriteLog {
 
   /** Handlers of watches by which records name their causes. */
   readonly services = {
-    added: (service: Service) => this.#reasons.addService(service),
-    updated: (_before: Service, service: Service) => this.#reasons.addService(service),
-    deleted: (service: Service) => this.#reasons.deleted(`Service ${keyOf(service)}`),
+    added: (service: Service) => {
+      this.#reasons.addService(service);
+      this.#configCauses.changed(`Service ${keyOf(service)}`);
+    },
+    updated: (before: Service, service: Service) => {
+      this.#reasons.addService(service);
+      if (!Bun.deepEquals(relevantService(before), relevantService(service)))
+        this.#configCauses.changed(`Service ${keyOf(service)}`);
+    },
+    deleted: (service: Service) => {
+      this.#reasons.deleted(`Service ${keyOf(service)}`);
+      this.#configCauses.changed(`Service ${keyOf(service)}`);
+    },
   };
   readonly nodes = {
-    added: (node: Node) => this.#reasons.addNode(node),
-    updated: (_before: Node, node: Node) => this.#reasons.addNode(node),
-    deleted: (node: Node) => this.#reasons.deleted(`Node ${keyOf(node)}`),
+    added: (node: Node) => {
+      this.#reasons.addNode(node);
+      this.#configCauses.changed(`Node ${keyOf(node)}`);
+    },
+    updated: (before: Node, node: Node) => {
+      this.#reasons.addNode(node);
+      if (!Bun.deepEquals(relevantNode(before), relevantNode(node))) this.#configCauses.changed(`Node ${keyOf(node)}`);
+    },
+    deleted: (node: Node) => {
+      this.#reasons.deleted(`Node ${keyOf(node)}`);
+      this.#configCauses.changed(`Node ${keyOf(node)}`);
+    },
   };
+
+  /** A reload has changed these keys of the cloud config; the generation runs with them. */
+  configChanged(generation: number, keys: readonly string[]): void {
+    this.#configCauses.reloaded(generation, keys, this.#options.clock.now());
+  }
 
   /** A write of a cloud. */
   add(source: WriteSource, { change, ...write }: CloudWrite): void {
@@ -77,8 +104,12 @@ export class WriteLog {
     fields: readonly FieldChange[],
     about: readonly FieldChange[],
   ): void {
-    const causes = this.#reasons.of(write.resource, about.slice(0, maxExaminedFields));
-    const record = recordOf(this.#options.clock.now(), source, write, { causes, fields });
+    const now = this.#options.clock.now();
+    const objects = this.#reasons.of(write.resource, about.slice(0, maxExaminedFields));
+    // A drift is another writer's.
+    const isOwn = write.operation !== "drift";
+    const causes = isOwn ? [...this.#configCauses.of(source.generation, objects, now), ...objects] : objects;
+    const record = recordOf(now, source, write, { causes, fields });
     const line = JSON.stringify(record);
     this.#records.push({ record, characters: line.length });
     this.#characters += line.length;

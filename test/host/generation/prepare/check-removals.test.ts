@@ -1,5 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { appendFile, writeFile } from "node:fs/promises";
+import { appendFile, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 
 import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
@@ -17,12 +18,14 @@ const controllers = [
   "--enable-dynamic-reloading",
 ];
 
+const auditLog = ({ azure }: SandboxLab): string => join(azure.folder, "audit.log");
+
 /** A lab with a host that has brought so many Services to Azure. */
 async function balanced(lab: SandboxLab, count: number) {
   await joinNodes(lab.admin, lab.azure, 2);
   const names = Array.from({ length: count }, (_, index) => `web${index}`);
   for (const name of names) await lab.admin.create(kinds.Service, balancedService(name));
-  const { host, log } = await lab.host(controllers);
+  const { host, log } = await lab.host([...controllers, `--audit-log-path=${auditLog(lab)}`]);
   await eventually(
     "all Services have addresses",
     async () => {
@@ -73,6 +76,7 @@ describe("a reload that places resources elsewhere", () => {
     await eventually("it is refused", () => Promise.resolve(refusal() !== ""));
     expect(refusal()).toContain("frontends a");
     expect(refusal()).toContain("of load balancer kubernetes");
+    expect(refusal()).toContain("(changed keys: loadBalancerName)");
     expect(host.status.lastRefusal?.reason).toContain("would remove what no Service asks to remove");
     const events = await lab.admin.list(kinds.Event, { namespace: "kube-system" });
     expect(events.map(({ reason, message }) => `${reason} ${message}`)).toContainEqual(
@@ -99,10 +103,17 @@ describe("a reload that places resources elsewhere", () => {
     await using lab = await SandboxLab.open();
     const { host } = await balanced(lab, 1);
     lab.azure.simulator.clearLog();
-    await appendFile(lab.azure.config, "nsgCacheTTLInSeconds: 77\n");
+    await appendFile(lab.azure.config, "nsgCacheTTLInSeconds: 77\ntags: team=net\n");
     await eventually("the next generation runs", () => Promise.resolve(host.status.generation === 2));
     expect(host.status.lastRefusal).toBeUndefined();
     expect(balancers(lab)).toEqual(["kubernetes"]);
+    const ofNext = async (): Promise<readonly string[]> =>
+      (await readFile(auditLog(lab), "utf8"))
+        .split("\n")
+        .filter((line) => /"generation":2,.*"system":"cloud"/u.test(line));
+    await eventually("the tags are written", async () => (await ofNext()).length > 0);
+    const keys = '"causes":["config key nsgCacheTTLInSeconds","config key tags"';
+    expect((await ofNext()).filter((line) => !line.includes(keys))).toEqual([]);
   });
 });
 

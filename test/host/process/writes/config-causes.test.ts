@@ -1,0 +1,82 @@
+import { describe, expect, test } from "bun:test";
+
+import type { Service } from "cloud-controller-host/sdk";
+
+import { WriteLog } from "../../../../host/process/writes/write-log.ts";
+
+const service = (name: string, more: Partial<Service> = {}): Service => ({
+  apiVersion: "v1",
+  kind: "Service",
+  metadata: { name, namespace: "default", uid: `${name}-uid` },
+  spec: { type: "LoadBalancer" },
+  ...more,
+});
+
+function log() {
+  let now = 0;
+  const writes = new WriteLog({ clock: { now: () => now } });
+  for (const name of ["web", "api"]) writes.services.added(service(name));
+  const put = (generation: number, about: string, operation = "PUT"): readonly string[] => {
+    const change = { before: {}, after: { tags: { service: about } } };
+    writes.add(
+      { controller: "azure", generation, system: "cloud" },
+      { operation, resource: "/lb", change, milliseconds: 0 },
+    );
+    return writes.records.at(-1)?.causes ?? [];
+  };
+  return { writes, put, pass: (ms: number) => void (now += ms) };
+}
+
+describe("a key of the cloud config that a reload has changed", () => {
+  test("is a cause of the writes of its generation, before the Services behind them, and of no other generation's", () => {
+    const { writes, put } = log();
+    expect(put(2, "default/web")).toEqual(["Service default/web"]);
+    writes.configChanged(2, ["tags", "vmType"]);
+    expect(put(2, "default/web")).toEqual(["config key tags", "config key vmType", "Service default/web"]);
+    expect(put(2, "nobody")).toEqual(["config key tags", "config key vmType"]);
+    expect(put(1, "default/web")).toEqual(["Service default/web"]);
+  });
+
+  test("is no cause of a write about a Service that has changed since, nor of a drift", () => {
+    const { writes, put } = log();
+    writes.configChanged(2, ["tags"]);
+    writes.services.updated(
+      service("web"),
+      service("web", { spec: { type: "LoadBalancer", externalTrafficPolicy: "Local" } }),
+    );
+    expect(put(2, "default/web")).toEqual(["Service default/web"]);
+    expect(put(2, "default/api")).toEqual(["config key tags", "Service default/api"]);
+    expect(put(2, "default/api", "drift")).toEqual(["Service default/api"]);
+    writes.configChanged(3, ["tags"]);
+    expect(put(3, "default/web")).toEqual(["config key tags", "Service default/web"]);
+  });
+
+  test("stays a cause where only the status of a Service has changed, and for ten minutes", () => {
+    const { writes, put, pass } = log();
+    writes.configChanged(2, ["tags"]);
+    writes.services.updated(
+      service("web"),
+      service("web", { status: { loadBalancer: { ingress: [{ ip: "1.2.3.4" }] } } }),
+    );
+    pass(600_000);
+    expect(put(2, "default/web")).toEqual(["config key tags", "Service default/web"]);
+    pass(1);
+    expect(put(2, "default/web")).toEqual(["Service default/web"]);
+  });
+
+  test("is no cause of what a deleted, a new Service or a changed node needs", () => {
+    const { writes, put } = log();
+    const node = { apiVersion: "v1", kind: "Node", metadata: { name: "vm-0" } };
+    writes.nodes.added(node);
+    writes.configChanged(2, ["tags"]);
+    expect(put(2, "vm-0")).toEqual(["config key tags", "Node vm-0"]);
+    writes.services.deleted(service("web"));
+    writes.services.added(service("new"));
+    writes.nodes.updated(node, { ...node, metadata: { name: "vm-0", labels: { a: "b" } } });
+    expect(["default/web", "default/new", "vm-0"].map((about) => put(2, about))).toEqual([
+      ["Service default/web"],
+      ["Service default/new"],
+      ["Node vm-0"],
+    ]);
+  });
+});
