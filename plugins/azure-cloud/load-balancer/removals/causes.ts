@@ -142,7 +142,7 @@ function wants(
     case "frontend addresses":
       return isPlaceOf(subject, id) && wantsFrontendAddress(subject, name, observed);
     case "private link services":
-      return subject.settings.get(annotations.plsCreate) === true && isPlaceOf(subject, balancerOfLink(name, observed));
+      return subject.settings.get(annotations.plsCreate) && isPlaceOf(subject, balancerOfLink(name, observed));
     case "rules":
       return isPlaceOf(subject, id) && rulesOf(subject, config).some((rule) => rule.name === name);
     case "probes":
