@@ -105,8 +105,8 @@ function isPlacedElsewhere(
   { id }: ResourceChange,
   { config, observed }: CausesInput,
 ): boolean {
-  // Several load balancers: labels of Services and nodes have a say. Basic ones are named by the VMs.
-  if (config.loadBalancers.length > 0 || config.sku === "basic") return false;
+  // Several load balancers and shards: labels of Services and nodes have a say. Basic ones are named by the VMs.
+  if (config.loadBalancers.length > 0 || config.shardSuffix !== undefined || config.sku === "basic") return false;
   const isElsewhere = (balancer: string): boolean =>
     withoutInternal(lastSegment(balancer)) !== (config.loadBalancerName || config.clusterName).toLowerCase();
   if (kind === "frontends") return isElsewhere(id);
