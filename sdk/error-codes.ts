@@ -165,6 +165,10 @@ export const errorTable = {
     NonPublicAddress: ["`loadBalancerIP` is not a public address.", "Use a public IP's address, or an internal one."],
     PortConflict: ["Two Services use a port of one frontend.", "Change one port, or use separate frontends."],
     PrivateLinkServiceConflict: ["A private link service belongs to another Service.", "Choose another name."],
+    PrivateLinkServiceInUse: [
+      "A protected private link service has connected private endpoints.",
+      "Remove or reject the connections, or set the annotation `azure-pls-delete-protection` to `false`.",
+    ],
     PrivateLinkServiceRenamed: ["A private link service cannot be renamed.", "Restore its name, or remove it first."],
     PublicIPInUse: ["A public IP belongs to another resource.", "Choose another public IP."],
     PublicIPNotFound: ["A named public IP does not exist.", "Create it, or correct the annotation."],

@@ -28,7 +28,7 @@ export default defineCloud<AzureConfig>({
   create: async (config, context) => (await import("./cloud.ts")).createCloud(config, context),
   checkAccess: async (config, context) => (await import("./arm/check-access.ts")).checkAccess(config, context),
   placement: placementOf,
-  annotations: async () => (await import("./load-balancer/service/annotations.ts")).annotationHelp(),
+  annotations: async () => (await import("./load-balancer/service/annotation-help.ts")).annotationHelp(),
   plans: true,
   simulate: async (options) => (await import("./simulator/simulator.ts")).startSimulator(options),
 });

@@ -84,6 +84,10 @@ export const featureKeys = {
     "SKU of load balancers and public IP addresses.",
   ),
   loadBalancerName: text("Name of the load balancer; default: the cluster name."),
+  keepEmptyLoadBalancer: flag(
+    false,
+    "A load balancer stays when its last Service is deleted, with its pools and one frontend without rules: Karpenter creates network interfaces in these pools.",
+  ),
   preConfiguredBackendPoolLoadBalancerTypes: exactChoice(
     "",
     [word(""), word("internal"), word("external"), word("all")],

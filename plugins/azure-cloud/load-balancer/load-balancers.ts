@@ -28,6 +28,7 @@ import { PoolReads } from "./pools/pool-reads.ts";
 import { Activity } from "./reconcile/activity.ts";
 import { Applier } from "./reconcile/apply.ts";
 import { Drains } from "./reconcile/drains.ts";
+import { failedInterfaces } from "./reconcile/failed-interfaces.ts";
 import { type LimitMetrics, limitMetrics } from "./reconcile/limit-metrics.ts";
 import { LocalServices } from "./reconcile/local-services.ts";
 import { Observer } from "./reconcile/observe.ts";
@@ -232,6 +233,7 @@ export function azureLoadBalancers(
     reads: poolReads,
     withInstanceView: !config.listVmssVirtualMachinesWithoutInstanceView,
     resourceGroup: planner.resourceGroup,
+    failedInterfaces: failedInterfaces(context),
   });
   const limitUse = limitMetrics(context.metrics, planner);
   const drains =

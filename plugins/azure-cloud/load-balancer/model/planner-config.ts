@@ -34,6 +34,8 @@ export interface PlannerConfig {
   readonly primaryVMSet: string;
   readonly pools: "interfaces" | "addresses";
   readonly preConfiguredPools: { readonly internal: boolean; readonly external: boolean };
+  /** Load balancers stay when their last Service is deleted. */
+  readonly keepsEmpty: boolean;
   readonly excludeControlPlane: boolean;
   readonly disableOutboundSnat: boolean;
   readonly maximumRules: number;
@@ -82,6 +84,7 @@ export function plannerConfig(keys: ConfigKeys, clusterName: string, shard?: str
       internal: preConfigured === "internal" || preConfigured === "all",
       external: preConfigured === "external" || preConfigured === "all",
     },
+    keepsEmpty: keys.keepEmptyLoadBalancer,
     excludeControlPlane: standard && keys.excludeMasterFromStandardLB,
     disableOutboundSnat: standard && keys.disableOutboundSNAT,
     maximumRules: keys.maximumLoadBalancerRuleCount || 250,

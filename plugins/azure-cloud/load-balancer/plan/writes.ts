@@ -78,6 +78,7 @@ function publicIPPuts({ publicIPs }: Draft): readonly Write[] {
  */
 function isToBeDeleted(draft: Draft, one: ResourceDraft<Balancer>): boolean {
   const { internal, external } = draft.config.preConfiguredPools;
+  if (draft.config.keepsEmpty && !draft.retired.has(one)) return false;
   if (one.observed === undefined || one.current === undefined || one.services.size === 0) return false;
   if (isInternalName(one.name) ? internal : external) return false;
   return (
@@ -88,17 +89,17 @@ function isToBeDeleted(draft: Draft, one: ResourceDraft<Balancer>): boolean {
 
 type Abandoned = ReadonlySet<ResourceDraft<Balancer>>;
 
-function balancerPuts({ balancers }: Draft, abandoned: Abandoned): readonly Write[] {
+function balancerPuts({ balancers, config }: Draft, abandoned: Abandoned): readonly Write[] {
   return [...balancers.values()].flatMap((one) => {
-    const put = one.services.size === 0 || abandoned.has(one) ? undefined : putOf(one, afterwards(one));
+    const put = one.services.size === 0 || abandoned.has(one) ? undefined : putOf(one, afterwards(one, config));
     return put === undefined
       ? []
       : [{ kind: "put-load-balancer" as const, ...put, body: withReducedSubnets(put.body) }];
   });
 }
 
-const afterwards = (one: ResourceDraft<Balancer>): Balancer | undefined =>
-  isWithheld(one) ? remainder(one) : one.current;
+const afterwards = (one: ResourceDraft<Balancer>, { keepsEmpty }: Draft["config"]): Balancer | undefined =>
+  isWithheld(one) ? remainder(one, !keepsEmpty) : one.current;
 
 function withReducedSubnets(balancer: Balancer): Balancer {
   const frontends = balancer.frontendIPConfigurations ?? [];
@@ -173,7 +174,7 @@ const linkPuts = (links: PlannedResources["links"]): readonly Write[] =>
 function publicIPDeletions(draft: Draft, abandoned: Abandoned): readonly Write[] {
   const used = new Set(
     [...draft.balancers.values()]
-      .flatMap((one) => frontendsAfter(one, abandoned))
+      .flatMap((one) => frontendsAfter(one, abandoned, draft))
       .flatMap(({ publicIPAddress }) => publicIPAddress?.id?.toLowerCase() ?? []),
   );
   return [...draft.publicIPs.entries()].flatMap(([id, one]) => {
@@ -183,8 +184,8 @@ function publicIPDeletions(draft: Draft, abandoned: Abandoned): readonly Write[]
   });
 }
 
-const frontendsAfter = (one: ResourceDraft<Balancer>, abandoned: Abandoned) =>
-  (abandoned.has(one) ? one.current : afterwards(one))?.frontendIPConfigurations ?? [];
+const frontendsAfter = (one: ResourceDraft<Balancer>, abandoned: Abandoned, { config }: Draft) =>
+  (abandoned.has(one) ? one.current : afterwards(one, config))?.frontendIPConfigurations ?? [];
 
 /** A reference to a load balancer of the cluster's resource group that does not exist any more. */
 function isGone({ config, balancers }: Draft, user: string): boolean {

@@ -7,12 +7,28 @@ import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
 import { withOperationLimit } from "../../arm/writes/operation-limit.ts";
 import { retryConflicts } from "../../arm/writes/write-errors.ts";
 import type { VmReads } from "../../instances/vm-types.ts";
+import type { ServiceKey } from "../model/model.ts";
 import { editInterfaces, type EditOptions, editPools, type PoolEdit } from "./pool-edits.ts";
 
 export interface MemberOptions extends EditOptions, VmReads {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly withInstanceView: boolean;
+  readonly failedInterfaces?: FailedInterfaces;
+}
+
+/** Told of interfaces that ARM accepts no write of because the last one failed. */
+export interface FailedInterfaces {
+  leftOut: (failed: FailedInterface) => void;
+  written: (id: string) => void;
+}
+
+export interface FailedInterface {
+  readonly id: string;
+  readonly vmId: string | undefined;
+  readonly change: "join" | "leave";
+  /** Services that use the pools. */
+  readonly services: readonly ServiceKey[];
 }
 
 /** Writes of instances of uniform scale sets. Returns the number of writes. */
@@ -103,7 +119,12 @@ function isActive(instance: VirtualMachineScaleSetVM, { withInstanceView }: Memb
 }
 
 /** Writes of network interfaces: standalone VMs and those of availability sets and flexible scale sets. */
-export function editInterface(id: string, edits: readonly PoolEdit[], options: MemberOptions): Promise<number> {
+export function editInterface(
+  id: string,
+  edits: readonly PoolEdit[],
+  services: readonly ServiceKey[],
+  options: MemberOptions,
+): Promise<number> {
   const { clients, signal } = options;
   const path = parseArmPath(id);
   const group = path?.resourceGroup ?? "";
@@ -112,16 +133,21 @@ export function editInterface(id: string, edits: readonly PoolEdit[], options: M
   return retryConflicts(options, async () => {
     const current = await unlessAbsent(networkInterfaces.get(group, name));
     if (current === undefined) return 0;
-    // ARM refuses every write to an interface whose last one failed; upstream skips it too.
-    if (current.provisioningState?.toLowerCase() === "failed") return 0;
     const ipConfigurations = editPools(current.ipConfigurations ?? [], edits, options);
     if (ipConfigurations === undefined) return 0;
+    // ARM refuses every write to an interface whose last one failed; upstream skips it too.
+    if (current.provisioningState?.toLowerCase() === "failed") {
+      const change = edits.some((one) => one.change === "join") ? "join" : "leave";
+      options.failedInterfaces?.leftOut({ id, vmId: current.virtualMachine?.id, change, services });
+      return 0;
+    }
     const headers: Record<string, string> = current.etag === undefined ? {} : { "If-Match": current.etag };
     const body = { ...current, ipConfigurations: [...ipConfigurations] };
     await withOperationLimit(`update of ${id}`, signal, (abortSignal) => {
       describeWrite(abortSignal, { before: current, after: body });
       return networkInterfaces.createOrUpdate(group, name, body, { abortSignal, requestOptions: { headers } });
     });
+    options.failedInterfaces?.written(id);
     return 1;
   });
 }

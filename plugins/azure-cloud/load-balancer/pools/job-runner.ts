@@ -130,9 +130,12 @@ export class JobRunner {
     return this.#inFlight.get(id.toLowerCase()) ?? this.#inFlight.get(model ?? "");
   }
 
-  #edit({ id, kind, edits }: Job, known: VirtualMachineScaleSetVM | undefined): Promise<number> {
+  #edit({ id, kind, edits, reasons }: Job, known: VirtualMachineScaleSetVM | undefined): Promise<number> {
     if (kind === "model") return editModel(id, edits, this.#modelsAhead.take(id), this.#options);
-    if (kind === "interface") return editInterface(id, edits, this.#options);
+    if (kind === "interface") {
+      const services = [...reasons].flatMap((write) => write.services);
+      return editInterface(id, edits, services, this.#options);
+    }
     return editInstance(id, edits, known, this.#options);
   }
 }

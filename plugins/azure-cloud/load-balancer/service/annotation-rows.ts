@@ -69,5 +69,18 @@ const prefixId = new RegExp(
   `^/subscriptions/[\\w-]+/resourceGroups/${bare(groupPattern)}/providers/Microsoft\\.Network/publicIPPrefixes/${bare(namePattern)}$`,
   "iu",
 );
+/** As `reader`, but an absent annotation has no value. */
+export const orEmpty = (reader: Reader<string>): Reader<string | undefined> =>
+  Object.assign((value: string | undefined) => (value === undefined ? { value } : reader(value)), {
+    limits: reader.limits,
+  });
+const frontendId = new RegExp(
+  `^/subscriptions/[\\w-]+/resourceGroups/${bare(groupPattern)}/providers/Microsoft\\.Network/loadBalancers/${bare(namePattern)}/frontendIPConfigurations/${bare(namePattern)}$`,
+  "iu",
+);
+const frontendIdReader = matching(frontendId, "the resource id of a frontend of a load balancer", 1024);
+/** The resource id of a frontend; an empty text stands for none, an absent annotation for no wish. */
+export const frontend = (key: string, effect: string) =>
+  row(key, orEmpty(frontendIdReader), effect, { values: "resource id or empty" });
 export const prefix = (key: string, effect: string) =>
   row(key, matching(prefixId, "the resource id of a public IP prefix", 1024), effect, { values: "resource id" });

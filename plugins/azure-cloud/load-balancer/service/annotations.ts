@@ -1,15 +1,12 @@
-import type { AnnotationHelp } from "cloud-controller-host/sdk";
-
 import { maxDrainSeconds } from "../../config/schema-cluster.ts";
 import { limits } from "../model/limits.ts";
-import { type Annotation, annotationPrefix, flagRow, group, name, prefix, row } from "./annotation-rows.ts";
+import { type Annotation, flagRow, frontend, group, name, orEmpty, prefix, row } from "./annotation-rows.ts";
 import {
   address,
   addresses,
   commaList,
   integer,
   matching,
-  type Reader,
   spacedAddresses,
   spaceList,
   spaceListWithAll,
@@ -21,10 +18,7 @@ import {
 } from "./readers.ts";
 
 const label = matching(/^[a-z][a-z0-9-]{0,61}[a-z0-9]$/iu, "2 to 63 letters, digits and `-`, a letter first", 63);
-const dnsLabel: Reader<string | undefined> = Object.assign(
-  (value: string | undefined) => (value === undefined ? { value } : label(value)),
-  { limits: label.limits },
-);
+const dnsLabel = orEmpty(label);
 
 /** HTTP paths of probes. */
 const path = verbatim(2048);
@@ -143,6 +137,10 @@ export const annotations = {
     "Seconds from the moment that a node which is about to leave gets no new connections until it is removed from the pool; 0: removed at once. Services that share a pool get the longest time of them. Pool type `nodeIP` only.",
     { values: `integer, 0 to ${maxDrainSeconds}`, fallback: "`loadBalancerDrainTimeInSeconds`" },
   ),
+  gatewayFrontend: frontend(
+    "azure-load-balancer-gateway-frontend-id",
+    "Frontend of a Gateway Load Balancer that all traffic of the Service's own frontends passes through; external standard load balancers only. An empty value ends it; without the annotation, a setting made in Azure stays.",
+  ),
   disableTcpReset: flagRow("azure-load-balancer-disable-tcp-reset", "Close idle flows without a TCP reset."),
   haPorts: flagRow(
     "azure-load-balancer-enable-high-availability-ports",
@@ -207,6 +205,10 @@ export const annotations = {
     fallback: "`false`",
     invalid: "ignored, with a warning",
   }),
+  plsDeleteProtection: flagRow(
+    "azure-pls-delete-protection",
+    "Keep the private link service, and with it the frontend and the Service, while a private endpoint is connected with approval.",
+  ),
   plsName: name("azure-pls-name", "Name of the private link service; cannot be changed later."),
   plsResourceGroup: group(
     "azure-pls-resource-group",
@@ -286,15 +288,3 @@ export const portAnnotations = {
     values: "path",
   }),
 } as const satisfies Readonly<Record<string, Annotation<unknown>>>;
-
-/** Both tables for `help annotations`, without the markup of the reference page. */
-export const annotationHelp = (): readonly AnnotationHelp[] =>
-  [...Object.values(annotations), ...Object.values(portAnnotations)].map(
-    ({ key, values, fallback, effect, invalid }) => ({
-      key: annotationPrefix + key,
-      values: values.replaceAll("`", ""),
-      fallback: fallback.replaceAll("`", ""),
-      effect: effect.replaceAll("`", ""),
-      invalid,
-    }),
-  );

@@ -50,6 +50,8 @@ const conditions: readonly (readonly [Annotation<unknown>, Reason])[] = [
     annotations.additionalPublicIPs,
     unless((_, config) => !config.disableAdditionalPublicIPs, "disableAdditionalPublicIPs is set in the cloud config"),
   ],
+  [annotations.gatewayFrontend, both(external, standard)],
+  [annotations.plsDeleteProtection, linked],
   [annotations.plsName, linked],
   [annotations.plsResourceGroup, linked],
   [annotations.plsSubnet, linked],

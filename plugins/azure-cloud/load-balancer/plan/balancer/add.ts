@@ -5,6 +5,7 @@ import { sameName } from "../../../arm/resource-id.ts";
 import { childId, sameId } from "../../model/ids.ts";
 import type { Family } from "../../model/model.ts";
 import { hasBaseInAnyCase } from "../../model/names.ts";
+import { annotations } from "../../service/annotations.ts";
 import type { Subject } from "../../service/subject.ts";
 import { type Draft, edit, reject, type ResourceDraft, type UsedFrontend, zonesFor } from "../draft/draft.ts";
 import {
@@ -17,7 +18,14 @@ import {
   withProbes,
   withRules,
 } from "../draft/edits.ts";
-import { type Frontend, frontendsOf, type FrontendTarget, isChanged, newFrontend } from "../draft/frontends.ts";
+import {
+  type Frontend,
+  frontendsOf,
+  type FrontendTarget,
+  isChanged,
+  isPrimary,
+  newFrontend,
+} from "../draft/frontends.ts";
 import { equalProbes } from "./probes.ts";
 import { isOwnRule, removeUnused } from "./remove.ts";
 import { desiredRules, equalRules } from "./rules.ts";
@@ -88,6 +96,10 @@ export function addService(
     const pool = poolNames.get(family) ?? "";
     edit(one, subject.key, (balancer) => withPoolNamed(balancer, pool));
     const frontend = ensureFrontend(draft, one, { subject, family, target, replaced: replaced.get(family) });
+    if (isPrimary(frontend, subject) && !subject.internal && draft.config.sku === "standard")
+      edit(one, subject.key, (balancer) =>
+        chained(balancer, frontend, subject.settings.get(annotations.gatewayFrontend)),
+      );
     used.push({ family, balancer: one.name, frontend });
     const ids = {
       loadBalancer: one.id,
@@ -118,6 +130,19 @@ const withPoolNamed = (balancer: Balancer, name: string): Balancer =>
   balancer.backendAddressPools?.some((pool) => sameName(pool.name ?? "", name))
     ? balancer
     : withPool(balancer, { name });
+
+/** The frontend with the Gateway Load Balancer that its Service asks for; undefined: it asks for nothing. */
+function chained(balancer: Balancer, { name }: Frontend, gateway: string | undefined): Balancer {
+  const present = balancer.frontendIPConfigurations?.find((one) => one.name === name);
+  if (gateway === undefined || present === undefined || sameId(present.gatewayLoadBalancer?.id ?? "", gateway))
+    return balancer;
+  const { gatewayLoadBalancer: _gateway, ...rest } = present;
+  const next = gateway === "" ? rest : { ...rest, gatewayLoadBalancer: { id: gateway } };
+  return {
+    ...balancer,
+    frontendIPConfigurations: (balancer.frontendIPConfigurations ?? []).map((one) => (one === present ? next : one)),
+  };
+}
 
 interface Wanted {
   readonly subject: Subject;

@@ -15,15 +15,18 @@ export const isWithheld = ({ observed, current }: BalancerDraft): boolean =>
 
 const baseOf = ({ name = "" }: { readonly name?: string }): string => name.split("-")[0]?.toLowerCase() ?? "";
 
-/** The load balancer with what it still has of its last Service only, as if its Services had gone one by one. */
-export function remainder({ observed }: BalancerDraft): Balancer | undefined {
+/**
+ * The load balancer with what it still has of its last Service only, as if its Services had gone one by one; without
+ * `keepsRules`, only the frontends of these.
+ */
+export function remainder({ observed }: BalancerDraft, keepsRules: boolean): Balancer | undefined {
   const last = observed?.frontendIPConfigurations?.at(-1);
   if (observed === undefined || last === undefined) return observed;
   const isOther = (child: { readonly name?: string }): boolean => baseOf(child) !== baseOf(last);
   const kept = withoutFrontends(observed, isOther);
   const used = (kept.frontendIPConfigurations ?? []).flatMap(({ id = "" }) => rulesOn(kept, id));
   const owner = used.at(-1);
-  const rules = used.filter((rule) => owner !== undefined && baseOf(rule) === baseOf(owner));
+  const rules = used.filter((rule) => keepsRules && owner !== undefined && baseOf(rule) === baseOf(owner));
   const isProbed = (id: string | undefined): boolean => rules.some(({ probe }) => sameId(probe?.id, id));
   return withoutProbes(
     withoutRules(

@@ -15,6 +15,7 @@ interface Sample {
   readonly ignored?: readonly string[];
 }
 
+const network = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
 const flags: Sample = {
   valid: [
     ["true", true],
@@ -241,6 +242,21 @@ const samples: Readonly<Record<keyof typeof annotations, Sample>> = {
     ],
   },
   plsFqdns: spaced,
+  plsDeleteProtection: flags,
+  gatewayFrontend: {
+    valid: [
+      ["", ""],
+      [
+        `${network}/loadBalancers/gw/frontendIPConfigurations/f`,
+        `${network}/loadBalancers/gw/frontendIPConfigurations/f`,
+      ],
+    ],
+    invalid: [
+      ["gw", "the resource id of a frontend"],
+      [`${network}/loadBalancers/gw`, "the resource id of a frontend"],
+      [`${network}/loadBalancers/../frontendIPConfigurations/f`, "the resource id of a frontend"],
+    ],
+  },
   plsProxyProtocol: flags,
   plsVisibility: spaced,
   plsAutoApproval: { ...spaced, ignored: ["*", "a *"] },
