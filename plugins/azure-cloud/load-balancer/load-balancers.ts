@@ -237,14 +237,7 @@ export function azureLoadBalancers(
   });
   const limitUse = limitMetrics(context.metrics, planner);
   const drains =
-    planner.pools === "interfaces"
-      ? undefined
-      : new Drains({
-          context,
-          config: planner,
-          returned: (node) => reconciler.returned(node),
-          refresh: (keys) => reconciler.refreshNodes(keys),
-        });
+    planner.pools === "interfaces" ? undefined : new Drains({ context, config: planner, services: () => reconciler });
   const newServices = new NewServices();
   const observer = new Observer({
     clients,

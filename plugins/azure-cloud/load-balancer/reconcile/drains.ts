@@ -36,10 +36,12 @@ const overduePauseMs = 10_000;
 export interface DrainsOptions {
   readonly context: Pick<CloudContext, "client" | "clock" | "informers" | "log" | "planning" | "signal">;
   readonly config: PlannerConfig;
-  /** Called for a node that does not leave after all, before the next plan. */
-  readonly returned: (node: Node) => void;
-  /** Plans the Services again. Rejects if one of them fails. */
-  readonly refresh: (keys: ReadonlySet<ServiceKey>) => Promise<void>;
+  readonly services: () => {
+    /** To be called for a node that does not leave after all, before the next plan. */
+    returned(node: Node): void;
+    /** Plans the Services again. Rejects if one of them fails. */
+    refreshNodes(keys: ReadonlySet<ServiceKey>): Promise<void>;
+  };
 }
 
 /**
@@ -164,7 +166,7 @@ export class Drains {
     const [from, to] = [drainCause(before), drainCause(after)];
     if (from === to && annotationOf(before, this.#record) === annotationOf(after, this.#record)) return;
     if (to === undefined) this.#skipped.delete(nodeName(after));
-    if (to === undefined && from !== undefined) this.#options.returned(after);
+    if (to === undefined && from !== undefined) this.#options.services().returned(after);
     this.#ticker?.soon();
   }
 
@@ -173,7 +175,7 @@ export class Drains {
     const { log, signal } = this.#options.context;
     if (this.#ensured.size === 0) return;
     try {
-      await this.#options.refresh(this.#ensured);
+      await this.#options.services().refreshNodes(this.#ensured);
       this.#failures = 0;
     } catch (error) {
       if (signal.aborted) return;

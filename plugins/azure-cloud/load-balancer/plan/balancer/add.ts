@@ -132,10 +132,10 @@ const withPoolNamed = (balancer: Balancer, name: string): Balancer =>
     : withPool(balancer, { name });
 
 /** The frontend with the Gateway Load Balancer that its Service asks for; undefined: it asks for nothing. */
-function chained(balancer: Balancer, { name }: Frontend, gateway: string | undefined): Balancer {
+function chained(balancer: Balancer, { name, gatewayLoadBalancer }: Frontend, gateway: string | undefined): Balancer {
+  if (gateway === undefined || sameId(gatewayLoadBalancer?.id ?? "", gateway)) return balancer;
   const present = balancer.frontendIPConfigurations?.find((one) => one.name === name);
-  if (gateway === undefined || present === undefined || sameId(present.gatewayLoadBalancer?.id ?? "", gateway))
-    return balancer;
+  if (present === undefined) return balancer;
   const { gatewayLoadBalancer: _gateway, ...rest } = present;
   const next = gateway === "" ? rest : { ...rest, gatewayLoadBalancer: { id: gateway } };
   return {

@@ -63,8 +63,10 @@ function open(options: { readonly planning?: boolean; readonly refused?: readonl
   const drains = new Drains({
     context,
     config,
-    returned: ({ metadata }) => void returned.push(metadata?.name ?? ""),
-    refresh: (keys) => Promise.resolve(void passes.push([...keys].join())),
+    services: () => ({
+      returned: ({ metadata }) => void returned.push(metadata?.name ?? ""),
+      refreshNodes: (keys) => Promise.resolve(void passes.push([...keys].join())),
+    }),
   });
   const running = drains.run(stop.signal);
   drains.ensured(service);
