@@ -10,15 +10,16 @@ import { readMigrations } from "../process/leader-election/migration-files.ts";
 import { readingOf } from "../run/permissions.ts";
 import { loadCommandPlugins } from "./command.ts";
 import { accountsOf, grantsOf, type StartedWith } from "./grants.ts";
-import { rbacManifest } from "./rbac-manifest.ts";
+import { rbacManifest, ruleLines } from "./rbac-manifest.ts";
 import { webhookManifest } from "./webhook-manifest.ts";
 
-const usage = `Usage: cloud-controller-host rbac [--plan] [flags of the host]
+const usage = `Usage: cloud-controller-host rbac [--plan|--console] [flags of the host]
 
 Prints, as YAML for kubectl apply, the roles that a host with these flags needs for its enabled plugins, and the webhook
 configurations. Most used flags:
 
   --plan                              only what the command plan needs: the same kinds, to be read
+  --console                           only what a person needs to open the console, for a binding of your own
   --controllers=LIST                  as for the host
   --plugin-dir=DIR                    folder with plugins of your own; can be repeated
   --webhooks=LIST                     as for the host, with --feature-gates=CloudControllerManagerWebhook=true
@@ -33,6 +34,7 @@ const namespace = "kube-system";
 export async function printRoles(argv: readonly string[]): Promise<string> {
   if (argv.includes("--help")) return usage;
   if (argv.includes("--plan")) return printPlanRole(await read(argv.filter((arg) => arg !== "--plan")));
+  if (argv.includes("--console")) return consoleRoles(await read(argv.filter((arg) => arg !== "--console")));
   const started = await read(argv);
   const accounts = accountsOf(started).map((account) => {
     const own = { role: `${name}:${account.name}`, name: account.name, namespace: serviceAccountNamespace };
@@ -56,6 +58,36 @@ function printPlanRole(started: StartedWith): string {
     permissions: [{ apiGroup: "", resources: ["events"], verbs: ["list"] }],
   } as const;
   return rbacManifest({ role: `${name}-plan`, name: `${name}-plan`, namespace }, [...reading, explain]);
+}
+
+/** The page itself is one path; the rest is for the command `console`, which finds the leader and forwards a port to it. */
+function consoleRoles({ options: { leaderElectResourceName, leaderElectResourceNamespace } }: StartedWith): string {
+  const rules = [
+    ...ruleLines({
+      apiGroup: "coordination.k8s.io",
+      resources: ["leases"],
+      resourceNames: [leaderElectResourceName],
+      verbs: ["get"],
+    }),
+    ...ruleLines({ apiGroup: "", resources: ["pods"], verbs: ["list"] }),
+    ...ruleLines({ apiGroup: "", resources: ["pods/portforward"], verbs: ["get", "create"] }),
+  ];
+  return `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: ${name}-console
+rules:
+- nonResourceURLs: ["/ui/*"]
+  verbs: ["get"]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: ${name}-console
+  namespace: ${leaderElectResourceNamespace}
+rules:
+${rules.join("\n")}
+`;
 }
 
 /** Imports the plugins and checks the flags that the roles depend on; a cloud config and CIDRs are not required. */

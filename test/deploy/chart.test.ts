@@ -317,6 +317,27 @@ describeWithHelm("the chart", (helm) => {
     expect(binding.subjects).toEqual([{ kind: "ServiceAccount", name: "prometheus", namespace: "monitoring" }]);
   });
 
+  test("lets readers of the console open it and nothing else, with the rules that rbac --console prints", async () => {
+    const readers = [{ kind: "Group", name: "operators", apiGroup: "rbac.authorization.k8s.io" }];
+    const manifests = await helm().template({ console: { readers } });
+    const own = JSON.parse(JSON.stringify(manifests.filter(({ metadata }) => metadata.name === `${release}-console`)));
+    const ofKind = (kind: string) => own.find((manifest: Manifest) => manifest.kind === kind);
+    const printed = JSON.parse(JSON.stringify(manifestsOf(await printRoles(["--console"]))));
+    const rulesOf = (kind: string) => printed.find((manifest: Manifest) => manifest.kind === kind).rules;
+    expect(ofKind("ClusterRole").rules).toEqual([{ nonResourceURLs: ["/ui/*"], verbs: ["get"] }]);
+    for (const kind of ["ClusterRole", "Role"]) {
+      expect(ofKind(kind).rules).toEqual(rulesOf(kind));
+      expect(ofKind(`${kind}Binding`)).toMatchObject({
+        roleRef: { kind, name: `${release}-console` },
+        subjects: readers,
+      });
+    }
+    expect(ofKind("Role").metadata.namespace).toBe(namespace);
+    expect(printed).toHaveLength(2);
+    const withoutReaders = await helm().template({});
+    expect(withoutReaders.some(({ metadata }) => metadata.name === `${release}-console`)).toBe(false);
+  });
+
   test("has alerts for the job of its own release", async () => {
     const manifests = await helm().template({ ...modes.monitored.values, fullnameOverride: "other" });
     const text = JSON.stringify(theOne(manifests, "PrometheusRule"));
@@ -658,6 +679,10 @@ const refusals: readonly Refusal[] = [
   {
     values: { rbac: { create: false }, metrics: { reader: { name: "p", namespace: "m" } } },
     sentence: "metrics.reader is given a role, but rbac.create is false",
+  },
+  {
+    values: { rbac: { create: false }, console: { readers: [{ kind: "User", name: "jo" }] } },
+    sentence: "console.readers are given a role, but rbac.create is false",
   },
 ];
 

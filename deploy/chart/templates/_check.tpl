@@ -166,6 +166,9 @@
 {{- $problems = append $problems "metrics.reader is given a role, but rbac.create is false: set that to true, or leave the reader out" }}
 {{- end }}
 {{- end }}
+{{- if and .Values.console.readers (not .Values.rbac.create) }}
+{{- $problems = append $problems "console.readers are given a role, but rbac.create is false: set that to true, or leave the readers out" }}
+{{- end }}
 {{- toYaml $problems }}
 {{- end }}
 
