@@ -222,8 +222,7 @@ export function azureLoadBalancers(
   context: CloudContext,
   removals: Removals,
 ): AzureLoadBalancers {
-  const { clock, signal } = context;
-  const { clients } = reads;
+  const [{ clock, signal }, { clients }] = [context, reads];
   const planner = plannerConfig(config, context.clusterName, context.shard);
   const network = networkResources(clients, config, { clock, signal });
   const pools = { ...reads, clock, signal, standard: planner.sku === "standard" };
