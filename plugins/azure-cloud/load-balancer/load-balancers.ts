@@ -16,7 +16,7 @@ import {
 
 import { abandonable } from "../arm/transport/signals.ts";
 import { networkResources } from "../arm/writes/network-resources.ts";
-import { operationMetrics } from "../arm/writes/operation-metrics.ts";
+import { type ObserveService, serviceOperations } from "../arm/writes/operation-metrics.ts";
 import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import type { VmReads } from "../instances/vm-types.ts";
@@ -41,9 +41,6 @@ import { GuardedRounds, type Removals } from "./removals/guarded-round.ts";
 /** Pauses after a write that ARM rejected: it would reject the same write again. A change of the Service ends them. */
 const firstPauseMs = 60_000;
 const longestPauseMs = 15 * 60_000;
-
-/** Times an operation for a Service and counts its failure, under upstream's names without the prefix `services_`. */
-type ObserveService = <Result>(request: string, source: string, work: () => Promise<Result>) => Promise<Result>;
 
 /** upstream: the operations of the `LoadBalancer` interface in metrics. */
 const requests = {
@@ -251,11 +248,7 @@ export function azureLoadBalancers(
   const forgetSubnet = (name: string): void => observer.forgetSubnet(name);
   const applier = new Applier({ clients, network, members, signal, forgetSubnet, newServices });
   const activity = new Activity(context);
-  const operations = operationMetrics(context.metrics);
-  const observe: ObserveService = (request, source, work) => {
-    const { resourceGroup, networkSubscription: subscription } = planner;
-    return operations({ request: `services_${request}`, resourceGroup, subscription, source }, work);
-  };
+  const observe = serviceOperations(context.metrics, planner);
   const reconciler = new Reconciler({
     config: planner,
     newServices,

@@ -42,3 +42,15 @@ export function operationMetrics(metrics: Metrics): ObserveOperation {
     }
   };
 }
+
+/** Times an operation for a Service and counts its failure, under upstream's names without the prefix `services_`. */
+export type ObserveService = <Result>(request: string, source: string, work: () => Promise<Result>) => Promise<Result>;
+
+export function serviceOperations(
+  metrics: Metrics,
+  { resourceGroup, networkSubscription: subscription }: Record<"resourceGroup" | "networkSubscription", string>,
+): ObserveService {
+  const operations = operationMetrics(metrics);
+  return (request, source, work) =>
+    operations({ request: `services_${request}`, resourceGroup, subscription, source }, work);
+}
