@@ -93,6 +93,10 @@ describe("the image", () => {
     expect(image.config.environment.get("BUN_JSC_forceRAMSize")).toBe(String(192 * 1024 ** 2));
   });
 
+  test("collects garbage because of allocation, not each second at rest", () => {
+    expect(image.config.environment.get("BUN_GC_TIMER_INTERVAL")).toBe("20000");
+  });
+
   test("optimizes code that runs often, not what a start runs a few times", () => {
     const { environment } = image.config;
     expect(environment.get("BUN_JSC_useFTLJIT")).toBe("0");
