@@ -1,0 +1,70 @@
+import { afterEach, describe, expect, test } from "bun:test";
+
+import { keyOf, type Service } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import type { Failure } from "../../../../plugins/azure-cloud/simulator/faults.ts";
+import { errorOf } from "../../../kit/rejection.ts";
+import { expectConverged } from "./azure-state.ts";
+import { fast, openCluster, serviceOf } from "./cluster.ts";
+
+const internal = (name: string): Service =>
+  serviceOf(name, { annotations: { "azure-load-balancer-internal": "true" } });
+const changed = (service: Service): Service => ({
+  ...service,
+  spec: { ...service.spec, ports: [{ name: "x", protocol: "TCP", port: 90, nodePort: 31_090 }] },
+});
+
+const realSetTimeout = globalThis.setTimeout;
+afterEach(() => void (globalThis.setTimeout = realSetTimeout));
+
+/** The limit of ten minutes of an operation passes in half a second. */
+function shortenLimits(): void {
+  const shortened = (work: () => void, ms?: number) => realSetTimeout(work, (ms ?? 0) >= 500_000 ? 500 : ms);
+  globalThis.setTimeout = Object.assign(shortened, realSetTimeout);
+}
+
+interface End {
+  readonly failure?: Failure;
+  /** Of the Service that waits; undefined where it is planned again and succeeds. */
+  readonly error: unknown;
+}
+
+const ends: Readonly<Record<string, End>> = {
+  fails: {
+    failure: { status: 500, code: "InternalServerError", stage: "operation" },
+    error: expect.objectContaining({ code: "InternalServerError" }),
+  },
+  "is canceled": { failure: { status: 409, code: "Canceled", stage: "operation" }, error: undefined },
+  "never ends": { error: expect.objectContaining({ code: "OperationTimeout" }) },
+};
+
+/** What is created, for whom, and who needs something else meanwhile. */
+const creations = [
+  ["a public IP", /publicIPAddresses\/kubernetes-a/u, serviceOf("web"), internal("other")],
+  ["a load balancer", /loadBalancers\/kubernetes-internal$/u, internal("web"), serviceOf("other")],
+] as const;
+
+describe.each(creations)("%s whose creation takes ten minutes", (what, path, web, other) => {
+  for (const [end, { failure, error }] of Object.entries(ends))
+    test(`${what} whose creation takes ten minutes and then ${end} delays and fails no other Service, and is there after the next attempt`, async () => {
+      await using cluster = await openCluster(1);
+      const { simulator } = cluster.world;
+      const generation = await cluster.start({}, fast(100));
+      await cluster.ensure(generation, other);
+      if (failure !== undefined) simulator.failNext({ method: "PUT", path }, failure);
+      else shortenLimits();
+      const operation = simulator.hold({ method: "GET", path: "/operations/" });
+      const ensured = errorOf(cluster.ensure(generation, web));
+      await eventually("the operation is polled", () => operation.waiting() > 0);
+      await cluster.ensure(generation, changed(other));
+      if (failure !== undefined) operation.release();
+      expect(await ensured).toEqual(error);
+      operation.release();
+      await cluster.ensure(generation, web);
+      expect(cluster.services.get(keyOf(web))?.status?.loadBalancer?.ingress).toHaveLength(1);
+      expectConverged(cluster);
+      await cluster.remove(generation, web);
+      expectConverged(cluster);
+    });
+});
