@@ -22,8 +22,7 @@ interface Written {
 const inFlight: ReadonlySet<string> = new Set(["creating", "deleting", "updating"]);
 
 /** In ARM's words. */
-const preconditionFailed = "PreconditionFailed";
-const conditionNotMet = { code: preconditionFailed, message: "The condition set in the request is not satisfied." };
+const conditionNotMet = { code: "PreconditionFailed", message: "The condition set in the request is not satisfied." };
 
 type Current = { readonly resource: JsonObject | undefined } | { readonly refusal: PipelineResponse };
 
@@ -154,7 +153,7 @@ class PlanningClient implements HttpClient {
     return this.#reply(request, before === undefined ? 204 : 200, undefined);
   }
 
-  /** A write that rests on a read from before another write of the plan is refused, as ARM does. */
+  /** A write that rests on a read from before another write is refused, as ARM does: it would undo that one. */
   #conflict(request: PipelineRequest, resource: JsonObject | undefined): PipelineResponse | undefined {
     const expected = request.headers.get("if-match");
     const isStale =
@@ -181,12 +180,7 @@ class PlanningClient implements HttpClient {
   /** The resource as it would be now: as the plan has written it, else as it is. A failed read answers the write. */
   async #current(request: PipelineRequest, path: string): Promise<Current> {
     const written = this.#find(path);
-    if (written !== undefined) {
-      // Planned on the state before another write of this plan, it would undo that one.
-      const wanted = request.headers.get("if-match");
-      const isOutdated = wanted !== undefined && wanted !== "*" && wanted !== written.resource?.["etag"];
-      return isOutdated ? { refusal: this.#outdated(request, path) } : { resource: written.resource };
-    }
+    if (written !== undefined) return { resource: written.resource };
     const headers = this.#createHeaders(request.headers.toJSON());
     for (const name of ["content-type", "content-length", "if-match", "if-none-match"]) headers.delete(name);
     const { body: _body, ...rest } = request;
@@ -195,11 +189,6 @@ class PlanningClient implements HttpClient {
     if (response.status === 404) return { resource: undefined };
     const resource = parseJson(response.bodyAsText ?? "");
     return response.status === 200 && isObject(resource) ? { resource } : { refusal: { ...response, request } };
-  }
-
-  #outdated(request: PipelineRequest, path: string): PipelineResponse {
-    const message = `another write of the plan has changed ${path}`;
-    return this.#reply(request, 412, { error: { code: "PreconditionFailed", message } });
   }
 
   #reply(request: PipelineRequest, status: number, body: JsonObject | undefined): PipelineResponse {
