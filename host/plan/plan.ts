@@ -120,7 +120,7 @@ export async function planWith(
     activity: new Activity(parts.clock),
     clock: new PlanClock(parts.clock),
   };
-  began?.(() => recording.writes.changes.length);
+  began?.(() => recording.writes.touched);
   const shards = shardsOf(input, parts, parts.clients.client("shards"));
   const locks = { ...untakenLocks(input), shards };
   const scope = planningScope(input, process, recording, locks);

@@ -103,6 +103,11 @@ export class RecordedWrites implements Planning {
     this.#read.set(id.toLowerCase(), known === undefined ? resource : merged(known, resource));
   }
 
+  /** How many resources have been written so far. */
+  get touched(): number {
+    return this.#changes.size;
+  }
+
   /** In the order of their resources. */
   get changes(): readonly RecordedChange[] {
     return [...this.#changes.values()]

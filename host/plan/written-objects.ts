@@ -1,6 +1,6 @@
 import { keyOf, type KindRef, type KubeObject } from "cloud-controller-host/sdk";
 
-import { objectOf } from "../kube/connection/wire.ts";
+import { isObjectOf, objectOf } from "../kube/connection/wire.ts";
 
 type Listener = (key: string, before: KubeObject | undefined, after: KubeObject | undefined) => void;
 
@@ -19,13 +19,13 @@ export class WrittenObjects {
     const { objects } = this.#state(kind);
     if (!objects.has(key)) return undefined;
     const object = objects.get(key);
-    return object === undefined ? "deleted" : objectOf(kind, object);
+    return object === undefined ? "deleted" : typed(kind, object);
   }
 
   /** Every object of the kind that was written and still exists. */
   all<T extends KubeObject>(kind: KindRef<T>): readonly T[] {
     return [...this.#state(kind).objects.values()].flatMap((object) =>
-      object === undefined ? [] : [objectOf(kind, object)],
+      object === undefined ? [] : [typed(kind, object)],
     );
   }
 
@@ -54,6 +54,12 @@ export class WrittenObjects {
     this.#kinds.set(name, created);
     return created;
   }
+}
+
+/** The object itself: what is computed once per object is not computed again with each read. */
+function typed<T extends KubeObject>(kind: KindRef<T>, object: KubeObject): T {
+  if (isObjectOf(kind, object)) return object;
+  throw new TypeError(`what was written is not a ${kind.kind}`);
 }
 
 /** A version that no watch has shown: handlers take an object with a known one for a resync. */

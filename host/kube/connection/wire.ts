@@ -19,7 +19,7 @@ export function pathOf(
 }
 
 /** True if a document is an object of the kind; list items lack a kind and are accepted. */
-const isObjectOf = <T extends KubeObject>(kind: KindRef<T>, value: unknown): value is T =>
+export const isObjectOf = <T extends KubeObject>(kind: KindRef<T>, value: unknown): value is T =>
   isObject(value) && isObject(value["metadata"]) && (value["kind"] === undefined || value["kind"] === kind.kind);
 
 /** The reply to a request with `metadataAccept`; a server that lacks the transformation returns the whole object. */
