@@ -1,15 +1,17 @@
 import { campaign } from "../simulation/campaign.ts";
 import { simulate } from "../simulation/simulation.ts";
-import { campaign as systemCampaign, describeFailure } from "../simulation/system/campaign.ts";
+import { campaign as systemCampaign, describeFailure, findDefect } from "../simulation/system/campaign.ts";
+import { defects } from "../simulation/system/defects.ts";
 import type { Bench, Figure } from "./report.ts";
 import { numberOf } from "./world.ts";
 
 /** Random schedules of config changes, plugin faults, API faults and signals, on virtual time. */
 export const simulationBench: Bench = {
   about: "simulate leadership and generations, or the whole system, under random faults; a failure prints its replay",
-  options: { seeds: "20000", first: "1", replay: "", system: "false", shrink: "true" },
+  options: { seeds: "20000", first: "1", replay: "", system: "false", shrink: "true", defects: "false" },
   async run(options) {
     const { replay = "" } = options;
+    if (options["defects"] === "true") return bites(options);
     if (options["system"] === "true") return system(options);
     if (replay !== "") {
       const { violations, log, steps } = await simulate(JSON.parse(replay));
@@ -59,4 +61,18 @@ async function system(options: Readonly<Record<string, string>>): Promise<readon
     { name: "seconds", value: (performance.now() - began) / 1000, unit: "s" },
     { name: "failures", value: failures, aim: "0" },
   ];
+}
+
+/** Puts known defects back, one at a time, and counts the seeds that each needs. */
+async function bites(options: Readonly<Record<string, string>>): Promise<readonly Figure[]> {
+  const first = numberOf(options, "first");
+  const seeds = `${first}-${first + numberOf(options, "seeds") - 1}`;
+  const figures: Figure[] = [];
+  for (const defect of Object.keys(defects)) {
+    const found = await findDefect(defect, seeds);
+    const value = found === undefined ? "not found" : `${found.seeds} seeds: ${found.by}`;
+    process.stdout.write(`${defect}: ${value}\n`);
+    figures.push({ name: defect, value });
+  }
+  return figures;
 }

@@ -149,7 +149,12 @@ export class AzureView {
         nameOf(rule).startsWith("k8s-azure-lb") && destinations.some((one) => /^\d/u.test(one) && !served.has(one))
       );
     });
+    const links = this.#resources.filter(isOfType("privatelinkservices")).filter((link) => {
+      const owner = stringAt(objectAt(link, "tags"), "k8s-azure-owner-service");
+      return owner !== undefined && !keys.has(owner);
+    });
     return [
+      ...links.map((link) => `private link service ${nameOf(link)}`),
       ...parts.flatMap(([path, name]) => (isLeft(name) ? [path] : [])),
       ...addresses.map((publicIP) => `public IP ${nameOf(publicIP)}`),
       ...rules.map((rule) => `security rule ${nameOf(rule)}`),

@@ -15,12 +15,24 @@ export interface CampaignOptions {
   readonly seeds: string;
   readonly trace?: boolean;
   readonly shrink?: boolean;
+  /** A defect to put into the product. */
+  readonly defect?: string;
 }
 
 /** Runs histories in a process of their own, and reports each one as it ends. */
-export async function* campaign({ seeds, trace = false, shrink = false }: CampaignOptions): AsyncGenerator<Report> {
+export async function* campaign({
+  seeds,
+  trace = false,
+  shrink = false,
+  defect,
+}: CampaignOptions): AsyncGenerator<Report> {
   const which = seeds.startsWith("{") ? `--history=${seeds}` : `--seeds=${seeds}`;
-  const flags = [which, ...(trace ? ["--trace"] : []), ...(shrink ? ["--shrink"] : [])];
+  const flags = [
+    which,
+    ...(trace ? ["--trace"] : []),
+    ...(shrink ? ["--shrink"] : []),
+    ...(defect === undefined ? [] : [`--defect=${defect}`]),
+  ];
   const child = Bun.spawn([process.execPath, "--no-install", join(import.meta.dir, "main.ts"), ...flags], {
     stdin: "ignore",
     stdout: "pipe",
@@ -44,6 +56,19 @@ export async function* campaign({ seeds, trace = false, shrink = false }: Campai
   } finally {
     child.kill();
   }
+}
+
+/** How many of the seeds a defect needs to be found, and what finds it; undefined: it is not found. */
+export async function findDefect(
+  defect: string,
+  seeds: string,
+): Promise<{ readonly seeds: number; readonly by: string } | undefined> {
+  let tried = 0;
+  for await (const { violations } of campaign({ seeds, defect })) {
+    tried += 1;
+    if (violations[0] !== undefined) return { seeds: tried, by: violations[0].invariant };
+  }
+  return undefined;
 }
 
 /** A failure for people: what broke, the way to run it again, and what happened last. */

@@ -18,6 +18,7 @@ export const rates = {
   killAtWrite: 8,
   stopHost: 3,
   pauseHost: 3,
+  pauseAtWrite: 4,
   deleteLease: 1,
   breakWatches: 3,
   holdWatches: 2,
@@ -92,7 +93,7 @@ export function historyOf(seed: number): History {
     hosts,
     nodes: 2 + below(5),
     services: 1 + below(4),
-    operationPolls: pick([0, 0, 1, 3], 0),
+    operationPolls: pick([0, 0, 1, 3, 10, 25], 0),
     actions: actions.toSorted((one, other) => one.at - other.at),
   };
 }

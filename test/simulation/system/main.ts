@@ -1,6 +1,6 @@
 /**
  * Runs histories: `bun main.ts --seeds=1,2,10-19`, or `--history=JSON`. Each one prints a line of JSON, after its trace
- * with `--trace`; `--shrink` leaves out what a failure does not need. It is a process of its own, because its clock,
+ * with `--trace`; `--shrink` leaves out what a failure does not need; `--defect` puts one of `defects.ts` into the product. It is a process of its own, because its clock,
  * its timers and its network are virtual.
  */
 import { parseArgs } from "node:util";
@@ -8,7 +8,8 @@ import { parseArgs } from "node:util";
 import type { History } from "./history.ts";
 
 // Before anything of the product.
-await import("./runtime/install.ts");
+const { edit } = await import("./runtime/install.ts");
+const { defects } = await import("./defects.ts");
 
 const { values } = parseArgs({
   options: {
@@ -16,8 +17,15 @@ const { values } = parseArgs({
     history: { type: "string" },
     trace: { type: "boolean", default: false },
     shrink: { type: "boolean", default: false },
+    defect: { type: "string" },
   },
 });
+
+if (values.defect !== undefined) {
+  const defect = defects[values.defect];
+  if (defect === undefined) throw new Error(`unknown defect: ${values.defect}`);
+  edit(defect);
+}
 
 const { historyOf } = await import("./history.ts");
 const { readProgram } = await import("./host-program.ts");

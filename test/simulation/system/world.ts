@@ -53,7 +53,7 @@ export class World implements AsyncDisposable {
   readonly #ports: Readonly<Record<number, Target>>;
   observer: WorldObserver | undefined;
   restarts = true;
-  readonly #killAfter = new Map<SimulatedHost, number>();
+  readonly #afterWrites = new Map<SimulatedHost, { left: number; readonly work: () => void }>();
 
   static async open(program: HostInput, { seed, operationPolls }: History): Promise<World> {
     await using opening = new AsyncDisposableStack();
@@ -146,19 +146,18 @@ export class World implements AsyncDisposable {
     this.after(restartMs, look);
   }
 
-  /** Kills a process right after so many more of its writes have taken effect. */
-  killAfter(host: SimulatedHost, writes: number): void {
-    this.#killAfter.set(host, writes);
+  /** Does something to a process right after so many more of its writes have taken effect, before it hears of the last. */
+  afterWrites(host: SimulatedHost, writes: number, work: () => void): void {
+    this.#afterWrites.set(host, { left: writes, work });
   }
 
   #countDown(host: SimulatedHost): void {
-    const left = this.#killAfter.get(host);
-    if (left === undefined) return;
-    this.#killAfter.set(host, left - 1);
-    if (left > 1) return;
-    this.#killAfter.delete(host);
-    this.note("node", `kills host${host.index}`);
-    host.kill();
+    const pending = this.#afterWrites.get(host);
+    if (pending === undefined) return;
+    pending.left -= 1;
+    if (pending.left > 0) return;
+    this.#afterWrites.delete(host);
+    pending.work();
   }
 
   /** Changes keys of the cloud config, or replaces it by a text. */

@@ -43,7 +43,24 @@ export function killAtWrite(world: World, action: Action): void {
   if (host === undefined) return;
   const writes = 1 + (action.pick % 5);
   world.note("node", `kills host${host.index} at its write no. ${writes} from now`);
-  world.killAfter(host, writes);
+  world.afterWrites(host, writes, () => {
+    world.note("node", `kills host${host.index}`);
+    host.kill();
+  });
+}
+
+/** Pauses a process between one of its next writes and the reply, for longer than its lease is valid. */
+export function pauseAtWrite(world: World, action: Action): void {
+  const host = living(world, action);
+  if (host === undefined) return;
+  const writes = 1 + (action.pick % 5);
+  const forMs = 16_000 + action.forMs;
+  world.note("node", `pauses host${host.index} at its write no. ${writes} from now, for ${forMs} ms`);
+  world.afterWrites(host, writes, () => {
+    world.note("node", `pauses host${host.index}`);
+    host.process.pause();
+    world.after(forMs, () => host.process.resume());
+  });
 }
 
 export function stopHost(world: World, action: Action): void {

@@ -1,12 +1,18 @@
 /** Writers of the same resources: people, Terraform, AKS. What they write is named `foreign…`, and stays. */
-import { type JsonObject, objectAt, objectsAt } from "../../../../plugins/azure-cloud/json.ts";
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
 import { ids } from "../azure-view.ts";
 import type { Action } from "../history.ts";
 import type { World } from "../world.ts";
 
+/** A resource that is not being written: ARM refuses a second write meanwhile. */
+function freeAt(world: World, id: string) {
+  const resource = world.azure.get(id);
+  return stringAt(resource?.properties, "provisioningState") === "Succeeded" ? resource : undefined;
+}
+
 /** Adds a part to a list of a resource, as a read and a conditional write that nothing comes between. */
 function append(world: World, id: string, property: string, part: JsonObject & { readonly name: string }): boolean {
-  const resource = world.azure.get(id);
+  const resource = freeAt(world, id);
   if (resource === undefined) return false;
   const parts = objectsAt(resource.properties, property);
   if (parts.some(({ name }) => name === part.name)) return false;
@@ -42,7 +48,7 @@ export function foreignRoute(world: World, { pick }: Action): void {
 
 export function foreignTag(world: World, { pick }: Action): void {
   const id = [ids.balancer, ids.securityGroup][pick % 2] ?? ids.balancer;
-  const resource = world.azure.get(id);
+  const resource = freeAt(world, id);
   if (resource === undefined) return;
   world.note("other", `tags ${resource.name}`);
   world.azure.put(id, { ...resource, tags: { ...objectAt(resource, "tags"), [`foreign-${pick % 5}`]: String(pick) } });
@@ -50,7 +56,7 @@ export function foreignTag(world: World, { pick }: Action): void {
 
 /** An egress frontend on the cluster's load balancer. */
 export function foreignFrontend(world: World, { pick }: Action): void {
-  if (world.azure.get(ids.balancer) === undefined) return;
+  if (freeAt(world, ids.balancer) === undefined) return;
   const name = `foreign-ip-${pick % 5}`;
   const publicIP = world.azure.put(`/providers/Microsoft.Network/publicIPAddresses/${name}`, {
     sku: { name: "Standard" },

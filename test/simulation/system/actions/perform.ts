@@ -1,6 +1,16 @@
 import type { Action, ActionKind } from "../history.ts";
 import type { World } from "../world.ts";
-import { badConfig, deleteLease, killAtWrite, killHost, pauseHost, reload, retag, stopHost } from "./hosts.ts";
+import {
+  badConfig,
+  deleteLease,
+  killAtWrite,
+  killHost,
+  pauseAtWrite,
+  pauseHost,
+  reload,
+  retag,
+  stopHost,
+} from "./hosts.ts";
 import {
   breakWatches,
   compact,
@@ -31,6 +41,7 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   killAtWrite,
   stopHost,
   pauseHost,
+  pauseAtWrite,
   deleteLease,
   breakWatches,
   holdWatches,

@@ -38,6 +38,9 @@ const shapes: readonly Shape[] = [
   { annotations: { "azure-pip-tags": "team=network" } },
   { annotations: { "azure-load-balancer-tcp-idle-timeout": "10" } },
   { annotations: { "azure-pip-name": usersIP } },
+  { annotations: { "azure-allowed-ip-ranges": "198.51.100.0/24" } },
+  { annotations: { "azure-load-balancer-health-probe-interval": "10" } },
+  { annotations: { "azure-load-balancer-internal": "true", "azure-pls-create": "true" } },
   { annotations: { "azure-load-balancer-tcp-idle-timeout": "1" } },
 ];
 

@@ -142,14 +142,33 @@ Object.assign(moduleNamed("bun:jsc"), { fullGC: () => 0 });
 
 // Imports are real work, and nothing but the source shows where they begin.
 Object.assign(globalThis, { awaitedImport: awaited });
+
+interface Edit {
+  /** The end of its path. */
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+}
+const edits: Edit[] = [];
+
+/** Replaces a text in a source file of the product that is not loaded yet. */
+export const edit = (change: Edit): void => void edits.push(change);
+
+function edited(path: string, text: string): string {
+  let source = text.replaceAll(/\bimport\(("[^"]+")\)/gu, "globalThis.awaitedImport(import($1))");
+  for (const { file, from, to } of edits) {
+    if (!path.endsWith(`/${file}`)) continue;
+    if (!source.includes(from)) throw new Error(`${file} has no text ${JSON.stringify(from)}`);
+    source = source.replace(from, () => to);
+  }
+  return source;
+}
+
 Bun.plugin({
-  name: "awaited imports",
+  name: "simulated sources",
   setup(build) {
-    build.onLoad({ filter: /\/plugins\/azure-cloud\/.*\.ts$/u }, async ({ path }) => ({
-      contents: (await Bun.file(path).text()).replaceAll(
-        /\bimport\(("[^"]+")\)/gu,
-        "globalThis.awaitedImport(import($1))",
-      ),
+    build.onLoad({ filter: /\/(?:host|plugins)\/.*\.ts$/u }, async ({ path }) => ({
+      contents: edited(path, await Bun.file(path).text()),
       loader: "ts",
     }));
   },
