@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 
-import { parseLabelSelector } from "cloud-controller-host/sdk";
+import { labelSelectorsOverlap, parseLabelSelector } from "cloud-controller-host/sdk";
+import * as fc from "fast-check";
 
 const labels = { app: "web", "example.com/tier": "front", weight: "7", empty: "", power: "1e3", part: "7.5" };
 
@@ -54,3 +55,63 @@ test.each(["a=b=c", "a in b", "a in (b", "=b", "a,,b", "-a", "a=b c", "!a=b", "a
     expect(() => parseLabelSelector(selector)).toThrow(/^is not a valid label selector at ".*"; write key=value/u);
   },
 );
+
+test.each([
+  ["", "", true],
+  ["shard=a", "", true],
+  ["shard=a", "shard=b", false],
+  ["shard in (a,b)", "shard in (b,c)", true],
+  ["shard in (a,b)", "shard in (c)", false],
+  ["shard in (a,b)", "shard notin (a,b)", false],
+  ["shard in (a,b)", "shard notin (a)", true],
+  ["shard!=a", "shard!=b", true],
+  ["!shard", "shard!=a", true],
+  ["!shard", "shard", false],
+  ["!shard", "shard=", false],
+  ["!shard", "shard>1", false],
+  ["shard=a,shard!=a", "", false],
+  ["shard=a", "team=b", true],
+  ["weight>5", "weight<7", true],
+  ["weight>5", "weight<6", false],
+  ["weight<0", "", false],
+  ["weight>5", "weight in (5,6)", true],
+  ["weight>5", "weight in (5,x)", false],
+  ["weight>5", "weight!=6", true],
+  ["weight>5,weight<7", "weight!=6", true],
+])("of selectors %p and %p, the same labels can match: %p", (one, other, expected) => {
+  expect(labelSelectorsOverlap(one, other)).toBe(expected);
+  expect(labelSelectorsOverlap(other, one)).toBe(expected);
+});
+
+test("selectors overlap exactly if some labels match both", () => {
+  const values = ["", "a", "b", "1", "3", "05"];
+  const list = fc.subarray(values.slice(1), { minLength: 1 }).map((some) => `(${some.join(",")})`);
+  const requirement = fc
+    .tuple(fc.constantFrom("x", "y"), list, fc.integer({ min: -1, max: 6 }))
+    .chain(([key, some, than]) =>
+      fc.constantFrom(
+        key,
+        `!${key}`,
+        `${key}=a`,
+        `${key}!=a`,
+        `${key}=`,
+        `${key} in ${some}`,
+        `${key} notin ${some}`,
+        `${key}>${than}`,
+        `${key}<${than}`,
+      ),
+    );
+  const selector = fc.array(requirement, { maxLength: 4 }).map((parts) => parts.join(","));
+  // Every value that a requirement could single out, and others.
+  const probes = [...values, "c", "0", "00", "2", "4", "5", "005", "6", "7", "07"];
+  const all = [undefined, ...probes].flatMap((x) =>
+    [undefined, ...probes].map((y) => ({ ...(x !== undefined && { x }), ...(y !== undefined && { y }) })),
+  );
+  fc.assert(
+    fc.property(selector, selector, (one, other) => {
+      const [first, second] = [parseLabelSelector(one), parseLabelSelector(other)];
+      expect(labelSelectorsOverlap(one, other)).toBe(all.some((found) => first(found) && second(found)));
+    }),
+    { numRuns: 2_000 },
+  );
+});

@@ -3,6 +3,7 @@
 {{- $problems := concat
   (include "cloud-controller-host.check.cloud" . | fromYamlArray)
   (include "cloud-controller-host.check.leadership" . | fromYamlArray)
+  (include "cloud-controller-host.check.shards" . | fromYamlArray)
   (include "cloud-controller-host.check.controllers" . | fromYamlArray)
   (include "cloud-controller-host.check.pod" . | fromYamlArray)
   (include "cloud-controller-host.check.network" . | fromYamlArray)

@@ -62,6 +62,9 @@ without one `*` enables what is on by default.
 {{- else if .Values.leaderElection.enabled }}
 {{- $grants = append $grants (dict "holder" "leader election" "rules" $permissions.leaderElection) }}
 {{- end }}
+{{- if and .Values.leaderElection.enabled (or .Values.shards .Values.services.selector .Values.services.loadBalancerClass) }}
+{{- $grants = append $grants (dict "holder" "shards" "rules" (include "cloud-controller-host.shardRules" . | fromYamlArray)) }}
+{{- end }}
 {{- if eq .Values.cloudConfig.source "secret" }}
 {{- $grants = append $grants (dict "holder" "the cloud config" "rules" $permissions.cloudConfigSecret) }}
 {{- end }}

@@ -35,6 +35,17 @@
 - --leader-elect-retry-period={{ .retryPeriodSeconds }}s
 {{- end }}
 {{- end }}
+{{- with .Shard }}
+- --shard={{ . }}
+{{- end }}
+{{- with .Values.services }}
+{{- with .loadBalancerClass }}
+- {{ printf "--load-balancer-class=%s" . | quote }}
+{{- end }}
+{{- with .selector }}
+- {{ printf "--service-selector=%s" . | quote }}
+{{- end }}
+{{- end }}
 {{- with .Values.shadow }}
 {{- if .enabled }}
 - --shadow
