@@ -22,6 +22,8 @@ export const taints = {
 
 export const annotations = {
   providedNodeIP: "alpha.kubernetes.io/provided-node-ip",
+  /** Of a Service that several deployments could serve: the Lease of the one that does. */
+  servedBy: "cloud-controller-host/served-by",
 } as const;
 
 export const taintsOf = (node: Node): readonly Taint[] => node.spec?.taints ?? [];

@@ -39,6 +39,9 @@ export const planSchema = Type.Object({
   inFlight: Type.Array(inFlightSchema, { description: "What another manager is changing while the plan is made" }),
   failures: Type.Array(Type.String()),
   skippedControllers: Type.Array(Type.String()),
+  unservedServices: Type.Optional(
+    Type.Array(Type.String(), { description: "Services that no shard serves, where several share the cluster's" }),
+  ),
 });
 
 export type PlanDocument = Static<typeof planSchema>;

@@ -19,6 +19,7 @@ import { flagNames, helpTopic } from "./help-topic.ts";
 import { planUsage, runPlan } from "./plan.ts";
 import { runPlugins } from "./plugins.ts";
 import { printRoles } from "./rbac.ts";
+import { printStatus } from "./status.ts";
 
 /** Resolves to the text for stdout. Throws a `CodedError`. */
 type Run = (argv: readonly string[], surroundings: Surroundings) => Promise<string>;
@@ -34,6 +35,7 @@ const commands: Readonly<Record<Exclude<CommandName, "console" | "explain" | "pl
   "check-credentials": (argv, surroundings) =>
     wantsHelp(argv) ? Promise.resolve(commandUsage("check-credentials")) : checkCredentials(argv, surroundings),
   plugins: runPlugins,
+  status: (argv) => printStatus(argv),
   rbac: printRoles,
   version: (argv) => Promise.resolve(wantsHelp(argv) ? commandUsage("version") : `${version(false)}\n`),
   async help(argv, surroundings) {

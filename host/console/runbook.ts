@@ -12,6 +12,8 @@ export const runbook = {
     "`kubectl get events -A --field-selector reason=SyncLoadBalancerFailed` has the cloud's code and message; the condition `LoadBalancerReady` of the Service has the time of the next retry",
   CloudLoadBalancerSyncSlow:
     "See `arm_request_duration_seconds` for load balancers, and `CloudControllerHostThrottled`. Raise `--concurrent-service-syncs`: changes of one load balancer are merged into one write",
+  CloudLimitNearlyReached:
+    "`kubectl get events -A --field-selector reason=LimitNearlyReached` names Services and the way out. Several load balancers (`multipleStandardLoadBalancerConfigurations`) take further rules and frontends; the same ports, ranges and service tags let Services share security rules; [shards](SHARDS.md) with nodes of their own divide the rest",
   CloudNodeDeletionsHeld:
     "Were the instances really deleted? If not, check subscription, resource group and identity in the cloud config. If so, delete the nodes by hand or raise the limits that the event names",
   CloudRemovalsHeld:

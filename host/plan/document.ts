@@ -9,7 +9,8 @@ import type { Plan } from "./plan.ts";
 const knownAfterApply = "(known after apply)";
 
 /** The plan as a document without secrets; what the cloud will choose is `(known after apply)`. */
-export function planDocument({ cloud, changes, held, inFlight, failures, skipped, placeholders }: Plan): PlanDocument {
+export function planDocument(plan: Plan): PlanDocument {
+  const { cloud, changes, held, inFlight, failures, skipped, unserved, placeholders } = plan;
   const pattern = patternOf(placeholders);
   return {
     version: 1,
@@ -28,6 +29,7 @@ export function planDocument({ cloud, changes, held, inFlight, failures, skipped
     inFlight: inFlight.map((write) => ({ ...write })),
     failures: failures.map(redactText),
     skippedControllers: [...skipped],
+    ...(unserved && { unservedServices: [...unserved] }),
   };
 }
 

@@ -25,6 +25,7 @@ import { untakenLocks } from "../run/leadership.ts";
 import { component, createParts, type HostInput, type ProcessParts } from "../run/process-parts.ts";
 import { configSource, processScope } from "../run/process-scope.ts";
 import { shardsOf } from "../run/shards.ts";
+import { unservedServices } from "../run/unserved.ts";
 import { Activity } from "./activity.ts";
 import type { PlanReads } from "./capture.ts";
 import { actionOf, type Change } from "./changes.ts";
@@ -49,6 +50,8 @@ export interface Plan {
   readonly failures: readonly string[];
   /** Controllers that would not run, and why. */
   readonly skipped: readonly string[];
+  /** Services that no shard serves; undefined where this process serves all. */
+  readonly unserved?: readonly string[] | undefined;
   /** Values in changes that stand for those which the cloud will choose. */
   readonly placeholders: ReadonlySet<string>;
   /** What it was made from. */
@@ -148,6 +151,10 @@ export async function planWith(
   await finished(generation, recording, signal);
   await generation.drain(input.options.generationDrainTimeout);
   const { writes, written, activity } = recording;
+  const unserved = await (shards && unservedServices(shards, services.store.list()))?.catch((error: unknown) => {
+    activity.fail("shards", error);
+    return [];
+  });
   const reasons = new Reasons(
     [...services.store.list(), ...written.all(kinds.Service)],
     [...nodes.store.list(), ...written.all(kinds.Node)],
@@ -159,6 +166,7 @@ export async function planWith(
     inFlight: writes.writesInFlight,
     failures: activity.failures,
     skipped: generation.skipped.map(({ name, reason }) => `${name}: ${reason}`),
+    unserved,
     placeholders: writes.placeholders,
     read: { cloudConfig: recording.config ?? {}, kinds: parts.informers.contents(), resources: writes.resources },
   };

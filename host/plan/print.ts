@@ -21,6 +21,9 @@ export function printPlan(plan: PlanDocument, options: { readonly color: boolean
   const working = inFlight.length === 0 ? [] : [["In flight, by another manager:", ...inFlight].join("\n")];
   const skipped = plan.skippedControllers.map((text) => `  ${text}`);
   const notes = skipped.length === 0 ? [] : [["Controllers that do not run:", ...skipped].join("\n")];
+  const unserved = (plan.unservedServices ?? []).map((text) => `  ${oneLine(text)}`);
+  if (unserved.length > 0)
+    notes.push(["Served by no shard; nothing of them is changed or deleted:", ...unserved].join("\n"));
   return `${[...blocks, ...held, ...working, ...notes, ...incomplete, summaryOf(plan)].join("\n\n")}\n`;
 }
 

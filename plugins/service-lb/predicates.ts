@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 
 import {
   annotationOf,
+  annotations,
   type ComponentConfig,
   parseLabelSelector,
   type Service,
@@ -18,7 +19,7 @@ export const hasFinalizer = (service: Service): boolean => service.metadata?.fin
  * Annotation of a Service that several deployments could serve: the Lease of the one that does. Only that one calls the
  * cloud for the Service, until it removes the annotation or leads no more.
  */
-export const markKey = "cloud-controller-host/served-by";
+export const markKey = annotations.servedBy;
 
 export const markOf = (service: Service): string | undefined => annotationOf(service, markKey) || undefined;
 

@@ -74,6 +74,14 @@ const cases: Readonly<Record<string, Case>> = {
       ...delays(reconcileSeconds, 0, 100, "60", `${own},result="error"`),
     ],
   },
+  CloudLimitNearlyReached: {
+    fires: [
+      steady(`cloudprovider_azure_limit_used_ratio{${own},limit="rulesPerInterface",resource="kubernetes"}`, 0.8),
+    ],
+    silent: [
+      steady(`cloudprovider_azure_limit_used_ratio{${own},limit="rulesPerInterface",resource="kubernetes"}`, 0.79),
+    ],
+  },
   CloudRemovalsHeld: {
     fires: [steady(`cloudprovider_azure_held_removals{${own},resource="load balancer kubernetes"}`, 20)],
     silent: [steady(`cloudprovider_azure_held_removals{${own},resource="load balancer kubernetes"}`, 0)],

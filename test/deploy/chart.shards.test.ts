@@ -82,7 +82,7 @@ describeWithHelm("shards of the chart", (helm) => {
     ["team=x,shard=a", "shard=b,zone"],
     ["shard in (a,b)", "shard in (c)"],
     ["example.com/shard=a", "example.com/shard!=a"],
-  ])("with %p and %p are refused exactly if they overlap", async (one, other) => {
+  ])("selectors %p and %p of two shards are refused exactly if they overlap", async (one, other) => {
     const shards = [
       { name: "a", selector: one, loadBalancerClass: "example.com/x" },
       { name: "b", selector: other, loadBalancerClass: "example.com/x" },
@@ -111,7 +111,7 @@ describeWithHelm("shards of the chart", (helm) => {
       expect(refused).toContain(problem);
   });
 
-  test("whose overlap cannot be known while rendering are left to the hosts, and a class of their own suffices", async () => {
+  test("are left to the hosts where an overlap cannot be known while rendering, and need no more than a class of their own", async () => {
     const shards = [
       { name: "a", selector: "weight>5" },
       { name: "b", selector: "weight<3" },

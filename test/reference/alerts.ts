@@ -25,6 +25,7 @@ const metrics: Readonly<Record<string, string>> = {
   CloudNodeSyncFailing: "`service_controller_nodesync_error_total`",
   CloudLoadBalancerSyncFailing: "`cloudprovider_azure_services_reconciled_total` by result",
   CloudLoadBalancerSyncSlow: "`cloudprovider_azure_service_reconcile_duration_seconds`",
+  CloudLimitNearlyReached: "`cloudprovider_azure_limit_used_ratio` by limit and resource",
   CloudNodeDeletionsHeld: "`cloud_node_lifecycle_controller_held_deletions`",
   CloudRemovalsHeld: "`cloudprovider_azure_held_removals`",
   CloudPodCIDRAllocationSuspended: "`node_ipam_controller_allocation_suspended`",

@@ -4,6 +4,7 @@ import { appendFile } from "node:fs/promises";
 import { controllerNames, kinds, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { runNamedCommand } from "../../host/cli/commands.ts";
 import { SandboxLab } from "../host/sandbox-lab.ts";
 import { joinNodes } from "../kit/azure.ts";
 
@@ -55,6 +56,15 @@ const reasonsOf = (name: string, lease: string): readonly string[] =>
     .filter(({ source }) => source?.component === lease.replace("cloud-controller-manager", "service-lb-controller"))
     .map(({ reason = "" }) => reason);
 const [leaseA, leaseB] = ["cloud-controller-manager-a", "cloud-controller-manager-b"];
+
+/** What a command prints. */
+async function run(command: string, ...flags: readonly string[]): Promise<string> {
+  let printed = "";
+  const print = (text: string): void => void (printed += text);
+  const argv = command === "plan" ? lab.flags(flags) : [`--kubeconfig=${lab.kubeconfig}`];
+  await runNamedCommand(command, argv, { environment: {}, stdout: print, stderr: print, width: 100 });
+  return printed;
+}
 
 /** Writes of load balancers that were accepted, as `PUT kubernetes-a`. */
 const balancerWrites = (): readonly string[] =>
@@ -129,6 +139,15 @@ test("the Services of a shard that is removed keep what they have, until another
   create("late", "b");
   await served("late");
   expect([addressOf("one"), markOf("one"), deletions()]).toEqual([address, leaseA, []]);
+  const planned = await run("plan", "--shard=b", "--service-selector=shard=b", "--controllers=*");
+  expect(planned).toContain(
+    "Served by no shard; nothing of them is changed or deleted:\n" +
+      "  Service default/one: no shard that leads selects it; cloud-controller-manager-a served it\n",
+  );
+  expect(planned).not.toContain("default/late");
+  const shown = await run("status");
+  expect(shown).toMatch(/^cloud-controller-manager-a; no leader; serves Services without a class with shard=a$/mu);
+  expect(shown).toMatch(/^cloud-controller-manager-b; led by .+ since .+Z; .+ with shard=b$/mu);
 
   relabel("one", "b");
   await servedBy("one", leaseB);

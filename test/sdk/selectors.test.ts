@@ -78,7 +78,7 @@ test.each([
   ["weight>5", "weight in (5,x)", false],
   ["weight>5", "weight!=6", true],
   ["weight>5,weight<7", "weight!=6", true],
-])("of selectors %p and %p, the same labels can match: %p", (one, other, expected) => {
+])("selectors %p and %p can match the same labels: %p", (one, other, expected) => {
   expect(labelSelectorsOverlap(one, other)).toBe(expected);
   expect(labelSelectorsOverlap(other, one)).toBe(expected);
 });

@@ -30,6 +30,10 @@ const commandTable = {
   },
   plugins: { arguments: "list|lock|verify [flags]", summary: "Lists plugins; locks and verifies third-party ones" },
   rbac: { arguments: "[flags]", summary: "Prints the roles and webhook configurations for these flags" },
+  status: {
+    arguments: "[--kubeconfig=FILE] [options]",
+    summary: "Prints who leads, and which Services each shard serves",
+  },
   version: { arguments: "", summary: "Prints the version" },
   help: {
     arguments: "[COMMAND|GROUP|FLAG|annotations|ANNOTATION|errors|CODE]",

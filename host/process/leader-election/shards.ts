@@ -61,6 +61,11 @@ export class Shards {
     this.#options = options;
   }
 
+  /** What this process serves. */
+  get own(): Served {
+    return this.#options.served;
+  }
+
   /** Those that the last look has shown. */
   get known(): readonly ShardStatus[] {
     return [...this.#seen.values()]
@@ -151,7 +156,7 @@ export class Shards {
 }
 
 /** A Service has one class, or none. */
-function relationBetween(one: Served, other: Served): "disjoint" | "overlaps" {
+export function relationBetween(one: Served, other: Served): "disjoint" | "overlaps" {
   const isDisjoint =
     !one.services ||
     !other.services ||

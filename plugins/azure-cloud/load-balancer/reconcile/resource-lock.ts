@@ -1,12 +1,15 @@
 import {
   type Clock,
+  type CloudContext,
   CodedError,
+  isAlreadyExists,
   isNotFound,
   kinds,
   type KubeClient,
   type Lease,
   type Logger,
   messageOf,
+  retryOnConflict,
 } from "cloud-controller-host/sdk";
 
 const name = "aks-managed-resource-locker";
@@ -14,6 +17,8 @@ const namespace = "kube-system";
 const holder = "cloud-controller-manager";
 const durationSeconds = 900;
 const previousHolder = "aks-managed-resource-locker-previous-holder";
+/** Annotation with the shards that hold it together, under the one name that AKS knows; separated by commas. */
+const sharers = "cloud-controller-host/held-by-shards";
 
 /** Another component holds the lock, or the Lease cannot be read or written. */
 export class ResourceLockError extends CodedError {}
@@ -26,6 +31,8 @@ export class ResourceLockError extends CodedError {}
 export class ResourceLock {
   readonly #client: KubeClient;
   readonly #clock: Clock;
+  /** The name among shards; undefined where there are none. */
+  readonly #sharer: string | undefined;
   /** The Lease as it was taken last, until it is released. */
   #lease: Lease | undefined;
   #isHeld = false;
@@ -34,9 +41,10 @@ export class ResourceLock {
   /** One request at a time: a release must not run into the next acquisition. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor({ client, clock }: { readonly client: KubeClient; readonly clock: Clock }) {
+  constructor({ client, clock, shard }: Pick<CloudContext, "client" | "clock" | "shard">) {
     this.#client = client;
     this.#clock = clock;
+    this.#sharer = shard === "" ? "-" : shard;
   }
 
   /** True also after a release that failed. */
@@ -51,7 +59,7 @@ export class ResourceLock {
   take(): Promise<boolean> {
     return this.#inTurn(async () => {
       if (this.#isHeld && !this.#isHalfOver()) return false;
-      const changed = await reported("lock", () => this.#take());
+      const changed = await reported("lock", () => this.#amongShards(() => this.#take()));
       const isNew = !this.#isHeld;
       this.#isHeld = true;
       return changed && isNew;
@@ -62,7 +70,7 @@ export class ResourceLock {
   release(): Promise<void> {
     return this.#inTurn(async () => {
       this.#isHeld = false;
-      await reported("unlock", () => this.#giveBack());
+      await reported("unlock", () => this.#amongShards(() => this.#giveBack()));
       this.#lease = undefined;
       this.#isUnsure = false;
     });
@@ -74,6 +82,23 @@ export class ResourceLock {
     return next;
   }
 
+  /** Shards write the Lease at the same time: a conflict is none of its failures. */
+  #amongShards<T>(work: () => Promise<T>): Promise<T> {
+    const retries = { clock: this.#clock, steps: this.#sharer === undefined ? 1 : 20, pauseMs: 50 };
+    return retryOnConflict(retries, work);
+  }
+
+  /** The other shards that hold it; none once it has expired. */
+  #others(lease: Lease): readonly string[] {
+    const listed = this.#hasExpired(lease) ? [] : (lease.metadata?.annotations?.[sharers] ?? "").split(",");
+    return listed.filter((one) => one !== "" && one !== this.#sharer);
+  }
+
+  #annotated({ metadata }: Lease, holders: readonly string[]): Lease["metadata"] {
+    if (this.#sharer === undefined) return metadata;
+    return { ...metadata, annotations: { ...metadata?.annotations, [sharers]: holders.join(",") } };
+  }
+
   async #take(): Promise<boolean> {
     const lease = await this.#getOrCreate();
     if (!this.#hasExpired(lease) && lease.spec?.holderIdentity?.toLowerCase() !== holder)
@@ -82,7 +107,8 @@ export class ResourceLock {
       );
     const now = microTime(this.#clock.now());
     const spec = { ...lease.spec, holderIdentity: holder, acquireTime: now, renewTime: now };
-    this.#lease = await this.#client.replace(kinds.Lease, { ...lease, spec });
+    const metadata = this.#annotated(lease, [...this.#others(lease), this.#sharer ?? ""]);
+    this.#lease = await this.#client.replace(kinds.Lease, { ...lease, ...(metadata && { metadata }), spec });
     this.#isUnsure = false;
     const annotations = lease.metadata?.annotations;
     return annotations !== undefined && annotations[previousHolder]?.toLowerCase() !== holder;
@@ -90,9 +116,16 @@ export class ResourceLock {
 
   async #giveBack(): Promise<void> {
     try {
-      const lease = this.#isUnsure ? await this.#client.get(kinds.Lease, { namespace, name }) : this.#lease;
+      const isShared = this.#sharer !== undefined;
+      const lease = this.#isUnsure || isShared ? await this.#client.get(kinds.Lease, { namespace, name }) : this.#lease;
       if (lease === undefined || this.#hasExpired(lease) || lease.spec?.holderIdentity !== holder) return;
-      const annotations = { ...lease.metadata?.annotations, [previousHolder]: holder };
+      const others = this.#others(lease);
+      const metadata = this.#annotated(lease, others);
+      if (others.length > 0) {
+        await this.#client.replace(kinds.Lease, { ...lease, ...(metadata && { metadata }) });
+        return;
+      }
+      const annotations = { ...metadata?.annotations, [previousHolder]: holder };
       await this.#client.replace(kinds.Lease, {
         ...lease,
         metadata: { ...lease.metadata, annotations },
@@ -110,11 +143,16 @@ export class ResourceLock {
     } catch (error) {
       if (!isNotFound(error)) throw error;
     }
-    return this.#client.create(kinds.Lease, {
+    const created = {
       apiVersion: "coordination.k8s.io/v1",
       kind: "Lease",
       metadata: { namespace, name },
       spec: { leaseDurationSeconds: durationSeconds },
+    };
+    return this.#client.create(kinds.Lease, created).catch((error: unknown) => {
+      // Another shard was first.
+      if (!isAlreadyExists(error)) throw error;
+      return this.#client.get(kinds.Lease, { namespace, name });
     });
   }
 

@@ -1,5 +1,5 @@
 import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
-import { defaultLoadBalancerName, keyOf } from "cloud-controller-host/sdk";
+import { annotations as annotationKeys, defaultLoadBalancerName, keyOf } from "cloud-controller-host/sdk";
 
 import { securityGroupId } from "../../model/ids.ts";
 import { limits, warningShare } from "../../model/limits.ts";
@@ -106,11 +106,19 @@ function planRules(
       addEvent(draft, holder.subject.key, { type: "Warning", reason: "LimitNearlyReached", message: nearly(set.size) });
   }
   const known = knownDestinations(draft, holders);
-  if (!hasUnreadAddress(draft)) set.retain((one) => known.has(one));
+  if (!hasUnreadAddress(draft) && !isShared(draft)) set.retain((one) => known.has(one));
   const rules = set.list();
   rejectTooManyPrefixes(draft, rules, active);
   return rules;
 }
+
+/**
+ * Other deployments open addresses that only they know yet: their public IPs and frontends are not in this one's caches,
+ * nor in the status. What such a deployment leaves open, it closes itself.
+ */
+const isShared = ({ config, observed }: Draft): boolean =>
+  config.shardSuffix !== undefined ||
+  observed.services.some(({ metadata }) => metadata?.annotations?.[annotationKeys.servedBy] !== undefined);
 
 const advice =
   "give Services the same ports, ranges and service tags, so that they share rules, or remove unused rules";

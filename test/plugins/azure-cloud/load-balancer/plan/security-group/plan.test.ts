@@ -3,6 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { SecurityRule } from "@azure/arm-network";
 
 import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import type { PlannerConfig } from "../../../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { accessOf } from "../../../../../../plugins/azure-cloud/load-balancer/plan/security-group/access.ts";
 import { RuleSet } from "../../../../../../plugins/azure-cloud/load-balancer/plan/security-group/rules.ts";
@@ -173,6 +174,30 @@ describe("the security rules of a Service", () => {
       "Allow Tcp Internet > 10.240.0.4,10.240.0.5 : 30081",
       "Allow Tcp Internet > fd00::4,fd00::5 : 30081",
     ]);
+  });
+
+  test("destinations that no Service is known to have go, unless another deployment may know their Service", () => {
+    const before = after(start(), shapeOf({}, { ports: both.slice(0, 1) }));
+    const securityRules = before.securityGroup?.securityRules?.map(({ destinationAddressPrefix, ...rule }) =>
+      destinationAddressPrefix === "20.1.1.1"
+        ? { ...rule, destinationAddressPrefixes: ["20.1.1.1", "20.9.9.9"] }
+        : { ...rule, ...(destinationAddressPrefix !== undefined && { destinationAddressPrefix }) },
+    );
+    const observed = { ...before, securityGroup: { ...before.securityGroup, securityRules: securityRules ?? [] } };
+    const destinations = (settings: Partial<PlannerConfig>, marked: boolean): boolean => {
+      const web = intentOf({ nodes, ...shapeOf({}, { ports: both.slice(0, 1) }) });
+      const other = {
+        metadata: { name: "other", namespace: "default", annotations: { "cloud-controller-host/served-by": "x" } },
+      };
+      const all = { ...observed, services: [web.service, ...(marked ? [other] : [])] };
+      return summary(converge([web], all, { ...config, ...settings }).observed)
+        .join()
+        .includes("20.9.9.9");
+    };
+    expect(destinations({}, false)).toBe(false);
+    expect(destinations({ shardSuffix: "-a", loadBalancerName: "kubernetes-a" }, false)).toBe(true);
+    expect(destinations({ shardSuffix: "" }, false)).toBe(true);
+    expect(destinations({}, true)).toBe(true);
   });
 
   test("node addresses leave the rules when floating IP is enabled again", () => {
