@@ -12,6 +12,7 @@ import { describeOnRealApiServer } from "../envtest/shared.ts";
 import { joinNodes, simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { addressesOf, balancedService, findService } from "../kit/services.ts";
+import { describeWithHelm } from "./helm.ts";
 import { describeDeployment } from "./stage.ts";
 
 setDefaultTimeout(120_000);
@@ -153,5 +154,50 @@ describeOnRealApiServer("the commands in deploy/migration/README.md", (cluster) 
     for (const command of commands) output.set(command, await type(command, cluster, "deploy/migration"));
     const [requested = ""] = [...commands].filter((command) => command.includes("auth can-i"));
     expect(output.get(requested)?.trim()).toBe("yes");
+  });
+});
+
+describeWithHelm("the shadow of deploy/migration/README.md", (helm) => {
+  describeOnRealApiServer("on a real API server", (cluster) => {
+    test("is installed, asked and removed with the commands as printed, and runs with the chart's role", async () => {
+      await kubectl();
+      await program("helm", `exec ${helm().path} "$@"`);
+      await using azure = await simulateAzure();
+      const text = await page("migration/README.md");
+      const blocks = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = ""]) => block);
+      const commands =
+        blocks
+          .find((block) => block.includes("helm install shadow"))
+          ?.trim()
+          .split("\n") ?? [];
+      const [install = "", forward = "", ask = ""] = commands;
+      const [, remove = ""] = /`(helm [^`]*uninstall shadow)`/u.exec(text) ?? [];
+      await writeFile(join(folder, "values.yaml"), "image: { repository: registry.test/host }\n");
+      await cluster.admin.create(kinds.ServiceAccount, { metadata: { name: "host-status", namespace: "kube-system" } });
+      await type(install, cluster);
+      try {
+        const name = "shadow-cloud-controller-host";
+        const args = await type(`kubectl -n $NS get deployment ${name} -o jsonpath='{..containers[0].args}'`, cluster);
+        expect(args).toContain('"--shadow"');
+        const account = await cluster.kubeconfig(`system:serviceaccount:kube-system:${name}`);
+        const flags = [`--kubeconfig=${account}`, `--cloud-config=${azure.config}`, "--configure-cloud-routes=false"];
+        await using host = new HostProcess({ flags: [...flags, "--shadow"] });
+        await host.until("the shadow serves", () => true);
+        await type(forward, cluster);
+        const shown = await eventually(
+          "the shadow has compared",
+          async () => {
+            const answer = await type(ask.replaceAll("10258", String(host.port)), cluster);
+            return answer.includes("changesAgreed") ? answer : undefined;
+          },
+          60_000,
+        );
+        expect(JSON.parse(shown)).toMatchObject({ differences: [] });
+        expect(host.stderr).not.toContain("forbidden");
+      } finally {
+        await type(remove, cluster);
+      }
+      expect(await type("kubectl -n $NS get deployments -o name", cluster)).not.toContain("shadow");
+    });
   });
 });
