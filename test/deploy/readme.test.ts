@@ -157,8 +157,8 @@ describeOnRealApiServer("the commands in deploy/migration/README.md", (cluster) 
   });
 });
 
-describeWithHelm("the shadow of deploy/migration/README.md", (helm) => {
-  describeOnRealApiServer("on a real API server", (cluster) => {
+describeWithHelm("deploy/migration/README.md", (helm) => {
+  describeOnRealApiServer("the shadow of the migration page", (cluster) => {
     test("is installed, asked and removed with the commands as printed, and runs with the chart's role", async () => {
       await kubectl();
       await program("helm", `exec ${helm().path} "$@"`);
