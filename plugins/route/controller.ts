@@ -9,6 +9,7 @@ import {
   kinds,
   type Node,
   type Routes,
+  runTogether,
 } from "cloud-controller-host/sdk";
 
 import { routeEvents } from "./events.ts";
@@ -16,7 +17,10 @@ import { type PassParts, reconcileRoutes, routesNotDeleted } from "./pass.ts";
 
 export const watchGate = "CloudControllerManagerWatchBasedRoutesReconciliation";
 
-/** Reconciles the nodes' routes: every `--route-reconciliation-period`, or with the gate on when a node changes. */
+/**
+ * Reconciles the nodes' routes when a node changes and every five minutes, or with the gate off every
+ * `--route-reconciliation-period`.
+ */
 export function routeController(
   context: ControllerContext,
   routes: Routes,
@@ -74,6 +78,9 @@ function onTimer(parts: PassParts, periodMs: number): Controller {
 
 const allRoutes = "routes";
 
+/** Between two passes that no change of a node has caused: what was changed by hand is found. */
+const checkMs = 300_000;
+
 /** A route that cannot be deleted (a locked resource group, say) must not cost a pass every ten seconds. */
 const deletionRetry = { baseMs: 10_000, maxMs: 600_000 };
 
@@ -104,22 +111,32 @@ function onNodeChanges(context: ControllerContext, parts: PassParts, minResyncMs
     // Jittered like upstream's factories, so that controllers do not resync simultaneously.
     minResyncMs > 0 ? { resyncMs: minResyncMs * (1 + Math.random()) } : {},
   );
+  const work = (signal: AbortSignal): Promise<void> =>
+    queue.process({
+      workers: 1,
+      signal,
+      async sync() {
+        // Cleared first: a change during the pass schedules another one.
+        scheduled = false;
+        const result = await pass(parts, signal);
+        if (result === "failed") schedule();
+        undeleted = result === "not deleted" ? undeleted + 1 : 0;
+        if (undeleted > 0)
+          queue.addAfter(allRoutes, Math.min(deletionRetry.maxMs, deletionRetry.baseMs * 2 ** (undeleted - 1)));
+      },
+    });
+  /** An empty list of nodes is a poor reason to delete routes. */
+  async function check(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      await parts.clock.sleep(checkMs, signal);
+      if (signal.aborted) return;
+      if (parts.nodes.list().length > 0) schedule();
+    }
+  }
   return {
     async run(signal) {
       try {
-        await queue.process({
-          workers: 1,
-          signal,
-          async sync() {
-            // Cleared first: a change during the pass schedules another one.
-            scheduled = false;
-            const result = await pass(parts, signal);
-            if (result === "failed") schedule();
-            undeleted = result === "not deleted" ? undeleted + 1 : 0;
-            if (undeleted > 0)
-              queue.addAfter(allRoutes, Math.min(deletionRetry.maxMs, deletionRetry.baseMs * 2 ** (undeleted - 1)));
-          },
-        });
+        await runTogether(signal, [work, check]);
       } finally {
         registration.remove();
         queue.shutDown();

@@ -114,11 +114,20 @@ export const electionFlags = {
   ),
 };
 
+const notEmulated =
+  "is not supported: this program works with each version of the API server as it is; remove the flag, and set feature gates by name";
+
 export const featureFlags = {
   "feature-gates": flag(
     gates,
     {},
     "Comma-separated Name=true|false pairs of feature gates. Gates of the Go binaries that do not apply here are accepted without effect.",
     { notice: gateNotice },
+  ),
+  "emulated-version": flag(
+    string,
+    "",
+    "Refused: it is a flag of the API server and of kube-controller-manager. No cloud controller manager has it.",
+    { from: "ours", hidden: true, check: (version) => (version === "" ? undefined : notEmulated) },
   ),
 };

@@ -30,8 +30,12 @@ interface Scene extends AsyncDisposable {
   passes(count: number): Promise<void>;
 }
 
-const flags: Partial<Options> = { clusterCidr: "10.120.0.0/15", clusterName: "my-k8s" };
-const gated: Partial<Options> = { featureGates: { [watchGate]: true } };
+const flags: Partial<Options> = {
+  clusterCidr: "10.120.0.0/15",
+  clusterName: "my-k8s",
+  featureGates: { [watchGate]: false },
+};
+const gated: Partial<Options> = { featureGates: {} };
 
 async function open(): Promise<Scene> {
   const cluster = await TestCluster.start();
@@ -234,7 +238,14 @@ describe("an updated node", () => {
 });
 
 describe("the watch gate", () => {
-  test("no pass runs without a node, and none periodically", async () => {
+  test("is on by default", async () => {
+    await using scene = await open();
+    await scene.run(gated);
+    await scene.clock.advance(60_000);
+    expect(scene.memory.calls).toEqual([]);
+  });
+
+  test("no pass runs without a node; with one, a route that was deleted by hand is back within five minutes", async () => {
     await using scene = await open();
     hold(scene.memory, [aRoute("gone", "10.120.9.0/24")]);
     await scene.run(gated);
@@ -242,9 +253,16 @@ describe("the watch gate", () => {
     expect(scene.memory.calls).toEqual([]);
     scene.node(node1);
     await scene.passes(1);
-    await eventually("the stale route is gone", () => linesOf(scene.memory).join() === "node-1 10.120.0.0/24 10.0.1.1");
-    await scene.clock.advance(3_600_000);
-    expect(scene.memory.callsOf("listRoutes")).toHaveLength(1);
+    const line = "node-1 10.120.0.0/24 10.0.1.1";
+    await eventually("the stale route is gone", () => linesOf(scene.memory).join() === line);
+    for (let checks = 1; checks <= 3; checks++) {
+      scene.memory.routes.clear();
+      await scene.clock.advance(299_999);
+      expect(scene.memory.callsOf("listRoutes")).toHaveLength(checks);
+      await scene.clock.advance(1);
+      await eventually("the route is back", () => linesOf(scene.memory).join() === line);
+      await scene.passes(checks + 1);
+    }
   });
 
   test("a burst of changes causes one more pass, and no later delay", async () => {

@@ -74,7 +74,7 @@ describe("the completed config of controllers", () => {
 });
 
 describe("feature gates", () => {
-  const alpha = "CloudControllerManagerWatchBasedRoutesReconciliation";
+  const alpha = "CloudControllerManagerWebhook";
   const enabled = (gate: string, setting?: string): boolean =>
     completed(...(setting === undefined ? [] : [`--feature-gates=${setting}`])).featureEnabled(gate);
 
@@ -89,6 +89,14 @@ describe("feature gates", () => {
     expect(enabled(alpha, "AllBeta=true")).toBe(false);
     expect(enabled("RemoteRequestHeaderUID", "AllBeta=false")).toBe(false);
     expect(enabled("BtreeWatchCache", "AllBeta=false,AllAlpha=false")).toBe(true);
+  });
+  test("an emulated version is refused by its name, also for a feature gate of another one", () => {
+    const { problems } = run(["--emulated-version=1.35"]);
+    expect(problems.join()).toContain("--emulated-version");
+    expect(problems.join()).toContain(
+      "is not supported: this program works with each version of the API server as it is",
+    );
+    expect(problems.join()).not.toContain("unknown flag");
   });
   test("feature gates that do not exist throw", () => {
     for (const name of ["Nothing", "toString"])
