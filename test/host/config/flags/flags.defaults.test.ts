@@ -27,6 +27,7 @@ const expected: Options = {
   leaderElectResourceNamespace: "kube-system",
   shard: "",
   featureGates: {},
+  emulatedVersion: "",
   cloudProvider: "azure",
   cloudConfig: "",
   externalCloudVolumePlugin: "",

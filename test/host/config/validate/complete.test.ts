@@ -90,14 +90,6 @@ describe("feature gates", () => {
     expect(enabled("RemoteRequestHeaderUID", "AllBeta=false")).toBe(false);
     expect(enabled("BtreeWatchCache", "AllBeta=false,AllAlpha=false")).toBe(true);
   });
-  test("an emulated version is refused by its name, also for a feature gate of another one", () => {
-    const { problems } = run(["--emulated-version=1.35"]);
-    expect(problems.join()).toContain("--emulated-version");
-    expect(problems.join()).toContain(
-      "is not supported: this program works with each version of the API server as it is",
-    );
-    expect(problems.join()).not.toContain("unknown flag");
-  });
   test("feature gates that do not exist throw", () => {
     for (const name of ["Nothing", "toString"])
       expect(() => completed().featureEnabled(name)).toThrow(`unknown feature gate "${name}"`);

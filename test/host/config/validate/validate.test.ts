@@ -128,6 +128,7 @@ describe("problems that the Go binaries find only after they have started servin
 describe("an unsupported flag is refused by name", () => {
   test.each([
     [["--log-text-split-stream"], "--log-text-split-stream is not supported"],
+    [["--emulated-version=1.35"], "--emulated-version is not supported: this program works with each version"],
     [["--log-json-info-buffer-size=1Ki"], "--log-json-info-buffer-size is not supported"],
     [["--logging-format=xml"], '--logging-format must be text or json, got "xml"'],
     [["--log-format=xml"], '--log-format must be text or json, got "xml"'],
