@@ -209,7 +209,7 @@ export {
   requestsOnlyLocalTraffic,
   serviceHealthCheck,
 } from "./services.ts";
-export { editDistance, isObject } from "./values.ts";
+export { editDistance, isObject, visible } from "./values.ts";
 export {
   type AdmissionOperation,
   type AdmissionRequest,

@@ -16,3 +16,11 @@ export function editDistance(one: string, other: string): number {
   }
   return row.at(-1) ?? 0;
 }
+
+/** Controls of terminals and of the direction of text, but for line feeds: a name must not look like another one. */
+const controls = /(?!\n)[\p{Cc}\p{Cf}\u2028\u2029]/gu;
+
+const escaped = (character: string): string => `\\u{${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}}`;
+
+/** The text with every control character visible, but for line feeds: for what a tenant wrote. */
+export const visible = (text: string): string => text.replaceAll(controls, escaped);

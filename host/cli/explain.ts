@@ -1,7 +1,6 @@
-import { CodedError, type Explanation, messageOf } from "cloud-controller-host/sdk";
+import { CodedError, type Explanation, messageOf, visible } from "cloud-controller-host/sdk";
 
 import { wantsHelp } from "../config/help/commands.ts";
-import { visible } from "../console/clean.ts";
 import { explain, type ExplainDocument, subjectOf } from "../plan/explain.ts";
 import { oneLine, printChanges } from "../plan/print.ts";
 import { redactText } from "../process/log/redact.ts";

@@ -1,5 +1,5 @@
 import { Value } from "@sinclair/typebox/value";
-import { isObject } from "cloud-controller-host/sdk";
+import { isObject, visible } from "cloud-controller-host/sdk";
 
 import { type Section, sectionHeadSchema } from "./schema.ts";
 
@@ -8,19 +8,11 @@ const maxText = 4_000;
 const maxSections = 500;
 const maxFacts = 5_000;
 
-/** Controls of terminals and of the direction of text: a name must not look like another one. Line feeds stay. */
-const controls = /(?!\n)[\p{Cc}\p{Cf}\u2028\u2029]/gu;
-
-const escaped = (character: string): string => `\\u{${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}}`;
-
 /** A text of a tenant or a plugin as it may be shown: of bounded length, and with every control character visible. */
 function shown(text: string): string {
   const cut = text.length > maxText ? `${text.slice(0, maxText)}… (${text.length - maxText} more characters)` : text;
   return visible(cut);
 }
-
-/** The text with every control character visible, but for line feeds. */
-export const visible = (text: string): string => text.replaceAll(controls, escaped);
 
 /** An answer whose texts may all be shown. */
 export function cleaned(value: unknown): unknown {

@@ -1,5 +1,6 @@
+import { visible } from "cloud-controller-host/sdk";
+
 import type { PlanDocument } from "../changes/plan-schema.ts";
-import { visible } from "../console/clean.ts";
 import type { Action } from "./changes.ts";
 
 const signs: Readonly<Record<Action, string>> = { create: "+", change: "~", delete: "-" };

@@ -1,4 +1,4 @@
-import { type GenerationContext, keyOf, messageOf, type Service } from "cloud-controller-host/sdk";
+import { type GenerationContext, keyOf, messageOf, type Service, visible } from "cloud-controller-host/sdk";
 
 /** Condition of Services whose load balancer could not be synced, or whose settings have warnings; others do not have it. */
 const ready = "LoadBalancerReady";
@@ -36,7 +36,7 @@ export function serviceConditions(
     written.get(metadata?.uid) ?? status?.conditions?.find(({ type }) => type === ready);
   const write = async (service: Service, state: Omit<Condition, "type" | "message">, texts: readonly string[]) => {
     const before = current(service);
-    const message = texts.join("; ").slice(0, maxMessage);
+    const message = visible(texts.join("; ")).slice(0, maxMessage);
     const isSame = before?.status === state.status;
     if (isSame && before.reason === state.reason && before.message === message) return;
     // It shows since when the status holds, not when it was last confirmed.

@@ -9,7 +9,7 @@ import { HostProcess } from "../kit/host-process.ts";
 import { rolesOf } from "../kit/host-under-test.ts";
 import { hostUser } from "../kit/platform.ts";
 import { type Bench, type Figure, percentile } from "./report.ts";
-import { memoryOf, numberOf, realCluster } from "./world.ts";
+import { engineSettings, memoryOf, numberOf, realCluster } from "./world.ts";
 
 /** The first reloads compile code and fill caches. */
 const warmReloads = 50;
@@ -37,6 +37,7 @@ export const reloadBench: Bench = {
     const begin = await cluster.audit.mark();
     const host = stack.use(
       new HostProcess({
+        environment: await engineSettings(),
         flags: [
           `--kubeconfig=${await cluster.kubeconfig(hostUser)}`,
           `--cloud-config=${azure.config}`,

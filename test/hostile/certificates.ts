@@ -1,8 +1,19 @@
 import "reflect-metadata";
 
-import { BasicConstraintsExtension, PemConverter, X509CertificateGenerator } from "@peculiar/x509";
+import { BasicConstraintsExtension, Extension, PemConverter, X509CertificateGenerator } from "@peculiar/x509";
 
 import type { KeyPair } from "../../host/process/serving/self-signed.ts";
+
+/** A self-signed certificate of some 80 KB, near the most that TLS accepts, with 8,000 extensions that nothing knows. */
+export async function manyExtensions(): Promise<KeyPair> {
+  const { name, namedCurve } = { name: "ECDSA", namedCurve: "P-256" };
+  const keys = await crypto.subtle.generateKey({ name, namedCurve }, true, ["sign", "verify"]);
+  const extensions = Array.from({ length: 8_000 }, (_, i) => new Extension(`1.3.${i}`, false, new Uint8Array()));
+  const signingAlgorithm = { name, hash: "SHA-256" };
+  const issued = await X509CertificateGenerator.createSelfSigned({ name: "CN=x", keys, signingAlgorithm, extensions });
+  const key = await crypto.subtle.exportKey("pkcs8", keys.privateKey);
+  return { certPem: issued.toString("pem"), keyPem: PemConverter.encode(key, PemConverter.PrivateKeyTag) };
+}
 
 const algorithm = { name: "ECDSA", namedCurve: "P-521", hash: "SHA-512" };
 

@@ -6,12 +6,15 @@ import { join } from "node:path";
 import { CodedError } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
+import { runPlugins } from "../../host/cli/plugins.ts";
 import { parse } from "../../host/config/parse/parse.ts";
 import { parseCloudConfig } from "../../host/generation/triggers/cloud-config.ts";
 import { loadApiServer } from "../../host/kube/connection/api-server.ts";
+import { decodeConfig } from "../../plugins/azure-cloud/config/decode.ts";
 import type { Json } from "../../sdk/testing/api-server/json.ts";
 import { jsonPatch } from "../../sdk/testing/api-server/patch/json-patch.ts";
 import { mergePatch } from "../../sdk/testing/api-server/patch/merge-patch.ts";
+import { rejection } from "../kit/rejection.ts";
 
 /** Whatever a parser is given, it returns or throws an error with a code, in time that grows with the input. */
 const runs = { seed: 31, numRuns: 300 } as const;
@@ -56,6 +59,26 @@ describe("any input", () => {
       }),
       runs,
     );
+  });
+
+  test.each(["constructor", "__proto__", "toString", "hasOwnProperty"])(
+    "any input to the flag parser: %s is neither a command, a topic, a flag, a feature gate nor a plugin command",
+    async (name) => {
+      const given = [[name], ["help", name], ["completion", name], [`--${name}=1`], [`--feature-gates=${name}=true`]];
+      for (const argv of given) expect([argv, parse(argv).kind === "run"]).toEqual([argv, false]);
+      expect(await rejection(runPlugins([name]))).toContain(name);
+    },
+  );
+
+  test("any input to the cloud-config parser: keys of the prototype are unknown keys, and change no other object", () => {
+    const hostile = '{"subscriptionId": "polluted", "useManagedIdentityExtension": true, "polluted": 1}';
+    for (const key of ["__proto__", "constructor", "prototype"]) {
+      const read = parseCloudConfig(`{"${key}": ${hostile}, "location": "x"}`, "f");
+      if (!read.ok) throw new Error(read.problems.join());
+      const { ok, warnings } = decodeConfig(read.value.document, {});
+      expect([key, ok, warnings]).toEqual([key, false, [`unknown keys are ignored: ${key}`]]);
+      expect({}).not.toHaveProperty("polluted");
+    }
   });
 
   test("any input to the cloud-config parser is a document, or problems that name its source and quote none of it", () => {

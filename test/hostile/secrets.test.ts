@@ -8,9 +8,10 @@ import { SandboxLab } from "../host/sandbox-lab.ts";
 
 setDefaultTimeout(120_000);
 
+const profiles = ["heap?debug=1", "heap", "profile?seconds=1", "profile?seconds=1&format=cpuprofile"];
 const pages = ["/configz", "/flagz", "/statusz", "/metrics", "/healthz?verbose", "/readyz?verbose"];
 
-test("neither the pages of a host nor its log at -v=10 contain a secret of its config, its kubeconfig or its clients", async () => {
+test("neither the pages of a host nor its profiles nor its log at -v=10 contain a secret of its config, its kubeconfig or its clients", async () => {
   await using lab = await SandboxLab.open();
   const secret = /^aadClientSecret: (\S+)$/m.exec(lab.azure.configText)?.[1] ?? "";
   const port = freePort();
@@ -37,6 +38,20 @@ test("neither the pages of a host nor its log at -v=10 contain a secret of its c
     expect([path, refused.status]).toEqual([path, 401]);
     const served = `${await anonymous.text()}${await refused.text()}`;
     for (const one of secrets) expect(served).not.toContain(one);
+  }
+  for (const profile of profiles) {
+    const url = `https://127.0.0.1:${port}/debug/pprof/${profile}`;
+    const tls = { rejectUnauthorized: false };
+    const taking = fetch(url, { tls });
+    // A CPU profile shows what runs meanwhile.
+    for (let i = 0; i < 50; i++)
+      await fetch(`https://127.0.0.1:${port}/metrics`, { tls, headers: { authorization: `Bearer ${client}` } });
+    const taken = await taking;
+    expect([profile, taken.status]).toEqual([profile, 200]);
+    const bytes = Buffer.from(await taken.arrayBuffer());
+    const read = bytes[0] === 0x1f ? Buffer.from(Bun.gunzipSync(bytes)) : bytes;
+    expect(read.length).toBeGreaterThan(500);
+    for (const one of secrets) expect([profile, read.includes(one)]).toEqual([profile, false]);
   }
   expect(log.length).toBeGreaterThan(20);
   for (const one of secrets) expect(log.join("")).not.toContain(one);

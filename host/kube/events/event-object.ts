@@ -1,4 +1,4 @@
-import { apiVersionOf, type Clock, type EventSubject, kinds, type KubeEvent } from "cloud-controller-host/sdk";
+import { apiVersionOf, type Clock, type EventSubject, kinds, type KubeEvent, visible } from "cloud-controller-host/sdk";
 
 export interface EventFacts {
   readonly component: string;
@@ -34,7 +34,7 @@ export class EventMaker {
       },
       type,
       reason,
-      message,
+      message: visible(message),
       count: 1,
       firstTimestamp: now,
       lastTimestamp: now,

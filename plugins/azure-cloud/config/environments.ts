@@ -36,22 +36,23 @@ const publicCloud = builtIn("https://management.azure.com", "https://login.micro
 const governmentCloud = builtIn("https://management.usgovcloudapi.net", "https://login.microsoftonline.us");
 
 /** Endpoints of the known clouds, by lower-case name. */
-const environments: Readonly<Record<string, AzureEnvironment>> = {
-  "": publicCloud,
-  azurecloud: publicCloud,
-  azurepubliccloud: publicCloud,
-  azurechinacloud: builtIn("https://management.chinacloudapi.cn", "https://login.chinacloudapi.cn"),
-  azureusgovernment: governmentCloud,
-  azureusgovernmentcloud: governmentCloud,
-};
+const environments: ReadonlyMap<string, AzureEnvironment> = new Map([
+  ["", publicCloud],
+  ["azurecloud", publicCloud],
+  ["azurepubliccloud", publicCloud],
+  ["azurechinacloud", builtIn("https://management.chinacloudapi.cn", "https://login.chinacloudapi.cn")],
+  ["azureusgovernment", governmentCloud],
+  ["azureusgovernmentcloud", governmentCloud],
+]);
 
 const stackName = "azurestackcloud";
 export const isStackName = (cloud: string): boolean => cloud.toLowerCase() === stackName;
-export const isKnownCloud = (cloud: string): boolean => cloud.toLowerCase() in environments || isStackName(cloud);
+export const isKnownCloud = (cloud: string): boolean => environments.has(cloud.toLowerCase()) || isStackName(cloud);
 
 /** The cloud of that name; an unknown name stands for the public cloud, as upstream. */
-export const environmentNamed = (cloud: string): AzureEnvironment => environments[cloud.toLowerCase()] ?? publicCloud;
+export const environmentNamed = (cloud: string): AzureEnvironment =>
+  environments.get(cloud.toLowerCase()) ?? publicCloud;
 
 /** Login services that support instance discovery; any other is its own authority. */
 export const isPublicAuthority = (authority: string): boolean =>
-  Object.values(environments).some((environment) => environment.authority === authority);
+  [...environments.values()].some((environment) => environment.authority === authority);

@@ -22,7 +22,7 @@ const operators: Readonly<Record<string, (value: string | undefined, values: rea
 /** Whether the labels match; an empty selector matches everything. An unknown operator matches nothing. */
 export function matches({ matchLabels = {}, matchExpressions = [] }: LabelSelector, labels: Labels): boolean {
   const holds = ({ key, operator, values = [] }: Expression): boolean =>
-    operators[operator]?.(labels[key], values) ?? false;
+    Object.hasOwn(operators, operator) && operators[operator]?.(labels[key], values) === true;
   return Object.entries(matchLabels).every(([key, value]) => labels[key] === value) && matchExpressions.every(holds);
 }
 

@@ -95,6 +95,15 @@ describe("a cloud by its name (azclient cloud)", () => {
     expect(await resolve({ cloud: "AzureStackCloud", disableAzureStackCloud: true })).toEqual(publicCloud);
   });
 
+  test.each(["constructor", "__proto__"])(
+    "a cloud named %s is unknown: it is the public one, with a warning",
+    async (cloud) => {
+      expect(await resolve({ cloud })).toEqual(publicCloud);
+      const document = { cloud, tenantId: "t", subscriptionId: "s", useManagedIdentityExtension: true };
+      expect(decodeConfig(document, {}).warnings).toContain(`cloud "${cloud}" is unknown; using AzurePublicCloud`);
+    },
+  );
+
   test.each(["https://management.example", "https://management.example/"])("scope of audience %s", (audience) => {
     const parts = { resourceManager: "https://a/", authority: "https://b", stack: false };
     expect(environmentOf({ ...parts, audience })).toEqual({

@@ -76,12 +76,16 @@ function probedPort({ ports }: Subject, given: string): number | undefined {
 
 function protocolOf({ settings }: Subject, port: ServicePort, config: PlannerConfig): "Tcp" | "Http" | "Https" {
   const ofPort = settings.port(portAnnotations.probeProtocol, port.port);
-  const ofApp = port.appProtocol === undefined ? undefined : (known[port.appProtocol.trim().toLowerCase()] ?? "Tcp");
+  const ofApp =
+    port.appProtocol === undefined ? undefined : (known.get(port.appProtocol.trim().toLowerCase()) ?? "Tcp");
   const chosen = ofPort ?? ofApp ?? settings.get(annotations.probeProtocol) ?? "Tcp";
   return chosen === "Https" && config.sku === "basic" ? "Tcp" : chosen;
 }
 
-const known: Readonly<Record<string, "Tcp" | "Http" | "Https">> = { tcp: "Tcp", http: "Http", https: "Https" };
+const known: ReadonlyMap<string, "Http" | "Https"> = new Map([
+  ["http", "Http"],
+  ["https", "Https"],
+]);
 
 const pathOf = ({ settings }: Subject, port: number): string =>
   settings.port(portAnnotations.probePath, port) ?? settings.get(annotations.probePath) ?? "/";

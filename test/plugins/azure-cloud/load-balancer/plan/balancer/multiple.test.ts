@@ -325,6 +325,7 @@ describe("label selectors", () => {
     ["Exists", expression("Exists"), { a: "" }, true],
     ["DoesNotExist", expression("DoesNotExist"), { a: "" }, false],
     ["an unknown operator matches nothing", expression("Like", "b"), { a: "b" }, false],
+    ["a property of every object is not an operator", expression("constructor", "b"), { a: "b" }, false],
     ["an empty selector matches everything", {}, {}, true],
   ])("%s", (_title, selector, labels, expected) => {
     expect(matches(selector, labels)).toBe(expected);

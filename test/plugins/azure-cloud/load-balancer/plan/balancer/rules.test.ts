@@ -122,6 +122,10 @@ describe("load balancing rules and probes", () => {
     expect(only({ annotations: allPorts }, basic).rule?.frontendPort).toBe(80);
   });
 
+  test("an appProtocol that is a property of every object has a Tcp probe, as any unknown one", () => {
+    expect(only({ spec: { ports: [tcp(80, { appProtocol: "constructor" })] } }).probe).toMatchObject(probe(10_080));
+  });
+
   test("appProtocol Tcp has no probe path", () => {
     expect(only({ spec: { ports: [tcp(80, { appProtocol: "Tcp" })] } }).probe).not.toHaveProperty("requestPath");
   });
