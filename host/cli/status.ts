@@ -1,10 +1,9 @@
 import { parseArgs } from "node:util";
 
-import { CodedError } from "cloud-controller-host/sdk";
+import { CodedError, visible } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../async/clock.ts";
 import { wantsHelp } from "../config/help/commands.ts";
-import { visible } from "../console/clean.ts";
 import { loadApiServer } from "../kube/connection/api-server.ts";
 import { createClient } from "../kube/connection/client.ts";
 import { createTransport } from "../kube/connection/transport.ts";
