@@ -37,6 +37,7 @@ export interface Cluster extends AsyncDisposable {
   readonly services: Map<string, Service>;
   readonly nodes: Node[];
   readonly slices: EndpointSlice[];
+  readonly namespaces: KubeObject[];
   /** Names of objects that lists and watches lack although the API server has them. */
   readonly hidden: Set<string>;
   /** Watches show the node as deleted, which the API server may still have. */
@@ -126,6 +127,7 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
   }));
   const services = new Map<string, Service>();
   const slices: EndpointSlice[] = [];
+  const namespaces: KubeObject[] = [];
   const hidden = new Set<string>();
   const confirmed = new Set<string>();
   const records: CloudWrite[] = [];
@@ -133,6 +135,7 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
   world.simulator.clearLog();
   return {
     slices,
+    namespaces,
     hidden,
     confirmed,
     records,
@@ -141,7 +144,7 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
       for (const watcher of watchers) watcher(node, undefined);
     },
     setEndpoints(service, nodeNames) {
-      const before = slices.find(({ metadata }) => metadata?.name === service.metadata?.name);
+      const before = slices.find(({ metadata }) => metadata?.name === sliceName(service));
       const after = sliceOf(service, nodeNames);
       if (before === undefined) slices.push(after);
       else slices[slices.indexOf(before)] = after;
@@ -151,7 +154,10 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
     services,
     nodes,
     start: async (changes = {}, clock?, own = {}) =>
-      generationOf(world, { services, nodes, slices, hidden, confirmed, records, watchers }, changes, { clock, own }),
+      generationOf(world, { services, nodes, slices, namespaces, hidden, confirmed, records, watchers }, changes, {
+        clock,
+        own,
+      }),
     async ensure({ balancers }, service) {
       services.set(keyOf(service), { ...service, ...statusOf(services.get(keyOf(service))) });
       const listed = nodes.filter(({ metadata }) => !hidden.has(metadata?.name ?? ""));
@@ -178,6 +184,7 @@ interface Objects {
   readonly services: ReadonlyMap<string, Service>;
   readonly nodes: readonly Node[];
   readonly slices: readonly EndpointSlice[];
+  readonly namespaces: readonly KubeObject[];
   readonly hidden: ReadonlySet<string>;
   readonly confirmed: ReadonlySet<string>;
   readonly records: CloudWrite[];
@@ -185,13 +192,15 @@ interface Objects {
   readonly watchers: Set<(before: KubeObject, after: KubeObject | undefined) => void>;
 }
 
-const sliceOf = ({ metadata }: Service, nodeNames: readonly string[]): EndpointSlice => ({
+export const sliceName = ({ metadata }: Service): string => `${metadata?.name}-slice`;
+
+const sliceOf = (service: Service, nodeNames: readonly string[]): EndpointSlice => ({
   apiVersion: "discovery.k8s.io/v1",
   kind: "EndpointSlice",
   metadata: {
-    name: metadata?.name ?? "",
+    name: sliceName(service),
     namespace: "default",
-    labels: { "kubernetes.io/service-name": metadata?.name ?? "" },
+    labels: { "kubernetes.io/service-name": service.metadata?.name ?? "" },
   },
   addressType: "IPv4",
   endpoints: nodeNames.map((nodeName) => ({ addresses: ["10.0.0.1"], nodeName })),
@@ -249,9 +258,15 @@ const clientOf = ({ leases }: World, objects: Objects): KubeClient => ({
     if (found === undefined) throw new ApiError(404, "NotFound", `${kind.kind} ${name.name} not found`);
     return found;
   },
+  async list(kind, options) {
+    const known = allOf(objects).filter((object) => isOf(kind, object));
+    const [label = "", value] = options?.labelSelector?.split("=") ?? [];
+    return value === undefined ? known : known.filter(({ metadata }) => metadata?.labels?.[label] === value);
+  },
 });
 
-const allOf = ({ services, nodes, slices }: Objects): readonly KubeObject[] => [
+const allOf = ({ services, nodes, slices, namespaces }: Objects): readonly KubeObject[] => [
+  ...namespaces,
   ...services.values(),
   ...nodes,
   ...slices,
