@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { ConfirmedPlans } from "../../../../plugins/azure-cloud/removal-guard/confirmed-plans.ts";
-import { loggerInto } from "../world.ts";
+import { loggerInto, type LogLine } from "../world.ts";
 
 describe("confirmations of removals", () => {
   test("are read once per second and plan, and are missing while they cannot be read", async () => {
@@ -24,4 +24,12 @@ describe("confirmations of removals", () => {
     expect(await plans.isConfirmed("a")).toBe(true);
     expect(reads).toEqual(["a", "b", "a"]);
   });
+
+  test("are missing after 10 s where a read of them hangs", async () => {
+    const confirmations = { isConfirmed: () => new Promise<boolean>(() => undefined), command: (hash: string) => hash };
+    const logged: LogLine[] = [];
+    const plans = new ConfirmedPlans({ clock: manualClock(), log: loggerInto(logged), confirmations });
+    expect(await plans.isConfirmed("a")).toBe(false);
+    expect(logged.map(({ message }) => message)).toEqual(["Failed to read the confirmations of removals"]);
+  }, 60_000);
 });

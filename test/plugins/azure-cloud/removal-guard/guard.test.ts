@@ -14,6 +14,10 @@ const items = (from: number, to: number): readonly Item[] =>
     services: ["default/web"],
   }));
 
+/** Items of 30 nodes, from the first on that is left. */
+const owned = (from: number): readonly Item[] =>
+  items(from, 30).map((item) => ({ ...item, owners: [{ kind: "Node", name: item.name }] }));
+
 const change = (before: readonly Item[], after: readonly Item[]): ResourceChange => ({
   id: "/lb",
   title: "load balancer lb",
@@ -95,5 +99,46 @@ describe("the removal guard", () => {
     await lab.removes(items(0, 30), []);
     await lab.clock.advance(31_000);
     expect(asked).toEqual(["default/web"]);
+  });
+
+  test("does not count an earlier removal any more once its owner is found to be gone", async () => {
+    using lab = guarded();
+    let isAnswering = false;
+    const causes: Causes = {
+      causeOf: ({ name }) => (Number(name.slice(1)) < 10 ? "unconfirmed" : "none"),
+      confirmGone: () => Promise.resolve(() => isAnswering),
+    };
+    const removes = async (from: number, to: number): Promise<number> => {
+      const found = await lab.guard.review([change(owned(from), owned(to))], causes);
+      if (found.length === 0) lab.guard.written("/lb", owned(to));
+      return found.length;
+    };
+    expect(await removes(0, 10)).toBe(0);
+    expect(await removes(10, 11)).toBe(1);
+    isAnswering = true;
+    expect(await removes(10, 11)).toBe(0);
+    isAnswering = false;
+    expect(await removes(11, 12)).toBe(0);
+  });
+
+  test("lets an item go only when every one of its owners is gone", async () => {
+    using lab = guarded();
+    const shared = owned(0).map((item) => ({
+      ...item,
+      owners: [...item.owners, { kind: "Node" as const, name: "other" }],
+    }));
+    const causes: Causes = {
+      causeOf: () => "unconfirmed",
+      confirmGone: () => Promise.resolve(({ name }) => name !== "other"),
+    };
+    expect(await lab.guard.review([change(shared, [])], causes)).toHaveLength(1);
+    expect(await lab.guard.review([{ ...change(owned(0), []), id: "/lb2" }], causes)).toEqual([]);
+  });
+
+  test("keeps nothing of a resource whose lists are never whole", async () => {
+    using lab = guarded();
+    const volatile = { ...change(items(0, 30), items(0, 30)), isVolatile: true };
+    await lab.guard.review([volatile], without);
+    expect(await lab.removes([], items(30, 31))).toBe(0);
   });
 });

@@ -69,4 +69,19 @@ describe("the rule of the removal guard", () => {
     const change = { before: items(500), after: new Set<string>(), isExplained: never, recent: [] };
     expect(heldRemovals(change, { maxRemovals: 0, maxPercent: 100 })).toEqual([]);
   });
+
+  test("holds what only the config moves however little it is, unless the guard is off", () => {
+    const change = {
+      before: items(30),
+      after: new Set(items(30).slice(3).map(itemKey)),
+      isExplained: never,
+      isPlaced: ({ name }: Item) => name === "r1",
+      recent: [],
+    };
+    expect(heldRemovals(change, limits)).toEqual([
+      { kind: "rules", removed: items(30).slice(1, 2), count: 1, population: 30, isByPlace: true },
+    ]);
+    expect(heldRemovals(change, { maxRemovals: 0, maxPercent: 100 })).toEqual([]);
+    expect(heldRemovals({ ...change, isExplained: () => true }, limits)).toEqual([]);
+  });
 });
