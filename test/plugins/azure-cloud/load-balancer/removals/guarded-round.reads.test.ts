@@ -61,7 +61,7 @@ for (const [mode, config, types] of [
   ["interfaces", {}, [...balancing, ...machines]],
   ["addresses", addresses, balancing],
 ] as const)
-  describe(`a wrong answer of Azure, with pools of ${mode},`, () => {
+  describe(`a wrong answer of Azure about pools of ${mode}`, () => {
     for (const type of types)
       for (const [how, keeps] of Object.entries(shortened))
         test(`a list of ${type} that is ${how} removes nothing, in one process and after a restart`, async () => {

@@ -1,0 +1,150 @@
+import { describe, expect, test } from "bun:test";
+
+import type { Observed } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { frontendName } from "../../../../../plugins/azure-cloud/load-balancer/model/names.ts";
+import type { PlannerConfig } from "../../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
+import { causesOf } from "../../../../../plugins/azure-cloud/load-balancer/removals/causes.ts";
+import { readSubject } from "../../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
+import type { Cause } from "../../../../../plugins/azure-cloud/removal-guard/guard.ts";
+import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
+import { publicIP, world } from "../world.ts";
+
+const group = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
+const uid = "0123456789abcdef0123456789abcdef";
+const internal = { "azure-load-balancer-internal": "true" };
+
+interface Case {
+  readonly shape?: ServiceShape;
+  readonly config?: PlannerConfig;
+  readonly observed?: Partial<Observed>;
+  readonly balancer?: string;
+  /** Whether the frontend of the item stays. */
+  readonly stays?: boolean;
+}
+
+/** The cause of the removal of an item of the Service, whose frontend's name replaces F, and base name B. */
+function causeOf(
+  kind: string,
+  name: string,
+  { shape = {}, config = plannerConfigOf(), observed = {}, balancer = "kubernetes", stays = true }: Case = {},
+): Cause {
+  const { service } = intentOf({ ...shape, name: "web", uid });
+  const { subject } = readSubject(service, config);
+  const frontend = frontendName(subject, "IPv4");
+  const services = ["default/web"];
+  const item = {
+    kind,
+    name: name.replace("F", frontend).replace("B", subject.base),
+    owners: [{ kind: "Service" as const, name: "default/web" }],
+    services,
+  };
+  const after = stays ? [{ ...item, kind: "frontends", name: frontend }] : [];
+  const change = { id: `${group}/loadBalancers/${balancer}`, title: "", before: [item], after, writers: services };
+  const cause = causesOf({
+    batch: [],
+    observed: { ...world({}), ...observed },
+    config,
+    current: () => service,
+    settled: () => undefined,
+    joining: new Set(),
+  });
+  return cause(item, change);
+}
+
+const annotated = (annotations: Readonly<Record<string, string>>): Case => ({ shape: { annotations } });
+const chosen = annotated({ "azure-pip-name": "mine" });
+const wanted = {
+  ...annotated({ "azure-load-balancer-ipv4": "20.0.0.1" }),
+  observed: { publicIPs: [publicIP("one", "20.0.0.1"), publicIP("two", "20.0.0.2")] },
+};
+const inside: Case = { shape: { annotations: internal }, balancer: "kubernetes-internal" };
+const several = plannerConfigOf({
+  loadBalancerBackendPoolConfigurationType: "nodeIP",
+  multipleStandardLoadBalancerConfigurations: [{ name: "lb1", primaryVMSet: "a" }],
+});
+const basic = plannerConfigOf({
+  loadBalancerSku: "basic",
+  vmType: "standard",
+  primaryAvailabilitySetName: "a",
+  excludeMasterFromStandardLB: false,
+});
+
+describe("a frontend's address that would change has for a cause", () => {
+  for (const [what, name, given, cause] of [
+    ["nothing, if it is the Service's own", "F kubernetes-B", {}, "none"],
+    ["the config, if it has the name of another cluster", "F other-B", {}, "placement"],
+    ["its frontend, if that goes as well", "F other-B", { stays: false }, "known"],
+    ["the annotation that has gone, if it is a user's", "F mine", {}, "known"],
+    ["nothing, if an annotation chooses it", "F mine", chosen, "none"],
+    ["the annotation, if that chooses another one", "F kubernetes-B", chosen, "known"],
+    [
+      "the annotation, if it has a prefix now",
+      "F kubernetes-B",
+      annotated({ "azure-pip-prefix-id": `${group}/publicIPPrefixes/prefix` }),
+      "known",
+    ],
+    ["nothing, if an annotation has its address", "F one", wanted, "none"],
+    ["the annotation, if that has another address", "F two", wanted, "known"],
+    ["the Service, if it is internal now", "F kubernetes-B", annotated(internal), "known"],
+    ["nothing, if it is a private address that nobody chose", "F 10.0.0.4", inside, "none"],
+    [
+      "the annotation, if the Service names a subnet",
+      "F 10.0.0.4",
+      { ...inside, shape: { annotations: { ...internal, "azure-load-balancer-internal-subnet": "own" } } },
+      "known",
+    ],
+    ["the Service, if the frontend is of a family that it has no more", "other 20.0.0.1", {}, "known"],
+  ] as const satisfies readonly (readonly [string, string, Case, Cause])[])
+    test(what, () => {
+      expect(causeOf("frontend addresses", name, given)).toBe(cause);
+    });
+});
+
+describe("a frontend on another load balancer than the config's", () => {
+  test("is moved by the config where there is one load balancer, and by labels or VMs where there are several or basic ones", () => {
+    expect(causeOf("frontends", "F", { balancer: "other" })).toBe("placement");
+    expect(causeOf("frontends", "F")).toBe("none");
+    expect(causeOf("frontends", "F", { balancer: "other", config: several })).toBe("none");
+    expect(causeOf("frontends", "F", { balancer: "other", config: basic })).toBe("none");
+    expect(causeOf("frontends", "F", { balancer: "other", config: { ...plannerConfigOf(), shardSuffix: "" } })).toBe(
+      "none",
+    );
+  });
+});
+
+describe("a private link service that would go", () => {
+  const linkTo = (balancer: string): Case => ({
+    observed: {
+      privateLinkServices: [
+        {
+          name: "pls",
+          location: "eastus",
+          loadBalancerFrontendIpConfigurations: [
+            { id: `${group}/loadBalancers/${balancer}/frontendIPConfigurations/f` },
+          ],
+          ipConfigurations: [],
+        },
+      ],
+    },
+  });
+  const created = { shape: { annotations: { ...internal, "azure-pls-create": "true" } } };
+
+  test("has no cause while the Service asks for it, and the config if its load balancer has another name", () => {
+    expect(causeOf("private link services", "pls", { ...created, ...linkTo("kubernetes-internal") })).toBe("none");
+    expect(causeOf("private link services", "pls", { ...created, ...linkTo("other-internal") })).toBe("placement");
+  });
+
+  test("goes with the annotation, and with a Service that is external now", () => {
+    expect(causeOf("private link services", "pls", { ...inside, ...linkTo("kubernetes-internal") })).toBe("known");
+    expect(causeOf("private link services", "pls", { ...created, ...linkTo("kubernetes") })).toBe("known");
+  });
+});
+
+describe("a probe that would go", () => {
+  test("has no cause while the Service uses it, and the mode of probes if that is shared now", () => {
+    expect(causeOf("probes", "B-TCP-80")).toBe("none");
+    const config = plannerConfigOf({ clusterServiceLoadBalancerHealthProbeMode: "shared" });
+    expect(causeOf("probes", "B-TCP-80", { config })).toBe("known");
+    expect(causeOf("rules", "B-TCP-80", { config })).toBe("none");
+  });
+});
