@@ -8,6 +8,7 @@ import { createNode, simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { rolesOf } from "../kit/host-under-test.ts";
 import { hostUser } from "../kit/platform.ts";
+import { openPages } from "./pages.ts";
 import { type Bench, type Figure, percentile } from "./report.ts";
 import { engineSettings, memoryOf, numberOf, realCluster } from "./world.ts";
 
@@ -22,7 +23,7 @@ const sum = (entries: readonly (readonly [string, number])[]): number =>
 /** What a reload costs in a large cluster: the gap without controllers, requests, memory. */
 export const reloadBench: Bench = {
   about: "change the cloud config again and again in a cluster with many nodes",
-  options: { nodes: "5000", times: "500" },
+  options: { nodes: "5000", times: "500", pages: "0" },
   async run(options) {
     await using stack = new AsyncDisposableStack();
     const cluster = await realCluster(stack, { audited: true });
@@ -64,6 +65,8 @@ export const reloadBench: Bench = {
     const mark = await cluster.audit.mark();
     const armMark = azure.simulator.requests().length;
     const before = { rss: await memoryOf(host.pid, "VmRSS"), lease: await lease() };
+    const pages = await openPages(host, numberOf(options, "pages"));
+    const rssWithPages = await memoryOf(host.pid, "VmRSS");
 
     const times = numberOf(options, "times");
     let warmRss = before.rss;
@@ -82,12 +85,19 @@ export const reloadBench: Bench = {
       .requests()
       .slice(armMark)
       .filter((request) => /^(PUT|PATCH|DELETE) /.test(request)).length;
+    await pages[Symbol.asyncDispose]();
     const after = { rss: await memoryOf(host.pid, "VmRSS"), lease: await lease() };
     await host.stop();
     const figures: readonly Figure[] = [
       { name: "reloads", value: gaps.length },
       { name: "p50Ms", value: percentile(gaps, 0.5), unit: "ms during which no controller ran" },
       { name: "p99Ms", value: percentile(gaps, 0.99), unit: "ms", aim: "at most 50 ms" },
+      ...(pages.reads === 0
+        ? []
+        : [
+            { name: "pageReads", value: pages.reads, unit: "views that open pages read" },
+            { name: "rssWithPagesMiB", value: rssWithPages, unit: "MiB as the pages are open", aim: "10 MiB per page" },
+          ]),
       { name: "lists", value: sum(lists), aim: "0" },
       { name: "writes", value: sum(writes), unit: "besides the lease and events", aim: "0" },
       { name: "armWrites", value: armWrites, aim: "0" },
