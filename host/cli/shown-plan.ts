@@ -50,7 +50,8 @@ async function main(argv: readonly string[]): Promise<number> {
     width: 100,
   });
   if (printed === "") {
-    process.stderr.write(complaint === "" ? `plan ended with status ${status}` : complaint);
+    const reason = complaint.replace(/^Error: (?:the plan cannot be made: )?/u, "");
+    process.stderr.write(reason === "" ? `plan ended with status ${status}` : reason);
     return 1;
   }
   process.stdout.write(JSON.stringify(cleaned(shownPlan(JSON.parse(printed)))));

@@ -35,6 +35,8 @@ export const runbook = {
     "Which queue? Often a long-running operation of the cloud, visible on its resource in the portal. [Traces](README.md#optional-features) show the request",
   CloudControllerHostThrottled:
     "Which other clients use the subscription? Raise the cache times in the cloud config (`…CacheTTLInSeconds`)",
+  FailedWrites:
+    "401 and 403: the identity lacks a role; `check-credentials` lists what to grant. 409 and 412: another write came in between, and it is tried again. 429: see `CloudControllerHostThrottled`. Others: the message names what the cloud refuses",
   NodeNotInitialized:
     "Is there a leader? Is `cloud-node` enabled, or does a `cloud-node-manager` initialize nodes? `AADSTS…` in the log: check the identity. `instance not found`: does an instance with the node's name exist in this subscription and resource group?",
   ServiceSettings:

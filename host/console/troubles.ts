@@ -86,7 +86,7 @@ const troubles: readonly Trouble[] = [
     severity: "critical",
     title: "Writes to the cloud fail",
     advice: "The error has the cloud's code and message; 403 is a missing role, 429 throttling by the cloud.",
-    runbook: "CloudControllerHostThrottled",
+    runbook: "FailedWrites",
     find: ({ writes, now }) => {
       const recent = writes.filter(({ system, at }) => system === "cloud" && !isOlder(at, now, recentMs));
       const latest = new Map(recent.map((write) => [write.resource, write]));

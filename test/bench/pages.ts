@@ -1,3 +1,5 @@
+import { CodedError } from "cloud-controller-host/sdk";
+
 import type { HostProcess } from "../kit/host-process.ts";
 
 const views = ["overview", "leadership", "controllers", "nodes?sort=-name&limit=200", "cloud", "writes"];
@@ -16,7 +18,9 @@ export async function openPages(host: HostProcess, count: number): Promise<OpenP
   const follow = async (page: number): Promise<void> => {
     while (!signal.aborted) {
       const { body } = await host.get("/ui/api/stream", { signal });
-      for await (const _message of body ?? []) {
+      if (body === null) throw new CodedError("NotReached", "the console has no stream");
+      const reader = body.getReader();
+      while (!(await reader.read()).done) {
         await (await host.get(`/ui/api/${views[page % views.length]}`, { signal })).arrayBuffer();
         reads += 1;
       }

@@ -121,7 +121,7 @@ function Reloads({ reloads }: Pick<Answers["leadership"], "reloads">): JSX.Eleme
   return (
     <Table
       label="Reloads"
-      columns={["When", "Result", "Changed keys", "Seconds to prepare", "Seconds to swap", "Requested by", "Outcome"]}
+      columns={["When", "Result", "Changed keys", "Outcome", "Seconds to prepare", "Seconds to swap", "Requested by"]}
     >
       {reloads.map(({ at, result, changed, preparing, swapping, trigger, reason }, index) => (
         <tr key={index}>
@@ -134,13 +134,13 @@ function Reloads({ reloads }: Pick<Answers["leadership"], "reloads">): JSX.Eleme
           <td class="wide">
             <Text>{changed.join(", ") || "none"}</Text>
           </td>
+          <td class="wide">
+            <Text>{reason}</Text>
+          </td>
           <td class="number">{seconds(preparing)}</td>
           <td class="number">{seconds(swapping)}</td>
           <td>
             <Text>{trigger}</Text>
-          </td>
-          <td class="wide">
-            <Text>{reason}</Text>
           </td>
         </tr>
       ))}
