@@ -201,9 +201,12 @@ describe("explain", () => {
       async () => addressesOf(await findService(lab.admin, "linked")).length > 0,
       60_000,
     );
-    const led = await explainSimply(lab, `--leader-url=https://127.0.0.1:${host.port}`, "service", "default/linked");
+    const leader = `--leader-url=https://127.0.0.1:${host.port}`;
+    const led = await explainSimply(lab, leader, "service", "default/linked");
     const apart = await explainSimply(lab, "service", "default/linked");
+    const own = await explainSimply(lab, leader, "--cluster-name=mine", "service", "default/linked");
     await host.stop();
+    expect(own.stdout).toMatch(/^ {2}cluster name +mine \(--cluster-name\)$/mu);
     expect({ ...led, stdout: "" }).toEqual({ status: 0, stdout: "", stderr: "" });
     for (const line of [
       /^ {2}cluster name +prod \(--cluster-name\)$/mu,

@@ -148,6 +148,9 @@ describe("plan", () => {
     await joinNodes(lab.admin, lab.azure, 1);
     for (const name of ["web", "api"]) await lab.admin.create(kinds.Service, balancedService(name));
     expect(headings(await planned(lab, ["--only=nodes", ...allControllers]))).toEqual(["change Node vmss0000000"]);
+    // What the others need, such as --cluster-cidr, is not asked for.
+    const files = [`--kubeconfig=${lab.kubeconfig}`, `--cloud-config=${lab.azure.config}`];
+    expect((await runCommand("plan", ["--only=services", ...files])).status).toBe(2);
     const one = await planned(lab, ["--only=services", "--service=default/api", ...allControllers]);
     expect(headings(one)).toContain("create public IP kubernetes-UID in resource group rg0");
     expect(one.changes.filter(({ title }) => title.startsWith("public IP"))).toHaveLength(1);
