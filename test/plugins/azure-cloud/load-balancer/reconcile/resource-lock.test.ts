@@ -276,6 +276,24 @@ describe("the lock of a process", () => {
     expect([lock.isLeft, spec()?.holderIdentity]).toEqual([false, ""]);
   });
 
+  test("the lock of shards is released by the last of them, and a conflict between them is no failure", async () => {
+    const { leases, spec } = setUp();
+    const clock = { ...manualClock(), sleep: () => Promise.resolve() };
+    const [a, b] = ["a", ""].map((shard) => new ResourceLock({ client: leases.client, clock, shard }));
+    await Promise.all([a?.take(), b?.take()]);
+    const users = (): string | undefined =>
+      leases.get(name)?.metadata?.annotations?.["cloud-controller-host/held-by-shards"];
+    expect(users()?.split(",").toSorted()).toEqual(["-", "a"]);
+    let conflicts = 3;
+    leases.before = (verb) => {
+      if (verb === "update" && conflicts-- > 0) throw new ApiError(409, "Conflict", "the object has been modified");
+    };
+    await a?.release();
+    expect([users(), spec()?.holderIdentity, conflicts]).toEqual(["-", ours, -1]);
+    await b?.release();
+    expect([users(), spec()?.holderIdentity]).toEqual(["", ""]);
+  });
+
   test("the lock of a process whose release failed is left, and released from the Lease as it is then", async () => {
     const { lock, leases, spec } = setUp();
     await lock.take();

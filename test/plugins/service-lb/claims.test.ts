@@ -1,0 +1,134 @@
+import { expect, test } from "bun:test";
+
+import { kinds, type Service, type Shards } from "cloud-controller-host/sdk";
+
+import { finalizer, serviceSelection } from "../../../plugins/service-lb/predicates.ts";
+import { syncService } from "../../../plugins/service-lb/sync.ts";
+import { aService } from "./objects.ts";
+import { makeParts } from "./parts.ts";
+
+const mark = "cloud-controller-host/served-by";
+const labeled = (shard: string, annotations: Readonly<Record<string, string>> = {}) =>
+  aService({ meta: { labels: { shard }, annotations } });
+const { signal } = new AbortController();
+
+/** A deployment `ours` for Services with `shard=a`, beside others of which those in `alive` lead. */
+async function setUp(alive: ReadonlySet<string> = new Set(), isSharing = true) {
+  const parts = await makeParts();
+  const repeated: string[] = [];
+  const left: string[] = [];
+  const shards: Shards = {
+    own: "ours",
+    ...(isSharing && { isAlive: (lease) => Promise.resolve(alive.has(lease)) }),
+  };
+  const selection = serviceSelection({ serviceSelector: isSharing ? "shard=a" : "" }, shards);
+  const markOf = (): string | undefined => parts.stored("default/web").metadata?.annotations?.[mark];
+  const leaveLoadBalancer = (): Promise<void> => {
+    left.push(`left while ${markOf()}`);
+    return Promise.resolve();
+  };
+  const again = (key: string, ms: number): void => void repeated.push(`${key} ${ms}`);
+  const synced = { ...parts, shards, selection, again, balancers: { ...parts.balancers, leaveLoadBalancer } };
+  return {
+    parts,
+    repeated,
+    left,
+    markOf,
+    selection,
+    sync: () => syncService(synced, "default/web", signal),
+    calls: () => parts.memory.calls.map(({ method }) => method),
+    [Symbol.asyncDispose]: () => parts[Symbol.asyncDispose](),
+  };
+}
+
+test("a selected Service is marked before the first call to the cloud, once, and with its finalizer", async () => {
+  await using deployment = await setUp();
+  const { parts, sync, markOf } = deployment;
+  const marks: (string | undefined)[] = [];
+  parts.memory.intercept("ensureLoadBalancer", () => {
+    marks.push(markOf());
+    return Promise.resolve({ ingress: [{ ip: "192.0.2.1" }] });
+  });
+  parts.seen(labeled("a"));
+  await sync();
+  expect(marks).toEqual(["ours"]);
+  parts.services.set(parts.stored("default/web"));
+  const patches = parts.patches().length;
+  await sync();
+  expect(parts.patches()).toHaveLength(patches);
+  expect(parts.stored("default/web").metadata?.finalizers).toEqual([finalizer]);
+});
+
+test("a Service that another deployment serves waits while that one leads, without a call or a write", async () => {
+  await using deployment = await setUp(new Set(["theirs"]));
+  const { parts, sync, calls, repeated } = deployment;
+  parts.seen(labeled("a", { [mark]: "theirs" }));
+  await sync();
+  expect([calls(), parts.patches(), repeated, parts.reported()]).toEqual([
+    [],
+    [],
+    ["default/web 5000"],
+    ["WaitingForLoadBalancer"],
+  ]);
+});
+
+test("a Service of a deployment that no longer leads is taken over", async () => {
+  await using deployment = await setUp();
+  deployment.parts.seen(labeled("a", { [mark]: "theirs" }));
+  await deployment.sync();
+  expect([deployment.markOf(), deployment.calls()]).toEqual(["ours", ["ensureLoadBalancer"]]);
+});
+
+test("a Service that changed since it was seen is not marked, but looked at again", async () => {
+  await using deployment = await setUp();
+  const { parts, sync, calls, repeated, markOf } = deployment;
+  parts.seen(labeled("a"));
+  parts.cluster.api.update(kinds.Service, { namespace: "default", name: "web" }, (now: Service) => ({
+    ...now,
+    metadata: { ...now.metadata, labels: { shard: "b" } },
+  }));
+  await sync();
+  expect([calls(), repeated, markOf(), parts.reported()]).toEqual([[], ["default/web 200"], undefined, []]);
+});
+
+test("a Service that is handed over loses its mark last, and no call is made for it", async () => {
+  await using deployment = await setUp();
+  const { parts, sync, calls, left, markOf } = deployment;
+  parts.seen(labeled("b", { [mark]: "ours" }));
+  await sync();
+  expect([left, markOf(), calls()]).toEqual([["left while ours"], undefined, []]);
+  parts.services.set(parts.stored("default/web"));
+  await sync();
+  expect(left).toHaveLength(1);
+});
+
+test("a Service that neither is selected nor has our mark is not touched", async () => {
+  await using deployment = await setUp();
+  deployment.parts.seen(labeled("b", { [mark]: "theirs" }));
+  await deployment.sync();
+  expect([deployment.left, deployment.markOf(), deployment.parts.patches()]).toEqual([[], "theirs", []]);
+});
+
+test("a deployment that shares no Services marks none, and leaves alone what another one has marked", async () => {
+  await using deployment = await setUp(new Set(), false);
+  const { parts, sync, calls, markOf, selection } = deployment;
+  parts.seen(labeled("a"));
+  await sync();
+  expect([calls(), markOf()]).toEqual([["ensureLoadBalancer"], undefined]);
+  const marked = (lease: string): Service => labeled("a", { [mark]: lease });
+  expect([selection.isLeftAlone(marked("theirs")), selection.wantsLoadBalancer(marked("theirs"))]).toEqual([
+    true,
+    false,
+  ]);
+  expect([selection.isLeftAlone(marked("ours")), selection.wantsLoadBalancer(marked("ours"))]).toEqual([false, true]);
+  expect(selection.isHandedOver(marked("ours"))).toBe(false);
+});
+
+test("our own mark is no change to follow, and the removal of another one's is", async () => {
+  await using deployment = await setUp();
+  const { changeToFollow } = deployment.selection;
+  expect(changeToFollow(labeled("a"), labeled("a", { [mark]: "ours" }))).toBeUndefined();
+  expect(changeToFollow(labeled("a", { [mark]: "theirs" }), labeled("a"))).toBe("deployment");
+  expect(changeToFollow(labeled("a", { [mark]: "theirs" }), labeled("a", { [mark]: "ours" }))).toBe("deployment");
+  expect(changeToFollow(labeled("a"), labeled("a", { other: "x" }))).toBe("annotations");
+});
