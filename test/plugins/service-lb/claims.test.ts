@@ -122,6 +122,8 @@ test("a deployment that shares no Services marks none, and leaves alone what ano
   ]);
   expect([selection.isLeftAlone(marked("ours")), selection.wantsLoadBalancer(marked("ours"))]).toEqual([false, true]);
   expect(selection.isHandedOver(marked("ours"))).toBe(false);
+  const ofClass = aService({ meta: { annotations: { [mark]: "ours" } }, spec: { loadBalancerClass: "example.com/x" } });
+  expect(selection.isHandedOver(ofClass)).toBe(false);
 });
 
 test("our own mark is no change to follow, and the removal of another one's is", async () => {
@@ -131,4 +133,16 @@ test("our own mark is no change to follow, and the removal of another one's is",
   expect(changeToFollow(labeled("a", { [mark]: "theirs" }), labeled("a"))).toBe("deployment");
   expect(changeToFollow(labeled("a", { [mark]: "theirs" }), labeled("a", { [mark]: "ours" }))).toBe("deployment");
   expect(changeToFollow(labeled("a"), labeled("a", { other: "x" }))).toBe("annotations");
+});
+
+test("a Service that is being deleted without a mark is not marked: nothing remains that another one could serve", async () => {
+  await using deployment = await setUp();
+  const { parts, sync } = deployment;
+  const service = labeled("a");
+  parts.services.set({
+    ...service,
+    metadata: { ...service.metadata, finalizers: [finalizer], deletionTimestamp: "2026-01-01T00:00:00Z" },
+  });
+  await sync().catch(() => undefined);
+  expect(JSON.stringify(parts.patches())).not.toContain(mark);
 });
