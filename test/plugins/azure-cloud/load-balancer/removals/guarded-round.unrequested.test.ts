@@ -1,5 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
+import { errorOf } from "../../../../kit/rejection.ts";
 import { openCluster, serviceOf } from "../cluster.ts";
 
 setDefaultTimeout(30_000);
@@ -54,5 +55,11 @@ describe("the check of a changed config", () => {
     const more = await (await cluster.start({ loadBalancerName: "other" })).balancers.unrequestedRemovals([]);
     expect(more?.hash).not.toBe(found?.hash);
     expect(more?.removals).toHaveLength((found?.removals.length ?? 0) + 3);
+    // The generation carries out what was confirmed, and nothing else.
+    const errors = await Promise.all(["a", "b", "c"].map((name) => errorOf(cluster.ensure(next, serviceOf(name)))));
+    expect(errors).toEqual([undefined, undefined, undefined]);
+    expect(await errorOf(cluster.ensure(next, serviceOf("d")))).toMatchObject({
+      message: expect.stringContaining("would be removed"),
+    });
   });
 });
