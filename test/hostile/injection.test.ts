@@ -33,8 +33,9 @@ test("text of a tenant's Service begins no line of the log, and has no control c
   ];
   expect(shown.join()).toContain("resource-group");
   for (const text of shown) expect(text).toMatch(/^[^\p{Cc}\u2028]*$/u);
-  for (const line of log) {
-    expect(line).toMatch(/^[IWE]\d{4} [^\p{Cc}\u2028]*\n$/u);
+  // The stack of an error follows it, indented.
+  for (const line of log.flatMap((entry) => entry.trimEnd().split("\n"))) {
+    expect(line).toMatch(/^(?:[IWE]\d{4} |\t)[^\p{Cc}\u2028]*$/u);
     expect(line).not.toStartWith(forged.slice(0, 20));
   }
 });

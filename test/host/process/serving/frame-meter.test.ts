@@ -54,10 +54,19 @@ describe("frames of one connection", () => {
     expect(send(bytes)).toBeFalse();
   });
 
-  test("may be as many as requests and data need", () => {
-    const { standing, send } = metered();
+  test("may be as many as requests need", () => {
+    const { send, standing } = metered();
     for (let i = 0; i < 1_000; i++) expect(send(Buffer.concat([request(1), times(16, priority)]))).toBeTrue();
-    for (let i = 0; i < 1_000; i++) expect(send(times(4, frame(0, 0, 1, Buffer.alloc(1_024))))).toBeTrue();
+    // What requests have paid for does not run out with time.
+    for (let i = 0; i < 200; i++) send(request(1));
+    standing.nowMs += 1;
+    expect(send(times(3_000, priority))).toBeTrue();
+  });
+
+  test("may be as many as data needs that is received or sent", () => {
+    const received = metered();
+    for (let i = 0; i < 1_000; i++) expect(received.send(times(4, frame(0, 0, 1, Buffer.alloc(1_024))))).toBeTrue();
+    const { standing, send } = metered();
     for (let i = 0; i < 1_000; i++) {
       standing.bytesWritten += 4_096;
       expect(send(times(4, frame(8, 0, 0, Buffer.alloc(4))))).toBeTrue();
