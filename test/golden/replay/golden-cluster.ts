@@ -81,8 +81,8 @@ export class GoldenCluster implements AsyncDisposable {
     this.#stack = stack;
   }
 
-  /** The Azure cloud with the config of the case, its own work included. */
-  async #cloud(clock: Clock | undefined): Promise<Cloud> {
+  /** The Azure cloud with the config of the case, and what begins its own work. */
+  async #cloud(clock: Clock | undefined): Promise<{ readonly cloud: Cloud; readonly lead: () => void }> {
     const { golden, cluster } = this;
     const generation = cluster.generation(cloudClient, clock === undefined ? {} : { clock });
     const bound = azure.bind(this.cloudConfig(), {});
@@ -90,12 +90,14 @@ export class GoldenCluster implements AsyncDisposable {
     const { context, fence } = generation;
     const cloud = this.#stack.use(await bound.value({ ...context, clusterName: golden.clusterName, fence }));
     await generation.synced();
-    const running = cloud.run?.(generation.signal);
-    this.#stack.defer(async () => {
-      generation.abort();
-      await running;
-    });
-    return cloud;
+    const lead = (): void => {
+      const running = cloud.run?.(generation.signal);
+      this.#stack.defer(async () => {
+        generation.abort();
+        await running;
+      });
+    };
+    return { cloud, lead };
   }
 
   /** Runs the controller of the case with the Azure cloud, as a generation of the host does. */
@@ -103,7 +105,7 @@ export class GoldenCluster implements AsyncDisposable {
     const { golden, cluster } = this;
     const plugin = controllers[kindOf(golden)];
     if (plugin === undefined) throw new Error(`case "${golden.case}" has an unknown kind "${golden.kind}"`);
-    const cloud = await this.#cloud(clock);
+    const { cloud, lead } = await this.#cloud(clock);
     await cluster.run(plugin, {
       cloud,
       ...(clock === undefined ? {} : { clock }),
@@ -115,6 +117,8 @@ export class GoldenCluster implements AsyncDisposable {
         routeReconciliationPeriod: 200,
       },
     });
+    // As in a host, it leads once the informers of its controllers have synced.
+    lead();
   }
 
   /** The case's config, with the simulator's credentials and endpoint. */
