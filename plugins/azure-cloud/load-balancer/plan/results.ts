@@ -32,7 +32,7 @@ export function resultsOf(
 /** Source: upstream `getServiceLoadBalancerStatus`. */
 function outcome(draft: Draft, { subject, action }: PlannedService): Omit<ServiceResult, "warnings"> {
   const events = draft.events.get(subject.key) ?? [];
-  if (action === "delete") return { settled: !draft.pending.has(subject.key), events };
+  if (action === "delete") return { settled: true, events };
   const addresses = addressesOf(draft, subject);
   if (addresses === undefined) return { settled: false, events };
   const ingress = [...addresses, ...subject.additionalAddresses].map((ip) => ({ ip }));

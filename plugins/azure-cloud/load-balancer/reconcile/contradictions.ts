@@ -90,7 +90,7 @@ export class Contradictions {
     const { clock, config, network, newServices } = this.#options;
     const nowMs = clock.monotonic();
     const { uid = "", deletionTimestamp = "" } = service.metadata ?? {};
-    if (this.#addressOf(service) !== undefined && network.loadBalancers.isMissing(config.loadBalancerResourceGroup))
+    if (network.loadBalancers.isMissing(config.loadBalancerResourceGroup) && this.#addressOf(service) !== undefined)
       return false;
     const wroteMs = this.#wroteMs.get(uid) ?? Number.NEGATIVE_INFINITY;
     if ((this.#seenMs.get(uid) ?? Number.NEGATIVE_INFINITY) > wroteMs) return true;

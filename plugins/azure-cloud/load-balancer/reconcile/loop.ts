@@ -259,13 +259,13 @@ export class Loop {
   }
 
   #finish({ planned, active, writes }: Round, isNewest: (entry: Wanted) => boolean): void {
-    for (const { service, action } of active) {
+    for (const { service } of active) {
       const key = keyOf(service);
       const entry = this.#wanted.get(key);
       if (entry === undefined || entry.failure !== undefined || !isNewest(entry)) continue;
       if (writes.some((write) => write.services.includes(key) && !entry.isDone(write))) continue;
       const result = planned.results.get(key);
-      entry.finish(result?.status, result?.settled === true || action === "delete");
+      entry.finish(result?.status, result?.settled === true);
     }
   }
 

@@ -40,7 +40,7 @@ describe("the load balancer of a Service", () => {
   });
 
   test("is created together with all others wanted at the same time, and deleted likewise", async () => {
-    await using cluster = await openCluster(3);
+    await using cluster = await openCluster(3, { operationStyle: "none" });
     const generation = await cluster.start();
     await Promise.all(many(200).map((service) => cluster.ensure(generation, service)));
     expectConverged(cluster);
@@ -192,6 +192,8 @@ describe("a Service that cannot have its load balancer", () => {
   test("a Service that cannot have its load balancer for its annotations costs no request that writes, and delays no other", async () => {
     await using cluster = await openCluster(2);
     const generation = await cluster.start();
+    // It leads before the Service is created.
+    void generation.balancers.run(new AbortController().signal);
     const bad = serviceOf("bad", { annotations: { "azure-load-balancer-tcp-idle-timeout": "1000000" } });
     const [failed] = await Promise.allSettled([
       cluster.ensure(generation, bad),
