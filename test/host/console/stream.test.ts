@@ -51,6 +51,25 @@ test("a page gets a change that another page was opened with", async () => {
   await second?.cancel();
 });
 
+test("a plan that begins or ends is a change of its own", async () => {
+  let revision = 0;
+  const clock = { ...systemClock, monotonic: () => 0 };
+  const plans = {
+    answer: () => "{}",
+    get revision() {
+      return revision;
+    },
+  };
+  const reader = new Streams({ ...idleSources, clock, plans })
+    .open(new AbortController().signal, undefined)
+    ?.getReader();
+  const first = idIn((await reader?.read())?.value);
+  revision = 1;
+  const next = await Promise.race([reader?.read(), Bun.sleep(10_000)]);
+  expect(idIn(next?.value)).not.toBe(first);
+  await reader?.cancel();
+});
+
 test("a page that has left before its stream opens takes no place, and one that leaves ends its stream", async () => {
   const streams = new Streams(changingSources().sources);
   streams.open(AbortSignal.abort(), undefined);

@@ -112,6 +112,7 @@ describe("a reload", () => {
     change("version: 1\npassword: secret-b\nnested: { deep: 1 }\n");
     await eventually("it runs", () => supervisor.status.reloads === 2);
     change("version: 1\npassword: secret-b\nnested: { deep: 1 }\n");
+    await eventually("it is skipped", () => rig.lines.some((line) => line.includes("Reload skipped")));
     change("disableCloudProvider: maybe");
     await eventually("it is refused", () => supervisor.status.lastRefusal !== undefined);
     const { recentReloads } = supervisor.status;
