@@ -3,7 +3,9 @@ import { describe, expect, test } from "bun:test";
 import { ArmError, isAbsent } from "../../../../../plugins/azure-cloud/arm/errors.ts";
 import {
   isConflicting,
+  isRefused,
   isRejected,
+  OutdatedError,
   retryConflicts,
 } from "../../../../../plugins/azure-cloud/arm/writes/write-errors.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
@@ -152,4 +154,18 @@ describe("a conflict", () => {
     stop.abort(new Error("stopping"));
     expect(await attempts([conflict], stop.signal)).toMatchObject({ error: stop.signal.reason, fresh: [] });
   });
+});
+
+test("a write has changed nothing if ARM refused its request, or if it was not sent", () => {
+  const errors = [
+    new ArmError(400, "InvalidRequest", "", { method: "PUT" }),
+    new ArmError(412, "PreconditionFailed", "", { method: "PUT" }),
+    new OutdatedError("has changed"),
+    new ArmError(500, "InternalServerError", "", { method: "PUT" }),
+    new ArmError(200, "Failed", "", failed),
+    // Its operation, or the resource itself, read afterward.
+    new ArmError(404, "ResourceNotFound", "", { method: "GET" }),
+    new Error("the connection broke"),
+  ];
+  expect(errors.map(isRefused)).toEqual([true, true, true, false, false, false, false]);
 });
