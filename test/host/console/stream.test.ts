@@ -66,6 +66,7 @@ test("a plan that begins or ends is a change of its own", async () => {
   const first = idIn((await reader?.read())?.value);
   revision = 1;
   const next = await Promise.race([reader?.read(), Bun.sleep(10_000)]);
+  expect(idIn(next?.value)).not.toBe("");
   expect(idIn(next?.value)).not.toBe(first);
   await reader?.cancel();
 });
