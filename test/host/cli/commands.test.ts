@@ -121,7 +121,7 @@ describe("completion", () => {
       for (const flag of ["cloud-config", "cloud-node-lifecycle-controller-grace-period-seconds"])
         expect(stdout).toContain(`${dashes}${flag}`);
       expect(stdout).toContain(
-        "sandbox new check-config check-credentials console explain plan plugins rbac version help completion",
+        "sandbox new check-config check-credentials console explain plan plugins rbac status version help completion",
       );
     });
 
