@@ -1,0 +1,68 @@
+import { describe, expect, test } from "bun:test";
+
+import type { NodeDrain } from "../../../../../../plugins/azure-cloud/load-balancer/model/drain.ts";
+import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { intentOf, plannerConfigOf, type ServiceShape } from "../../fixtures.ts";
+import { converge, nodesNamed, world } from "../../world.ts";
+
+const nodeIP = { loadBalancerBackendPoolConfigurationType: "nodeIP" };
+const nodes = nodesNamed("node-0", "node-1");
+const drained = (elapsedMs: number): NodeDrain => ({ cause: "taint", record: "down", elapsedMs });
+
+/** Members after a plan: both nodes are in the pool, and `node-0` is down in it. */
+function membersAfter(
+  drain: NodeDrain,
+  { wanted, keys = {}, shapes = [{}] }: { wanted: readonly string[]; keys?: object; shapes?: readonly ServiceShape[] },
+): readonly (string | undefined)[] {
+  const config = plannerConfigOf({ ...nodeIP, ...keys });
+  const intents = (names: readonly string[]) =>
+    shapes.map((shape) =>
+      intentOf({ ...shape, nodes: nodes.filter(({ metadata }) => names.includes(metadata?.name ?? "")) }),
+    );
+  const services = intents([]).map(({ service }) => service);
+  const { observed } = converge(intents(["node-0", "node-1"]), world({ services, nodes }), config);
+  const loadBalancers = observed.loadBalancers.map((balancer) => ({
+    ...balancer,
+    backendAddressPools: (balancer.backendAddressPools ?? []).map((pool) => ({
+      ...pool,
+      loadBalancerBackendAddresses: (pool.loadBalancerBackendAddresses ?? []).map((address) =>
+        address.name === "node-0" ? { ...address, adminState: "Down" as const } : address,
+      ),
+    })),
+  }));
+  const now: Observed = { ...observed, loadBalancers, drains: new Map([["node-0", drain]]) };
+  const [write] = plan(intents(wanted), now, config).stages.flatMap((stage) => stage.writes);
+  const body = write?.kind === "put-load-balancer" ? write.body : loadBalancers[0];
+  return (body?.backendAddressPools?.[0]?.loadBalancerBackendAddresses ?? []).map(({ name }) => name);
+}
+
+describe("a pool of node addresses, of which one is drained", () => {
+  const seconds = { loadBalancerDrainTimeInSeconds: 600 };
+
+  test("loses the address after the drain time", () => {
+    expect(membersAfter(drained(599_999), { wanted: ["node-1"], keys: seconds })).toEqual(["node-0", "node-1"]);
+    expect(membersAfter(drained(600_000), { wanted: ["node-1"], keys: seconds })).toEqual(["node-1"]);
+  });
+
+  test("is never emptied, although the sync of nodes has left out all others", () => {
+    expect(membersAfter(drained(600_000), { wanted: ["node-0"], keys: seconds })).toEqual(["node-0", "node-1"]);
+  });
+
+  test("loses the address at once where no time is configured any more", () => {
+    expect(membersAfter(drained(0), { wanted: ["node-1"] })).toEqual(["node-1"]);
+  });
+
+  test("keeps it for the longest time of its Services", () => {
+    const shape = (name: string, time: string): ServiceShape => ({
+      name,
+      uid: `${name}0000000`,
+      spec: { ports: [{ name: "http", protocol: "TCP", port: 80, nodePort: 30080 + name.length }] },
+      annotations: { "azure-load-balancer-drain-seconds": time },
+    });
+    const shapes = [shape("long", "3600"), shape("short", "60")];
+    for (const order of [shapes, shapes.toReversed()])
+      expect(membersAfter(drained(3_599_999), { wanted: ["node-1"], shapes: order })).toEqual(["node-0", "node-1"]);
+    expect(membersAfter(drained(3_600_000), { wanted: ["node-1"], shapes })).toEqual(["node-1"]);
+  });
+});
