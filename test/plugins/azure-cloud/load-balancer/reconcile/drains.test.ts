@@ -119,6 +119,9 @@ describe("the records of drains", () => {
     lab.drains.keep(observed, []);
     expect(lab.patches).toEqual([]);
     expect(observed.drains?.get("node-0")?.record).toBe("requested");
+    const stays: Node = { ...first, metadata: { ...first?.metadata, annotations: { [drainRecord]: "requested" } } };
+    lab.drains.keep(lab.observed(both(stays)), []);
+    expect(lab.patches).toEqual([]);
     await lab.stop();
   });
 
