@@ -20,8 +20,9 @@ const places = { hash: "abc", removals: ["frontend 1"] };
 /** A supervisor whose cloud would remove something with each other `place`; what is confirmed stays unknown. */
 beforeEach(async () => {
   reads = [];
-  // A refused reload asks every 5 s.
-  const clock = { ...systemClock, sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 100, signal) };
+  // A refused reload asks every 5 s; a read that hangs is never given up.
+  const sleep = (ms: number, signal?: AbortSignal) => systemClock.sleep(ms === 10_000 ? 60_000 : ms / 100, signal);
+  const clock = { ...systemClock, sleep };
   rig = await SlotRig.start({}, clock);
   stop = new AbortController();
   const cloud = defineCloud({

@@ -101,6 +101,18 @@ test("a reload is refused while its confirmation cannot be read, with a warning"
   expect(rig.lines.join()).toContain("Failed to read the confirmations of removals");
 });
 
+test("a reload is refused with its removals when the read of its confirmation hangs for 10 s", async () => {
+  const asked = Promise.withResolvers<void>();
+  const isConfirmed = (): Promise<boolean> => {
+    asked.resolve();
+    return new Promise(() => undefined);
+  };
+  const failure = check(async () => removals, { confirmations: { ...confirmed(), isConfirmed } });
+  await asked.promise;
+  await clock.advance(10_000);
+  expect(await failure).toBeInstanceOf(UnrequestedRemovalsError);
+});
+
 test("a cloud is asked for removals only when a key that places resources changes", async () => {
   let asked = 0;
   const ask = async (): Promise<undefined> => void (asked += 1);

@@ -68,7 +68,8 @@ test("nothing is kept of a resource that no read has shown for an hour", async (
   read("4", 7);
   expect(records).toHaveLength(2);
   read("5", 6);
-  expect(records.map(({ repaired }) => repaired)).toEqual([false, false, false]);
+  read("6", 4);
+  expect(records.map(({ repaired }) => repaired)).toEqual([false, false, false, false]);
 });
 
 const linkId = id.replace("loadBalancers/kubernetes", "privateLinkServices/pls-a");

@@ -22,7 +22,8 @@ const none: Informers = {
 };
 const unanswered = (): Promise<never> => Promise.reject(new ApiError(503, "ServiceUnavailable", "no answer"));
 
-test("a plan that removes members although their nodes are put back, for no Service of the round, is made without Services", async () => {
+/** A round whose plan removes all members of a pool, whatever nodes it is given. */
+async function plannedFor(services: readonly string[]) {
   const end = new AbortController();
   const context = {
     clock: manualClock(),
@@ -46,7 +47,7 @@ test("a plan that removes members although their nodes are put back, for no Serv
     id,
     resourceGroup: "rg0",
     name: "kubernetes",
-    services: [],
+    services,
     body: { id },
   };
   const planned: Plan = {
@@ -60,8 +61,21 @@ test("a plan that removes members although their nodes are put back, for no Serv
     asked.push(intents.length);
     return { planned: intents.length === 0 ? { ...planned, stages: [] } : planned };
   });
+  end.abort();
+  return { asked, found, warnings: guard.warnings };
+}
+
+const warning = expect.stringContaining("12 of 12 members of backend pool kubernetes");
+
+test("a plan that removes members although their nodes are put back, for no Service of the round, is made without Services", async () => {
+  const { asked, found, warnings } = await plannedFor([]);
   expect(asked).toEqual([1, 1, 1, 1, 0]);
   expect([found.intents, found.round.planned.stages, found.held.size]).toEqual([[], [], 0]);
-  expect(guard.warnings).toEqual([expect.stringContaining("12 of 12 members of backend pool kubernetes")]);
-  end.abort();
+  expect(warnings).toEqual([warning]);
+});
+
+test("a plan that removes members although their nodes are put back leaves out the Services that it is for", async () => {
+  const { asked, found } = await plannedFor(["default/web"]);
+  expect(asked).toEqual([1, 1, 1, 1, 0]);
+  expect([...found.held]).toEqual([["default/web", expect.objectContaining({ message: warning })]]);
 });
