@@ -4,7 +4,6 @@ import {
   type Logger,
   messageOf,
   type ProcessOptions,
-  retryAfterOf,
   type WorkQueue,
 } from "cloud-controller-host/sdk";
 
@@ -17,8 +16,6 @@ const lookMs = 25;
 /** Of a key that fails: a read may have failed for a moment. */
 const maxAttempts = 3;
 const retryPauseMs = 200;
-/** A cloud that asks for a longer pause is not waited for. */
-const maxPauseMs = 10_000;
 
 /** What controllers have under way, and what failed. A plan is complete when they rest and nothing failed. */
 export class Activity {
@@ -86,8 +83,7 @@ export class Activity {
       } catch (error) {
         if (signal.aborted) return;
         if (left === 0) return this.fail(subject, error);
-        const asked = retryAfterOf(error) ?? retryPauseMs;
-        await this.#clock.sleep(asked <= maxPauseMs ? asked : retryPauseMs, signal);
+        await this.#clock.sleep(retryPauseMs, signal);
       }
   }
 
