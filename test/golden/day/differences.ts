@@ -1,4 +1,4 @@
-import { controllerNames, labels, type Node, taints } from "cloud-controller-host/sdk";
+import { controllerNames, labels, type Lease, type Node, taints } from "cloud-controller-host/sdk";
 
 import type { RecordedWrite } from "./writes.ts";
 
@@ -41,6 +41,12 @@ export const differences: readonly Difference[] = [
     ours: gone,
   },
   {
+    what: "the Lease shows what its holder serves",
+    reason: "a shard of the cluster's Services must not lead beside a process that serves them all",
+    concerns: (write) => isLease(write) && write.step === firstStep && !bodyHas(write, "aks-managed-resource-locker"),
+    ours: announcing,
+  },
+  {
     what: "the Lease of the resource locker",
     reason: "the Azure cloud takes it around its own work on load balancers, which a test cloud does on this day",
     concerns: (write) => isLease(write) && bodyHas(write, "aks-managed-resource-locker"),
@@ -80,6 +86,12 @@ export const differences: readonly Difference[] = [
     }),
   },
 ];
+
+function announcing(write: RecordedWrite): RecordedWrite {
+  const lease: Lease = write.body;
+  const annotations = { "cloud-controller-host/serves": "<cloud-controller-host/serves>" };
+  return { ...write, body: { ...lease, metadata: { annotations, ...lease.metadata } } };
+}
 
 /** The patch that turns a node of the recorded day, as it joined, into the one of the PUT. */
 function initializationPatch(body: object): object {

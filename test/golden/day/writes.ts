@@ -52,6 +52,7 @@ export const writesOf = (requests: readonly TappedRequest[]): readonly Write[] =
 /** Fields whose values differ from day to day. */
 const passing: ReadonlySet<string> = new Set([
   "uid",
+  "cloud-controller-host/serves",
   "resourceVersion",
   "creationTimestamp",
   "firstTimestamp",

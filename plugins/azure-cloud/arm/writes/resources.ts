@@ -60,6 +60,11 @@ export class Resources<Item extends ArmResource> {
     return this.#missing.has(resourceGroup.toLowerCase());
   }
 
+  /** How old a list may be. */
+  get ttlMs(): number {
+    return this.#options.ttlMs;
+  }
+
   /** One resource, past the cache, which the reply updates. */
   async read(id: string): Promise<Item | undefined> {
     const { group, name } = placeOf(id);

@@ -47,13 +47,15 @@ const serviceFailures = new Set([
 export class OutdatedError extends Error {}
 
 /**
- * True if another writer changed the resource first (412, most 409s), or a later operation superseded this one. The
- * plan must be made again from the current state.
+ * True if another writer changed the resource first (412, most 409s), a later operation superseded this one, or reads
+ * do not show yet what was written. The plan must be made again from the current state.
  */
 export function isConflicting(error: unknown): boolean {
   if (error instanceof OutdatedError) return true;
   if (!(error instanceof ArmError)) return false;
   const code = error.code.toLowerCase();
+  // The last request of a write with an operation is a read of the resource or of the operation.
+  if (error.status === 404 && error.method === "GET") return true;
   if (error.status === 412 || conflictCodes.has(code)) return true;
   if (error.message.toLowerCase().includes("canceledandsupersededduetoanotheroperation")) return true;
   return error.status === 409 && !standing409s.has(code);

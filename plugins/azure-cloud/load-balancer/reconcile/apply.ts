@@ -167,12 +167,16 @@ export class Applier {
     } catch (error) {
       if (!(error instanceof ArmError) || error.code !== "PublicIPAddressCannotBeDeleted") throw error;
       const user = (await publicIPs.read(id))?.ipConfiguration?.id;
-      const owner = observed.loadBalancers.find((one) => startsWithName(user ?? "", `${one.id}/`))?.id;
+      const seen = observed.loadBalancers.find((one) => startsWithName(user ?? "", `${one.id}/`));
+      const owner = seen?.id;
       if (user !== undefined && owner === undefined) throw error;
       // Writes since the observation have changed it, or deleted it.
       const all = owner === undefined ? [] : await loadBalancers.all(placeOf(owner).group);
       const current = all.find((one) => sameId(one.id, owner));
-      if (current?.frontendIPConfigurations?.some((one) => sameId(one.id, user))) throw error;
+      const uses = (one: LoadBalancer | undefined): boolean =>
+        one?.frontendIPConfigurations?.some((frontend) => sameId(frontend.id, user)) ?? false;
+      if (uses(current) && !uses(seen)) throw new OutdatedError(`${user} was not seen when ${id} was to be deleted`);
+      if (uses(current)) throw error;
       if (owner !== undefined && current !== undefined) await loadBalancers.put(owner, current);
       throw new OutdatedError(messageOf(error), { cause: error });
     }

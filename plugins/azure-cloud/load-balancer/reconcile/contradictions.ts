@@ -70,13 +70,14 @@ export class Contradictions {
     const errors = new Map<ServiceKey, unknown>();
     const found = this.#find(intents, lists, isUnreadable);
     if (found.length === 0) return { ...lists, errors };
-    const { network } = this.#options;
+    const { clock, network } = this.#options;
+    const readMs = clock.monotonic();
     const [loadBalancers, publicIPs] = await Promise.all([
       readAll(network.loadBalancers, lists.loadBalancers, found, ({ loadBalancers: ids }) => ids, errors),
       readAll(network.publicIPs, lists.publicIPs, found, ({ publicIPs: ids }) => ids, errors),
     ]);
     const read = { loadBalancers, publicIPs };
-    for (const { key, message } of this.#find(intents, read, isUnreadable))
+    for (const { key, message } of this.#find(intents, read, isUnreadable, readMs))
       if (!errors.has(key)) errors.set(key, new CodedError("ContradictoryReads", `${key}: ${message}`));
     return { ...read, errors };
   }
@@ -84,9 +85,9 @@ export class Contradictions {
   /**
    * Whether reads prove that nothing is left of a Service: no write for it can be so recent that they do not show it yet.
    * This process knows its own. The one before has written nothing since this one has led, and no process since the
-   * deletion was requested.
+   * deletion was requested. `readMs` is when the reads were sent; undefined: lists, which may be from a cache.
    */
-  #isAbsent(service: Service): boolean {
+  #isAbsent(service: Service, readMs: number | undefined): boolean {
     const { clock, config, network, newServices } = this.#options;
     const nowMs = clock.monotonic();
     const { uid = "", deletionTimestamp = "" } = service.metadata ?? {};
@@ -94,24 +95,24 @@ export class Contradictions {
       return false;
     const wroteMs = this.#wroteMs.get(uid) ?? Number.NEGATIVE_INFINITY;
     if ((this.#seenMs.get(uid) ?? Number.NEGATIVE_INFINITY) > wroteMs) return true;
-    if (nowMs - wroteMs < lagMs) return false;
-    return (
-      newServices.has(service) ||
-      nowMs - (this.#sinceMs ?? 0) >= lagMs ||
-      clock.now() - Date.parse(deletionTimestamp) >= lagMs
-    );
+    if ((readMs ?? nowMs) - wroteMs < lagMs) return false;
+    if (newServices.has(service)) return true;
+    const sentMs = readMs ?? nowMs - network.loadBalancers.ttlMs;
+    const sinceRequestMs = clock.now() - (nowMs - sentMs) - Date.parse(deletionTimestamp);
+    return sentMs - (this.#sinceMs ?? 0) >= lagMs || sinceRequestMs >= lagMs;
   }
 
   #find(
     intents: readonly ServiceIntent[],
     lists: Lists,
     isUnreadable: (group: string) => boolean,
+    readMs?: number,
   ): readonly Contradiction[] {
     const { config } = this.#options;
     if (config.serviceGateway || intents.length === 0) return [];
     const keys = new Map(intents.map(({ service }) => [readSubject(service, config).subject.base, keyOf(service)]));
     return [
-      ...this.#withoutTrace(intents, lists),
+      ...this.#withoutTrace(intents, lists, readMs),
       ...withoutBalancer(new Set(keys.values()), lists, config),
       ...withoutPublicIP(keys, lists, config).filter(({ publicIPs: [id] }) => !isUnreadable(groupOf(id))),
     ];
@@ -134,7 +135,11 @@ export class Contradictions {
   }
 
   /** Deleted Services of which nothing is found. */
-  #withoutTrace(intents: readonly ServiceIntent[], { loadBalancers, publicIPs }: Lists): readonly Contradiction[] {
+  #withoutTrace(
+    intents: readonly ServiceIntent[],
+    { loadBalancers, publicIPs }: Lists,
+    readMs: number | undefined,
+  ): readonly Contradiction[] {
     const { config } = this.#options;
     const bases = new Set(
       loadBalancers
@@ -151,7 +156,7 @@ export class Contradictions {
       if (action !== "delete") return [];
       const { base, key } = readSubject(service, config).subject;
       if (bases.has(base) || owners.has(key)) this.#note(this.#seenMs, service);
-      if (bases.has(base) || owners.has(key) || this.#isAbsent(service)) return [];
+      if (bases.has(base) || owners.has(key) || this.#isAbsent(service, readMs)) return [];
       const address = this.#addressOf(service);
       const message = missing(
         `no load balancer of resource group ${config.loadBalancerResourceGroup} has a frontend for it`,

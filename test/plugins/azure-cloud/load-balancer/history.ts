@@ -166,15 +166,17 @@ export class History {
 
   /** Syncs everything without disturbance, as the next process does. Resolves with the errors of the last attempt. */
   async settle(): Promise<readonly unknown[]> {
-    const generation = await this.#cluster.start();
+    // The minute for which an absence is not believed takes 60 ms.
+    const generation = await this.#cluster.start({}, fast(1000));
     let errors: readonly unknown[] = [];
-    for (let attempts = 0; attempts < 5; attempts += 1) {
+    for (let attempts = 0; attempts < 10; attempts += 1) {
       const results = await Promise.allSettled(
         [...this.#cluster.services.keys()].map((key) => this.#sync(generation, key)),
       );
       await this.#idle();
       errors = results.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
       if (errors.length === 0) break;
+      await Bun.sleep(10);
     }
     generation.crash();
     return errors;

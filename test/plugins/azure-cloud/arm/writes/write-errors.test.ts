@@ -32,6 +32,11 @@ describe("a failed write", () => {
       expect([isConflicting(error), isRejected(error)]).toEqual([true, false]);
     });
 
+  test("a write whose last read does not find the resource yet is planned again from the current state", () => {
+    const error = new ArmError(404, "ResourceNotFound", "not found", { method: "GET" });
+    expect([isConflicting(error), isRejected(error), isRefused(error)]).toEqual([true, false, false]);
+  });
+
   test("a failed write whose message reports a superseding operation is planned again from the current state", () => {
     const error = new ArmError(400, "Failed", "Operation was CanceledAndSupersededDueToAnotherOperation.");
     expect([isConflicting(error), isRejected(error)]).toEqual([true, false]);

@@ -77,6 +77,19 @@ describe("a Service that is deleted", () => {
     expect(frontendsOf(cluster, "kubernetes")).toBe(0);
   });
 
+  test("leaves nothing although a list from the cache, which was read too early, lacks its load balancer", async () => {
+    await using cluster = await openCluster(1);
+    await cluster.ensure(await cluster.start(), internal("web"));
+    const time = skippingClock();
+    const next = await cluster.start({}, time.clock);
+    cluster.world.simulator.changeLists(without("loadBalancers"));
+    await cluster.ensure(next, serviceOf("other"));
+    cluster.world.simulator.changeLists((all) => all);
+    time.skip(61_000);
+    await cluster.remove(next, internal("web"));
+    expect(frontendsOf(cluster, "kubernetes-internal")).toBe(0);
+  });
+
   test("stays while its load balancer cannot be read by itself", async () => {
     await using cluster = await openCluster(1);
     const first = await cluster.start();

@@ -18,6 +18,8 @@ const ensureAll = (cluster: Cluster, generation: Awaited<ReturnType<Cluster["sta
 test("a subnet that may not be read fails its own Service and no other", async () => {
   await using cluster = await openCluster(1);
   const generation = await cluster.start();
+  // It leads before the Services are created.
+  void generation.balancers.run(new AbortController().signal);
   cluster.world.simulator.failNext({ method: "GET", path: "/subnets/denied" }, denied);
   const services = [
     internal("bad", { "azure-load-balancer-internal-subnet": "Denied" }),

@@ -80,6 +80,8 @@ describe("a resource group that only an annotation names", () => {
   test("a resource group that only an annotation names and that ARM denies access to does not block the deletion of a Service that has nothing there", async () => {
     await using cluster = await openGroups();
     const generation = await cluster.start();
+    // It leads before the Service is created.
+    void generation.balancers.run(new AbortController().signal);
     cluster.world.simulator.failNext(reads, { status: 403, times: 99 });
     const denied = serviceOf("web", { annotations: inGroup });
     expect(await errorOf(cluster.ensure(generation, denied))).toMatchObject({ status: 403 });

@@ -79,6 +79,8 @@ describe("a resource group that an annotation names as a way to another path", (
   test.each(["..", ".", "rg0/..", "rg0%2f..", "theirs."])("is refused and never requested: %s", async (group) => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();
+    // It leads before the Service is created.
+    void generation.balancers.run(new AbortController().signal);
     cluster.world.simulator.clearLog();
     for (const annotations of [
       { ...internal, ...inGroup(group) },
