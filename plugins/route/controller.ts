@@ -85,7 +85,7 @@ const checkMs = 300_000;
 const deletionRetry = { baseMs: 10_000, maxMs: 600_000 };
 
 /**
- * At most one pass every ten seconds. Any number of changes between two passes takes one token of the bucket, so that
+ * At most one pass every ten seconds, beside the check. Any number of changes between two passes takes one token of the bucket, so that
  * a burst leaves no debt behind.
  */
 function onNodeChanges(context: ControllerContext, parts: PassParts, minResyncMs: number): Controller {
@@ -130,7 +130,8 @@ function onNodeChanges(context: ControllerContext, parts: PassParts, minResyncMs
     for (;;) {
       await parts.clock.sleep(checkMs, signal);
       if (signal.aborted) return;
-      if (parts.nodes.list().length > 0) schedule();
+      // At once: it is rare enough, and a plan, which skips the time until then, does not wait for the bucket.
+      if (parts.nodes.list().length > 0) queue.add(allRoutes);
     }
   }
   return {

@@ -1,3 +1,4 @@
+import { setSystemTime } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -147,8 +148,11 @@ export class GoldenCluster implements AsyncDisposable {
     });
   }
 
+  /** As a user did a minute ago: for that long, a cloud does not believe that a Service of another process has nothing. */
   deleteService(name: string): void {
+    setSystemTime(Date.now() - 61_000);
     this.cluster.api.delete(kinds.Service, { namespace, name });
+    setSystemTime();
   }
 
   createNode(node: RecordedNode): void {
