@@ -49,13 +49,12 @@ export function routeController(
     : onTimer(parts, kubeCloudShared.routeReconciliationPeriodMs);
 }
 
-type PassResult = "done" | "failed" | "not deleted";
+type PassResult = "done" | "deleted" | "failed" | "not deleted";
 
 /** Runs one pass; a pass that was interrupted by a stop is not logged. */
 async function pass(parts: PassParts, signal: AbortSignal): Promise<PassResult> {
   try {
-    await reconcileRoutes(parts, signal);
-    return "done";
+    return (await reconcileRoutes(parts, signal)) ? "deleted" : "done";
   } catch (error) {
     if (!signal.aborted) parts.log.error("Couldn't reconcile node routes", { error });
     return error instanceof CodedError && error.code === routesNotDeleted ? "not deleted" : "failed";
@@ -119,7 +118,7 @@ function onNodeChanges(context: ControllerContext, parts: PassParts, minResyncMs
         // Cleared first: a change during the pass schedules another one.
         scheduled = false;
         const result = await pass(parts, signal);
-        if (result === "failed") schedule();
+        if (result === "failed" || result === "deleted") schedule();
         undeleted = result === "not deleted" ? undeleted + 1 : 0;
         if (undeleted > 0)
           queue.addAfter(allRoutes, Math.min(deletionRetry.maxMs, deletionRetry.baseMs * 2 ** (undeleted - 1)));

@@ -32,10 +32,11 @@ const concurrentConditions = 50;
 export const routesNotDeleted: ErrorCode = "RoutesNotDeleted";
 
 /**
- * Reconciles the cloud's routes with the nodes' pod CIDRs, and updates each node's condition. Rejects when anything
- * failed, after everything was tried.
+ * Reconciles the cloud's routes with the nodes' pod CIDRs, and updates each node's condition. Resolves to true when it
+ * has deleted routes: another pass finds the nodes that need one in their place. Rejects when anything failed, after
+ * everything was tried.
  */
-export async function reconcileRoutes(parts: PassParts, signal: AbortSignal): Promise<void> {
+export async function reconcileRoutes(parts: PassParts, signal: AbortSignal): Promise<boolean> {
   parts.passes.inc();
   const routes = await parts.routes.listRoutes(parts.clusterName, { signal }).catch((error: unknown) => {
     throw new CodedError("RoutesNotListed", `error listing routes: ${messageOf(error)}`, { cause: error });
@@ -45,6 +46,7 @@ export async function reconcileRoutes(parts: PassParts, signal: AbortSignal): Pr
   const problems = [...applied.problems, ...(await updateConditions(parts, plan, applied, signal))];
   const all = [...applied.undeleted, ...problems];
   if (all.length > 0) throw new CodedError(problems.length > 0 ? "RoutesIncomplete" : routesNotDeleted, summary(all));
+  return plan.deletions.length > 0;
 }
 
 async function updateConditions(

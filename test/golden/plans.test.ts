@@ -175,7 +175,7 @@ describe("the plan of a recorded case", () => {
         await using _ = await apply(opened);
         const written = () => writesBetween(initial, writableState(opened.cluster));
         const planned = () => plannedWrites(plan.changes, written());
-        await eventually("what was planned is written", () => same(planned(), written()), 20_000).catch(
+        await eventually("what was planned is written", () => same(planned(), written()), 60_000).catch(
           () => undefined,
         );
         if (refusedByAzure.has(golden.case))

@@ -27,7 +27,7 @@ export const featureGates: Readonly<Record<string, FeatureGate>> = {
   AllBeta: gate("BETA", false, "sets every beta gate that is not set by name"),
   CloudControllerManagerWatchBasedRoutesReconciliation: gate(
     "ALPHA",
-    true,
+    false,
     "the route controller reconciles on node events and every five minutes, not every --route-reconciliation-period",
   ),
   CloudControllerManagerWebhook: gate("ALPHA", false, "serves the admission webhooks that --webhooks enables"),
