@@ -13,12 +13,14 @@ export const azureCloudHarness: CloudHarness = {
     });
     world.simulator.addScaleSetInstances("pool", 1);
     const cloud = await world.create();
+    const web = serviceOf("web");
     return {
       cloud,
       clusterName: "kubernetes",
       node: nodeOf("pool000000", { providerID: instanceID(0, "pool") }),
       ghost: nodeOf("pool00000z"),
-      service: serviceOf("web"),
+      // Its deletion was requested long ago: what another process may have written for it shows in every read.
+      service: { ...web, metadata: { ...web.metadata, deletionTimestamp: "2026-01-02T00:00:00Z" } },
       writes: () =>
         world.simulator.log.filter(({ method, path }) => method !== "GET" && path.startsWith("/subscriptions")).length,
       delayAnswers: () => world.simulator.setLatency(60_000),

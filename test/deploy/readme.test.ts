@@ -146,6 +146,8 @@ describeOnRealApiServer("the commands in deploy/migration/README.md", (cluster) 
 
   test("are valid for kubectl, and the roles match their description", async () => {
     await kubectl();
+    // The plans before left the first one.
+    await type("kubectl -n $NS delete lease cloud-controller-manager --ignore-not-found", cluster);
     for (const name of ["cloud-controller-manager", "cloud-provider-extraction-migration"])
       await cluster.admin.create(kinds.Lease, { metadata: { name, namespace: "kube-system" }, spec: {} });
     const inline = [...(await page("migration/README.md")).matchAll(/`(kubectl [^`<]+)`/g)];
