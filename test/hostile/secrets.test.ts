@@ -49,6 +49,11 @@ test("neither the pages of a host nor its profiles nor its log at -v=10 contain 
     for (let i = 0; i < 50; i++)
       await fetch(`https://127.0.0.1:${port}/metrics`, { tls, headers: { authorization: `Bearer ${client}` } });
     const taken = await taking;
+    // In a worker with much of other tests in its heap; profiling.test.ts takes one whatever its size.
+    if (profile === "heap" && taken.status === 503) {
+      expect(await taken.text()).toContain("the heap is too large for a snapshot");
+      continue;
+    }
     expect([profile, taken.status]).toEqual([profile, 200]);
     const bytes = Buffer.from(await taken.arrayBuffer());
     const read = bytes[0] === 0x1f ? Buffer.from(Bun.gunzipSync(bytes)) : bytes;
