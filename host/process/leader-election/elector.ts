@@ -13,7 +13,7 @@ import {
 
 import { jitterFactor, leaseTimingProblems, type LeaseTimings } from "../../config/validate/election-timings.ts";
 import { LeaseLock } from "./lock.ts";
-import { type LeaseRecord, leaseSubject, recordOf } from "./record.ts";
+import { isReleased, type LeaseRecord, leaseSubject, recordOf } from "./record.ts";
 
 export interface ElectorOptions extends LeaseTimings {
   /** A client of the lease's own: other requests must not delay a renewal. */
@@ -57,7 +57,8 @@ const watchdogGraceMs = 20_000;
 /**
  * A candidate for one Lease. client-go's algorithm (`tools/leaderelection`), with four differences: it renews until
  * the work under the lease has stopped and then releases the lease; it stops leading at once when it observes another
- * holder; it does not create a deleted Lease while the last holder may still lead; and `nudge` shortens a wait.
+ * holder; it acquires a Lease that was deleted or emptied by hand only when the last holder cannot lead any more; and
+ * `nudge` shortens a wait.
  */
 export class Elector {
   readonly checkName: string;
@@ -137,16 +138,18 @@ export class Elector {
 
   /**
    * Ends the current wait: a standby tries to acquire now, a leader renews now. With the Lease that was observed, only
-   * if that is free, or is no longer this leader's own. True if a standby was shown a Lease that is free.
+   * if that is released, or is no longer this leader's own. True if a standby was shown a Lease that is released.
    */
   nudge(seen?: Lease): boolean {
-    const holder = seen === undefined ? undefined : recordOf(seen).holderIdentity;
-    const concerns = this.#leading ? holder !== this.#options.identity : holder === undefined || holder === "";
+    const record = seen && recordOf(seen);
+    const concerns = this.#leading
+      ? record?.holderIdentity !== this.#options.identity
+      : record === undefined || isReleased(record);
     if (!concerns) return false;
-    const isReleased = !this.#leading && seen !== undefined;
-    if (isReleased) this.#released = { lease: seen, seenMs: this.#options.clock.monotonic() };
+    const isOffered = !this.#leading && seen !== undefined;
+    if (isOffered) this.#released = { lease: seen, seenMs: this.#options.clock.monotonic() };
     this.#nudged.abort();
-    return isReleased;
+    return isOffered;
   }
 
   /**

@@ -1,15 +1,16 @@
-import {
-  ApiError,
-  type Counter,
-  isConflict,
-  isNotFound,
-  type Lease,
-  type Logger,
-  messageOf,
-} from "cloud-controller-host/sdk";
+import { type Counter, isConflict, isNotFound, type Lease, type Logger, messageOf } from "cloud-controller-host/sdk";
 
-import { emptied, type LeaseRecord, leaseWith, newRecord, recordOf, sameRecord, tenureOf } from "./record.ts";
-import { isAborted, type LeaseRequestOptions, LeaseRequests, type LockSignals } from "./requests.ts";
+import {
+  emptied,
+  isEmptied,
+  type LeaseRecord,
+  leaseWith,
+  newRecord,
+  recordOf,
+  sameRecord,
+  tenureOf,
+} from "./record.ts";
+import { isAborted, isLostRace, type LeaseRequestOptions, LeaseRequests, type LockSignals } from "./requests.ts";
 
 export interface LeaseLockOptions extends LeaseRequestOptions {
   readonly log: Logger;
@@ -24,6 +25,8 @@ interface Observation {
   readonly record: LeaseRecord;
   readonly lease: Lease;
   readonly atMs: number;
+  /** Its holder is gone without a release, and leads until it observes that. Not known of the first observation. */
+  readonly wasEmptied: boolean;
 }
 
 /**
@@ -197,7 +200,7 @@ export class LeaseLock {
     const record = recordOf(lease);
     // Another candidate has led and released it, while this process was paused.
     const isLost = signals.renewal === true && !this.held && record.leaseTransitions !== this.#ownTransitions;
-    if (this.heldByAnother || isLost) {
+    if (this.heldByAnother || isLost || (signals.renewal !== true && this.#mayBeLed())) {
       log.debug(4, "Lock is held and has not yet expired", {
         lock: this.#lock,
         holder: this.#observed?.record.holderIdentity,
@@ -271,11 +274,18 @@ export class LeaseLock {
   }
 
   #observe(lease: Lease): void {
-    const before = this.#observed?.record.holderIdentity;
+    const before = this.#observed?.record;
     const record = recordOf(lease);
-    this.#observed = { record, lease, atMs: this.#monotonic() };
-    if (record.holderIdentity !== "" && record.holderIdentity !== before)
+    const wasEmptied = before !== undefined && isEmptied(record);
+    this.#observed = { record, lease, atMs: this.#monotonic(), wasEmptied };
+    if (record.holderIdentity !== "" && record.holderIdentity !== before?.holderIdentity)
       this.#options.log.info("New leader elected", { lock: this.#lock, holder: record.holderIdentity });
+  }
+
+  /** True for a Lease that was emptied a lease duration ago or less. Its own duration may be anything. */
+  #mayBeLed(): boolean {
+    const { wasEmptied = false, atMs = 0 } = this.#observed ?? {};
+    return wasEmptied && this.#monotonic() - atMs <= this.#options.leaseDurationMs;
   }
 
   #valid(): boolean {
@@ -294,6 +304,3 @@ export class LeaseLock {
     return this.#options.clock.monotonic();
   }
 }
-
-/** 409 in either form: the object was changed (Conflict) or created (AlreadyExists) by another candidate first. */
-const isLostRace = (error: unknown): boolean => error instanceof ApiError && error.status === 409;

@@ -50,6 +50,13 @@ export function emptied(record: LeaseRecord, nowMs: number): LeaseRecord {
   return { ...record, holderIdentity: "", leaseDurationSeconds: 1, acquireTime: now, renewTime: now };
 }
 
+/** True for a Lease without a holder that its holder has released, or that never had one. */
+export const isReleased = ({ holderIdentity, leaseDurationSeconds }: LeaseRecord): boolean =>
+  holderIdentity === "" && leaseDurationSeconds <= 1;
+
+/** True for a Lease that has lost its holder otherwise, as by `kubectl edit`: it keeps its duration. */
+export const isEmptied = (record: LeaseRecord): boolean => record.holderIdentity === "" && !isReleased(record);
+
 /**
  * True if the lease was not written in between. client-go compares times by the second; compared in full, a renewal
  * within the same second is noticed as well.

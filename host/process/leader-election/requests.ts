@@ -1,4 +1,12 @@
-import { type Clock, CodedError, kinds, type KubeClient, type Lease, type ObjectName } from "cloud-controller-host/sdk";
+import {
+  ApiError,
+  type Clock,
+  CodedError,
+  kinds,
+  type KubeClient,
+  type Lease,
+  type ObjectName,
+} from "cloud-controller-host/sdk";
 
 export interface LeaseRequestOptions {
   readonly client: KubeClient;
@@ -20,6 +28,9 @@ export interface LockSignals {
 
 export const isAborted = ({ reads, writes }: LockSignals): boolean =>
   (reads?.aborted ?? false) || (writes?.aborted ?? false);
+
+/** 409 in either form: the object was changed (Conflict) or created (AlreadyExists) by another candidate first. */
+export const isLostRace = (error: unknown): boolean => error instanceof ApiError && error.status === 409;
 
 /** Requests for one Lease. Each ends with its signal or at its time limit, even if the client ignores its signal. */
 export class LeaseRequests {

@@ -9,7 +9,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { announcedBy, announcementKey, type Served } from "./announcement.ts";
-import { type LeaseRecord, recordOf, sameRecord } from "./record.ts";
+import { isReleased, type LeaseRecord, recordOf, sameRecord } from "./record.ts";
 
 /** Another shard's Services and this one's: none in common, some, or not known. */
 export type Relation = "self" | "disjoint" | "overlaps" | "undecided";
@@ -132,7 +132,7 @@ export class Shards {
 
   #isHeld({ record, atMs }: Seen): boolean {
     const endsMs = atMs + record.leaseDurationSeconds * 1000;
-    return record.holderIdentity !== "" && this.#options.clock.monotonic() <= endsMs;
+    return !isReleased(record) && this.#options.clock.monotonic() <= endsMs;
   }
 
   #statusOf(seen: Seen): ShardStatus {

@@ -40,7 +40,10 @@ test("serves before leader election, and keeps a connection through take-over an
   const session = connect(`https://127.0.0.1:${port}`, { rejectUnauthorized: false });
   try {
     expect(await statusOver(session)).toMatchObject({ generation: 1, leading: false });
-    lab.api.update(kinds.Lease, lease, (held) => ({ ...held, spec: { ...held.spec, holderIdentity: "" } }));
+    lab.api.update(kinds.Lease, lease, (held) => ({
+      ...held,
+      spec: { ...held.spec, holderIdentity: "", leaseDurationSeconds: 1 },
+    }));
     await host.until("it leads", ({ running }) => running);
     for (const generation of [2, 3, 4]) {
       await lab.changeConfig();

@@ -266,6 +266,28 @@ describe("an election", () => {
     await Promise.all([one.ended, two.ended]);
   });
 
+  test("a Lease whose holder is removed by hand is left to the leader that has not observed it yet", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const [first, second] = [candidate(leases, clock, "first"), candidate(leases, clock, "second")];
+    const one = first.run();
+    await clock.advance(0);
+    const two = second.run();
+    await pass(clock, 2_500);
+    leases.put({ ...leases.get()?.spec, holderIdentity: "" });
+    expect(second.elector.nudge(leases.get())).toBeFalse();
+    second.elector.nudge();
+    await clock.advance(0);
+    expect([first.elector.safelyHeld(), two.seen]).toEqual([true, []]);
+    expect(first.elector.nudge(leases.get())).toBeFalse();
+    await clock.advance(0);
+    expect([holder(leases), first.elector.safelyHeld()]).toEqual(["first", true]);
+    await pass(clock, 20_000);
+    expect([one.seen, two.seen]).toEqual([["lead"], []]);
+    one.stop();
+    two.stop();
+    await Promise.all([one.ended, two.ended]);
+  });
+
   test("a leader that observes another holder in a watch stops at once, and its own renewals do not wake it", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const { elector, run } = candidate(leases, clock);
@@ -587,9 +609,20 @@ class Contender {
   }
 }
 
-test("never lets two candidates write, whatever breaks, hangs or is deleted", async () => {
+test("never lets two candidates write, whatever breaks, hangs, is deleted or emptied", async () => {
   const step = fc.record({
-    action: fc.constantFrom("start", "start", "stop", "good", "broken", "hanging", "deleted", "nudged", "shown"),
+    action: fc.constantFrom(
+      "start",
+      "start",
+      "stop",
+      "good",
+      "broken",
+      "hanging",
+      "deleted",
+      "emptied",
+      "nudged",
+      "shown",
+    ),
     who: fc.nat({ max: 2 }),
     waitMs: fc.nat({ max: 20_000 }),
   });
@@ -602,6 +635,7 @@ test("never lets two candidates write, whatever breaks, hangs or is deleted", as
         const random = (): number => jitter[draws++ % jitter.length] ?? 0;
         const [leases, clock] = [memoryLeases(), manualClock()];
         const contenders = ["a", "b", "c"].map((identity) => new Contender(leases, clock, identity, random));
+        const areAllAware = (): boolean => contenders.every(({ elector }) => elector.observed() !== undefined);
         const wroteAt = new Map<Contender, number>();
         const shown: Lease[] = [];
         for (const contender of contenders) contender.start();
@@ -610,8 +644,9 @@ test("never lets two candidates write, whatever breaks, hangs or is deleted", as
           if (action === "start") contender?.start();
           else if (action === "stop") contender?.stop();
           // A candidate that has never seen the Lease cannot know that it had a holder.
-          else if (action === "deleted" && contenders.every(({ elector }) => elector.observed() !== undefined))
-            leases.remove();
+          else if (action === "deleted" && areAllAware()) leases.remove();
+          else if (action === "emptied" && areAllAware() && leases.get() !== undefined)
+            leases.put({ ...leases.get()?.spec, holderIdentity: "" });
           else if (action === "nudged") contender?.elector.nudge();
           // By a watch, which may be late.
           else if (action === "shown") contender?.elector.nudge(shown[waitMs % shown.length]);

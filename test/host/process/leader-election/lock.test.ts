@@ -374,6 +374,23 @@ describe("a record", () => {
   });
 });
 
+describe("a Lease that was emptied but not released", () => {
+  test.each([15, 2_000_000_000])(
+    "is acquired a lease duration of ours later, also when its own is %d s",
+    async (leaseDurationSeconds) => {
+      const { lock, leases, clock } = setup();
+      leases.put(held("other"));
+      await lock.tryAcquireOrRenew();
+      leases.put(held("", { leaseDurationSeconds }));
+      expect(await lock.tryAcquireOrRenew()).toBeFalse();
+      await clock.advance(15_000);
+      expect(await lock.tryAcquireOrRenew()).toBeFalse();
+      await clock.advance(1);
+      expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    },
+  );
+});
+
 describe("a deleted Lease", () => {
   test.each(["other", ""])(
     "is not created for a lease duration after it was found missing (holder %p)",

@@ -44,7 +44,10 @@ function seize(name: string): void {
 
 const free = (name: string): void => {
   const metadata = { namespace: "kube-system", name };
-  api.update(kinds.Lease, metadata, (before) => ({ ...before, spec: { ...before.spec, holderIdentity: "" } }));
+  api.update(kinds.Lease, metadata, (before) => ({
+    ...before,
+    spec: { ...before.spec, holderIdentity: "", leaseDurationSeconds: 1 },
+  }));
 };
 
 const contenderFor = (mainLease: string, migrations: readonly LeaderMigration[]): Promise<Contender> =>

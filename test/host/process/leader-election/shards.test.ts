@@ -30,8 +30,9 @@ function leaseOf(name: string, holder: string, announcement?: string, spec: Leas
   };
 }
 
+/** Without a holder: as a release writes it. */
 const announcing = (name: string, holder: string, served: Partial<Served>): Lease =>
-  leaseOf(name, holder, announcementBy(holder, serving(served)));
+  leaseOf(name, holder, announcementBy(holder, serving(served)), holder === "" ? { leaseDurationSeconds: 1 } : {});
 
 function shardsOf(served: Partial<Served>, lease = "ccm-a") {
   const clock = manualClock();
@@ -160,6 +161,15 @@ test("a Lease that is deleted counts as held until its duration is over, and is 
   await clock.advance(5_001);
   expect(await shards.isAlive("ccm-b")).toBe(false);
   expect(shards.known).toEqual([]);
+});
+
+test("a Lease whose holder is removed by hand counts as held until its duration is over", async () => {
+  const { shards, clock, cluster } = shardsOf({ serviceSelector: "shard=a" });
+  const lease = announcing("ccm-b", "two", { serviceSelector: "shard=b" });
+  cluster.leases = [{ ...lease, spec: { ...lease.spec, holderIdentity: "" } }];
+  expect(await shards.isAlive("ccm-b")).toBe(true);
+  await clock.advance(15_001);
+  expect(await shards.isAlive("ccm-b")).toBe(false);
 });
 
 test("a process is alive for Services only while it leads and its service controller is on", async () => {
