@@ -3,13 +3,13 @@ import { type Clock, CodedError, keyOf, type Service } from "cloud-controller-ho
 import { sameName } from "../../arm/resource-id.ts";
 import type { NetworkResources } from "../../arm/writes/network-resources.ts";
 import type { ArmResource, Resources } from "../../arm/writes/resources.ts";
-import { groupOf, loadBalancerId } from "../model/ids.ts";
+import { groupOf, loadBalancerId, publicIPId } from "../model/ids.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
-import { internalSuffix, isServiceFrontend } from "../model/names.ts";
+import { internalSuffix, isServiceFrontend, publicIPName } from "../model/names.ts";
 import { balancerName, type PlannerConfig } from "../model/planner-config.ts";
 import { statusAddresses } from "../plan/draft/ingress.ts";
 import { clusterIn, servicesIn } from "../plan/public-ip/owners.ts";
-import { readSubject } from "../service/subject.ts";
+import { readSubject, type Subject, wantedPrefix, wantedPublicIP } from "../service/subject.ts";
 import type { NewServices } from "./preconditions.ts";
 
 type Lists = Pick<Observed, "loadBalancers" | "publicIPs">;
@@ -95,9 +95,9 @@ export class Contradictions {
       return false;
     const wroteMs = this.#wroteMs.get(uid) ?? Number.NEGATIVE_INFINITY;
     if ((this.#seenMs.get(uid) ?? Number.NEGATIVE_INFINITY) > wroteMs) return true;
-    if ((readMs ?? nowMs) - wroteMs < lagMs) return false;
+    const sentMs = readMs ?? nowMs - this.#listTtlMs;
+    if (sentMs - wroteMs < lagMs) return false;
     if (newServices.has(service)) return true;
-    const sentMs = readMs ?? nowMs - network.loadBalancers.ttlMs;
     const sinceRequestMs = clock.now() - (nowMs - sentMs) - Date.parse(deletionTimestamp);
     return sentMs - (this.#sinceMs ?? 0) >= lagMs || sinceRequestMs >= lagMs;
   }
@@ -112,10 +112,19 @@ export class Contradictions {
     if (config.serviceGateway || intents.length === 0) return [];
     const keys = new Map(intents.map(({ service }) => [readSubject(service, config).subject.base, keyOf(service)]));
     return [
-      ...this.#withoutTrace(intents, lists, readMs),
+      ...this.#withoutTrace(intents, lists, readMs).map((one) => ({
+        ...one,
+        publicIPs: one.publicIPs.filter((id) => !isUnreadable(groupOf(id))),
+      })),
       ...withoutBalancer(new Set(keys.values()), lists, config),
       ...withoutPublicIP(keys, lists, config).filter(({ publicIPs: [id] }) => !isUnreadable(groupOf(id))),
     ];
+  }
+
+  /** How old a list may be. */
+  get #listTtlMs(): number {
+    const { loadBalancers, publicIPs } = this.#options.network;
+    return Math.max(loadBalancers.ttlMs, publicIPs.ttlMs);
   }
 
   #note(times: Map<string, number>, { metadata: { uid = "" } = {} }: Service): void {
@@ -123,7 +132,7 @@ export class Contradictions {
     times.delete(uid);
     times.set(uid, nowMs);
     for (const [one, atMs] of times) {
-      if (nowMs - atMs < lagMs) break;
+      if (nowMs - atMs < lagMs + this.#listTtlMs) break;
       times.delete(one);
     }
   }
@@ -154,7 +163,8 @@ export class Contradictions {
     const owners = new Set(free.flatMap(({ tags }) => servicesIn(tags)));
     return intents.flatMap(({ service, action }) => {
       if (action !== "delete") return [];
-      const { base, key } = readSubject(service, config).subject;
+      const { subject } = readSubject(service, config);
+      const { base, key } = subject;
       if (bases.has(base) || owners.has(key)) this.#note(this.#seenMs, service);
       if (bases.has(base) || owners.has(key) || this.#isAbsent(service, readMs)) return [];
       const address = this.#addressOf(service);
@@ -162,7 +172,8 @@ export class Contradictions {
         `no load balancer of resource group ${config.loadBalancerResourceGroup} has a frontend for it`,
         address === undefined ? "a write for it may be less than a minute old" : `address ${address} is in the status`,
       );
-      return [{ key: keyOf(service), message, loadBalancers: balancerIds(config), publicIPs: [] }];
+      const publicIPIds = publicIPIdsOf(subject, config);
+      return [{ key: keyOf(service), message, loadBalancers: balancerIds(config), publicIPs: publicIPIds }];
     });
   }
 }
@@ -173,6 +184,13 @@ function balancerIds(config: PlannerConfig): readonly string[] {
   const names = config.loadBalancers.length > 0 ? config.loadBalancers.map(({ name }) => name) : [single];
   return names.flatMap((name) => [loadBalancerId(config, name), loadBalancerId(config, name + internalSuffix)]);
 }
+
+/** The public IPs that the Service has by its present settings. One with another name is found by its tags, in a list. */
+const publicIPIdsOf = (subject: Subject, config: PlannerConfig): readonly string[] =>
+  subject.families.map((family) => {
+    const own = publicIPName(config.clusterName, subject, family, wantedPrefix(subject, family));
+    return publicIPId(config, subject.publicIPGroup, wantedPublicIP(subject, family) || own);
+  });
 
 /** Public IPs of the Services that are attached to a load balancer of the cluster's resource group that is not listed. */
 function withoutBalancer(keys: ReadonlySet<ServiceKey>, lists: Lists, config: PlannerConfig): readonly Contradiction[] {

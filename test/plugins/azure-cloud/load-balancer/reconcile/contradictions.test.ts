@@ -90,6 +90,45 @@ describe("a Service that is deleted", () => {
     expect(frontendsOf(cluster, "kubernetes-internal")).toBe(0);
   });
 
+  for (const [which, settings, passedMs] of [
+    ["a list from the cache", {}, 61_000],
+    ["a list that may be older than that of load balancers", { publicIPCacheTTLInSeconds: 3_600 }, 200_000],
+  ] as const)
+    test(`leaves no free public IP although ${which} lacks it`, async () => {
+      await using cluster = await openCluster(1);
+      await cluster.ensure(await cluster.start(), serviceOf("web"));
+      deleteAll(cluster, "loadBalancers");
+      const time = skippingClock();
+      const next = await cluster.start(settings, time.clock);
+      cluster.world.simulator.changeLists(without("publicIPAddresses"));
+      await cluster.remove(next, requestedAt(serviceOf("none"), "2026-01-02T00:00:00Z"));
+      cluster.world.simulator.changeLists((all) => all);
+      time.skip(passedMs);
+      await cluster.remove(next, serviceOf("web"));
+      expect(azureState(cluster.world.simulator).publicIPs).toEqual([]);
+    });
+
+  test("leaves no public IP that a write has created although it failed, and that reads showed only later", async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    await cluster.ensure(await cluster.start(), serviceOf("web"));
+    const created = simulator.resources().find(({ id }) => id.includes("/publicIPAddresses/"));
+    if (created === undefined) throw new Error("the public IP was not created");
+    deleteAll(cluster, "loadBalancers", "publicIPAddresses");
+    cluster.services.delete("default/web");
+    const time = skippingClock();
+    const next = await cluster.start({}, time.clock);
+    void next.balancers.run(new AbortController().signal);
+    simulator.failNext({ method: "PUT", path: "/publicIPAddresses/" }, { status: 500, times: 99 });
+    expect(await errorOf(cluster.ensure(next, serviceOf("web")))).toBeDefined();
+    simulator.clearFailures();
+    expect(await errorOf(cluster.remove(next, serviceOf("web")))).toEqual(contradictory);
+    simulator.put(created.id, created);
+    time.skip(60_000);
+    await cluster.remove(next, serviceOf("web"));
+    expect(azureState(simulator).publicIPs).toEqual([]);
+  });
+
   test("stays while its load balancer cannot be read by itself", async () => {
     await using cluster = await openCluster(1);
     const first = await cluster.start();
