@@ -2,10 +2,17 @@
 import type { Surroundings } from "./cli/command.ts";
 import { holdReload, onSignals } from "./process/signals.ts";
 
+/** Settles when all that was printed has been passed on: an exit discards what a pipe does not hold yet. */
+let printed: Promise<unknown> = Promise.resolve();
+const printTo =
+  (stream: NodeJS.WriteStream) =>
+  (text: string): void =>
+    void (printed = Promise.all([printed, new Promise((resolve) => stream.write(text, resolve))]));
+
 const surroundings: Surroundings = {
   environment: process.env,
-  stdout: (text) => void process.stdout.write(text),
-  stderr: (text) => void process.stderr.write(text),
+  stdout: printTo(process.stdout),
+  stderr: printTo(process.stderr),
   width: process.stdout.columns ?? 100,
   color: process.stdout.isTTY && (process.env["NO_COLOR"] ?? "") === "",
   progress: process.stderr.isTTY ? (text) => void process.stderr.write(text) : undefined,
@@ -41,4 +48,6 @@ async function sandbox(argv: readonly string[]): Promise<number> {
   return runSandbox(argv, surroundings, prepareHost);
 }
 
-process.exit(await main());
+const status = await main();
+await printed;
+process.exit(status);
