@@ -1,4 +1,7 @@
-/** The plan that the console shows, as JSON on stdout: bounded, and with texts that may be shown. `run/plan-process.ts` starts it. */
+/**
+ * The plan that the console shows, as JSON in the last line on stdout: bounded, and with texts that may be shown.
+ * `run/plan-process.ts` starts it.
+ */
 import type { PlanDocument } from "../changes/plan-schema.ts";
 import { cleaned } from "../console/clean.ts";
 import { runPlan } from "./plan.ts";
@@ -54,7 +57,8 @@ async function main(argv: readonly string[]): Promise<number> {
     process.stderr.write(reason === "" ? `plan ended with status ${status}` : reason);
     return 1;
   }
-  process.stdout.write(JSON.stringify(cleaned(shownPlan(JSON.parse(printed)))));
+  // Plugins may print, too. An exit discards what the pipe does not hold yet.
+  await Bun.write(Bun.stdout, `\n${JSON.stringify(cleaned(shownPlan(JSON.parse(printed))))}\n`);
   return 0;
 }
 

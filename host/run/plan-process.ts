@@ -1,8 +1,10 @@
 import { setPriority } from "node:os";
 import { join } from "node:path";
 
-import { CodedError, type Environment } from "cloud-controller-host/sdk";
+import { CodedError, type Environment, isObject } from "cloud-controller-host/sdk";
 
+import { systemClock } from "../async/clock.ts";
+import { within } from "../async/timeout.ts";
 import type { MakePlan } from "../console/plans.ts";
 
 const program = join(import.meta.dir, "..", "cli", "shown-plan.ts");
@@ -10,6 +12,8 @@ const program = join(import.meta.dir, "..", "cli", "shown-plan.ts");
 const runtimeFlags = ["--no-install", "--no-env-file", "--config=/dev/null"];
 const planSeconds = 120;
 const limitMs = 150_000;
+/** For what it printed last. A process that a plugin started may hold the pipes beyond the end of the plan's. */
+const pipesMs = 2_000;
 /** Above what the program prints. */
 const maxBytes = 2 * 1024 * 1024;
 const megabyte = 1024 * 1024;
@@ -54,12 +58,27 @@ export const planProcess =
       maxBuffer: maxBytes,
     });
     setPriority(child.pid, priority);
-    const [printed, complaint, status] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-    if (status === 0) return printed.trim();
+    const output = Promise.all([child.stdout.text(), child.stderr.text()]);
+    const status = await child.exited;
+    const read = await within(systemClock, pipesMs, output);
+    const [printed, complaint] = read.done ? read.value : ["", "a process that a plugin started has not ended"];
+    const plan = lastLine(printed);
+    if (status === 0 && isDocument(plan)) return plan;
     const how =
       child.signalCode === null ? `status ${status}` : `${child.signalCode}, after at most ${limitMs / 1000} s`;
     throw new CodedError("PlanFailed", complaint.trim().slice(-2_000) || `planning ended with ${how}`);
   };
+
+const lastLine = (text: string): string => text.slice(text.trimEnd().lastIndexOf("\n") + 1).trim();
+
+/** It becomes a part of an answer as it is. */
+function isDocument(text: string): boolean {
+  try {
+    return isObject(JSON.parse(text));
+  } catch {
+    return false;
+  }
+}
 
 const toMegabytes = (bytes: number): number => Math.round(bytes / megabyte);
 

@@ -1,4 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
 import { Value } from "@sinclair/typebox/value";
 import { messageOf } from "cloud-controller-host/sdk";
@@ -23,6 +26,18 @@ afterAll(() => sandbox[Symbol.asyncDispose]());
 const environment = { ...process.env };
 const plan = (more: Partial<Parameters<typeof planProcess>[0]> = {}, signal = new AbortController().signal) =>
   planProcess({ argv, environment, ...more })(signal);
+
+/** Flags of a plugin that runs the code when it is imported. */
+async function pluginWith(folder: string, code: string): Promise<readonly string[]> {
+  await mkdir(join(folder, "noisy"));
+  await writeFile(
+    join(folder, "noisy", "plugin.ts"),
+    `import { defineController } from "cloud-controller-host/sdk";
+${code}
+export default defineController({ name: "noisy-controller", construct: () => () => ({ run: async () => undefined }) });`,
+  );
+  return [...argv, "--controllers=cloud-node-controller", `--plugin-dir=${folder}`];
+}
 
 describe("a plan in a process of its own", () => {
   test("is the document of plan --output=json, for the flags of the host", async () => {
@@ -52,5 +67,35 @@ describe("a plan in a process of its own", () => {
     stopping.abort();
     expect(await planning).toContain("SIGKILL");
     expect(performance.now() - began).toBeLessThan(5_000);
+  });
+
+  test("is found behind what plugins print", async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), "plan-process-"));
+    const flags = await pluginWith(folder.path, 'console.log("{}"); process.stdout.write("no line ends here");');
+    const { plan: made } = JSON.parse(await plan({ argv: flags }));
+    expect(Value.Check(planSchema, made)).toBe(true);
+  });
+
+  test("fails where what was printed is not a document", async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), "plan-process-"));
+    const flags = await pluginWith(folder.path, 'console.log("bye"); process.exit(0);');
+    expect(await plan({ argv: flags }).catch(String)).toContain("planning ended with status 0");
+  });
+
+  test("ends with its signal, too, while a process that a plugin started holds its pipes", async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), "plan-process-"));
+    const [started, sleeps] = [join(folder.path, "started"), "stdio: ['ignore', 'inherit', 'inherit']"];
+    const code = `import { writeFileSync } from "node:fs";
+const child = Bun.spawn(["sleep", "20"], { ${sleeps} });
+writeFileSync(${JSON.stringify(started)}, String(child.pid));
+await Bun.sleep(60_000);`;
+    const stopping = new AbortController();
+    const planning = plan({ argv: await pluginWith(folder.path, code) }, stopping.signal).catch(String);
+    while (!(await Bun.file(started).exists())) await Bun.sleep(50);
+    const began = performance.now();
+    stopping.abort();
+    expect(await planning).toContain("a process that a plugin started has not ended");
+    expect(performance.now() - began).toBeLessThan(10_000);
+    process.kill(Number(await Bun.file(started).text()), "SIGKILL");
   });
 });
