@@ -12,9 +12,9 @@ const version = 1;
 /** Of the document: about a cluster of 5,000 nodes. */
 const maxBytes = 512 * 1024 * 1024;
 
-/** Flags that name files, ports, identities or the log: they are of the machine, not of the decisions. */
+/** Flags that name files, ports, identities or the log, and those that print a text instead: not of the decisions. */
 const machineFlags =
-  /^(?:kubeconfig|master|cloud-config.*|enable-dynamic-reloading|.*-(?:file|kubeconfig|directory)|cert-dir|bind-address|.*secure-port|audit-log-.*|plugin-(?:dir|lock)|watch-plugins|leader-.*|enable-leader-migration|webhook.*|tls-.*|v|vmodule|log.*|requestheader-.*|permit-.*|authorization-.*|authentication-.*|profiling|contention-profiling|http2-.*|use-service-account-credentials)$/u;
+  /^(?:kubeconfig|master|cloud-config.*|enable-dynamic-reloading|.*-(?:file|kubeconfig|directory)|cert-dir|bind-address|.*secure-port|audit-log-.*|plugin-(?:dir|lock)|watch-plugins|leader-.*|enable-leader-migration|webhook.*|tls-.*|v|vmodule|log.*|requestheader-.*|permit-.*|authorization-.*|authentication-.*|profiling|contention-profiling|http2-.*|use-service-account-credentials|help|version)$/u;
 export const isMachineFlag = (name: string): boolean => machineFlags.test(name);
 
 /** The value of a flag as it can be read again: lists are printed with brackets and read without. */

@@ -88,12 +88,14 @@ describe("a bundle", () => {
     for (const at of ["/anonymized: ", "/kinds/0/objects/0/metadata/name: ", "/extra: "]) expect(text).toContain(at);
   });
 
-  test("is refused when its flags load plugins, name files, or take the next flag as their value", async () => {
+  test("is refused when its flags load plugins, name files, print a help text, or take the next flag as their value", async () => {
     for (const flag of [
       "--plugin-dir=/tmp/x",
       "--audit-log-path=/tmp/x",
       "--kubeconfig=/tmp/x",
       "--webhook-cert-dir=/",
+      "--help=true",
+      "--version=true",
     ])
       expect(await edited({ flags: ["--cluster-name=prod", flag] })).toContain(
         `it sets ${flag.split("=")[0]}, which is for the command line alone`,

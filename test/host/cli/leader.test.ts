@@ -24,6 +24,8 @@ test("the leader's flags are those that decide what it does, differ from the def
     "allocate-node-cidrs": "false",
     kubeconfig: "/etc/kubeconfig",
     "plugin-dir": "/tmp/plugins",
+    help: "true",
+    version: "true",
     "of-another-version": "1",
   };
   expect(await leaderFlags(leader, ["--cluster_cidr=10.1.0.0/16", "--controllers", "*"])).toEqual([
