@@ -1,17 +1,28 @@
 import { campaign } from "../simulation/campaign.ts";
 import { simulate } from "../simulation/simulation.ts";
-import { campaign as systemCampaign, describeFailure, findDefect } from "../simulation/system/campaign.ts";
-import { defects } from "../simulation/system/defects.ts";
+import { findDefect } from "../simulation/system/bites.ts";
+import { campaign as systemCampaign, describeFailure } from "../simulation/system/campaign.ts";
+import { defects } from "../simulation/system/defects/table.ts";
 import type { Bench, Figure } from "./report.ts";
 import { numberOf } from "./world.ts";
 
 /** Random schedules of config changes, plugin faults, API faults and signals, on virtual time. */
 export const simulationBench: Bench = {
   about: "simulate leadership and generations, or the whole system, under random faults; a failure prints its replay",
-  options: { seeds: "20000", first: "1", replay: "", system: "false", shrink: "true", defects: "false" },
+  options: {
+    seeds: "20000",
+    first: "1",
+    replay: "",
+    system: "false",
+    shrink: "true",
+    bites: "false",
+    only: "",
+    cpu: "600",
+    memory: "2048",
+  },
   async run(options) {
     const { replay = "" } = options;
-    if (options["defects"] === "true") return bites(options);
+    if (options["bites"] === "true") return bites(options);
     if (options["system"] === "true") return system(options);
     if (replay !== "") {
       const { violations, log, steps } = await simulate(JSON.parse(replay));
@@ -63,16 +74,22 @@ async function system(options: Readonly<Record<string, string>>): Promise<readon
   ];
 }
 
-/** Puts known defects back, one at a time, and counts the seeds that each needs. */
+/** Puts known defects back, one at a time: all, or those with a text in their names. Prints what each needs to be found. */
 async function bites(options: Readonly<Record<string, string>>): Promise<readonly Figure[]> {
   const first = numberOf(options, "first");
   const seeds = `${first}-${first + numberOf(options, "seeds") - 1}`;
-  const figures: Figure[] = [];
-  for (const defect of Object.keys(defects)) {
-    const found = await findDefect(defect, seeds);
-    const value = found === undefined ? "not found" : `${found.seeds} seeds: ${found.by}`;
-    process.stdout.write(`${defect}: ${value}\n`);
-    figures.push({ name: defect, value });
+  const limits = { cpuSeconds: numberOf(options, "cpu"), memoryMiB: numberOf(options, "memory") };
+  const chosen = Object.keys(defects).filter((name) => name.includes(options["only"] ?? ""));
+  const missed: string[] = [];
+  process.stdout.write("| Defect | Seeds | Found by | CPU s |\n| --- | --: | --- | --: |\n");
+  for (const name of chosen) {
+    const { seeds: tried, by, cpuSeconds } = await findDefect(name, seeds, limits);
+    if (by === undefined) missed.push(name);
+    process.stdout.write(`| ${name} | ${tried} | ${by ?? "not found"} | ${cpuSeconds.toFixed(1)} |\n`);
   }
-  return figures;
+  return [
+    { name: "defects", value: chosen.length },
+    { name: "found", value: chosen.length - missed.length, aim: String(chosen.length) },
+    ...missed.map((name) => ({ name: "not found", value: name })),
+  ];
 }

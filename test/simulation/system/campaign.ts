@@ -17,6 +17,34 @@ export interface CampaignOptions {
   readonly shrink?: boolean;
   /** A defect to put into the product. */
   readonly defect?: string;
+  readonly limits?: Limits;
+  /** Called when the process has ended, with the CPU seconds that it took. */
+  readonly ended?: (cpuSeconds: number) => void;
+}
+
+/** A process that needs more is killed. */
+export interface Limits {
+  readonly cpuSeconds: number;
+  readonly memoryMiB: number;
+}
+
+/** The process of a campaign ended before its last history did. */
+export class CampaignEndedError extends Error {
+  readonly status: number;
+
+  constructor(status: number) {
+    super(`the simulation ended with status ${status}`);
+    this.status = status;
+  }
+}
+
+/** Time by the clock that a process gets for each CPU second: it may share its core. */
+const patience = 5;
+
+function limited(command: readonly string[], limits: Limits | undefined): string[] {
+  if (limits === undefined) return [...command];
+  const { cpuSeconds, memoryMiB } = limits;
+  return ["sh", "-c", `ulimit -t ${cpuSeconds}; ulimit -d ${memoryMiB * 1024}; exec "$@"`, "sh", ...command];
 }
 
 /** Runs histories in a process of their own, and reports each one as it ends. */
@@ -25,6 +53,8 @@ export async function* campaign({
   trace = false,
   shrink = false,
   defect,
+  limits,
+  ended,
 }: CampaignOptions): AsyncGenerator<Report> {
   const which = seeds.startsWith("{") ? `--history=${seeds}` : `--seeds=${seeds}`;
   const flags = [
@@ -33,10 +63,12 @@ export async function* campaign({
     ...(shrink ? ["--shrink"] : []),
     ...(defect === undefined ? [] : [`--defect=${defect}`]),
   ];
-  const child = Bun.spawn([process.execPath, "--no-install", join(import.meta.dir, "main.ts"), ...flags], {
+  const command = [process.execPath, "--no-install", join(import.meta.dir, "main.ts"), ...flags];
+  const child = Bun.spawn(limited(command, limits), {
     stdin: "ignore",
     stdout: "pipe",
     stderr: "inherit",
+    ...(limits && { timeout: limits.cpuSeconds * patience * 1000 }),
   });
   try {
     let lines: string[] = [];
@@ -52,23 +84,12 @@ export async function* campaign({
       }
     }
     const status = await child.exited;
-    if (status !== 0) throw new Error(`the simulation ended with status ${status}`);
+    if (status !== 0) throw new CampaignEndedError(status);
   } finally {
-    child.kill();
+    child.kill("SIGKILL");
+    await child.exited;
+    ended?.(Number(child.resourceUsage()?.cpuTime.total ?? 0) / 1_000_000);
   }
-}
-
-/** How many of the seeds a defect needs to be found, and what finds it; undefined: it is not found. */
-export async function findDefect(
-  defect: string,
-  seeds: string,
-): Promise<{ readonly seeds: number; readonly by: string } | undefined> {
-  let tried = 0;
-  for await (const { violations } of campaign({ seeds, defect })) {
-    tried += 1;
-    if (violations[0] !== undefined) return { seeds: tried, by: violations[0].invariant };
-  }
-  return undefined;
 }
 
 /** A failure for people: what broke, the way to run it again, and what happened last. */

@@ -1,15 +1,15 @@
 /**
  * Runs histories: `bun main.ts --seeds=1,2,10-19`, or `--history=JSON`. Each one prints a line of JSON, after its trace
- * with `--trace`; `--shrink` leaves out what a failure does not need; `--defect` puts one of `defects.ts` into the product. It is a process of its own, because its clock,
- * its timers and its network are virtual.
+ * with `--trace`; `--shrink` leaves out what a failure does not need; `--defect` puts one of `defects/` into the product.
+ * It is a process of its own, because its clock, its timers and its network are virtual.
  */
 import { parseArgs } from "node:util";
 
 import type { History } from "./history.ts";
 
 // Before anything of the product.
-const { edit } = await import("./runtime/install.ts");
-const { defects } = await import("./defects.ts");
+const { putDefect, unloadedDefects } = await import("./runtime/install.ts");
+const { defects } = await import("./defects/table.ts");
 
 const { values } = parseArgs({
   options: {
@@ -24,7 +24,7 @@ const { values } = parseArgs({
 if (values.defect !== undefined) {
   const defect = defects[values.defect];
   if (defect === undefined) throw new Error(`unknown defect: ${values.defect}`);
-  edit(defect);
+  putDefect(defect);
 }
 
 const { historyOf } = await import("./history.ts");
@@ -61,4 +61,5 @@ const { history } = values;
 const histories: readonly History[] =
   history === undefined ? seedsIn(values.seeds).map(historyOf) : [JSON.parse(history)];
 for (const each of histories) await run(each);
+for (const { file } of unloadedDefects()) throw new Error(`no process has loaded ${file}`);
 process.exit(0);

@@ -1,6 +1,10 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
 
-import { campaign, describeFailure, findDefect, type Report } from "./campaign.ts";
+import { findDefect } from "./bites.ts";
+import { campaign, describeFailure, type Report } from "./campaign.ts";
+import { withDefect } from "./defects/defect.ts";
+import { defects } from "./defects/table.ts";
 
 setDefaultTimeout(900_000);
 
@@ -31,8 +35,25 @@ test("the same history takes the same steps, whatever ran before it in the proce
 });
 
 test("a history finds a process that writes after it was paused for longer than its lease is valid", async () => {
-  expect(await findDefect("writes without holding the lease", "3026")).toEqual({
+  const limits = { cpuSeconds: 120, memoryMiB: 2_048 };
+  expect(await findDefect("writes without holding the lease", "3026", limits)).toMatchObject({
     seeds: 1,
     by: "no write after the fence",
   });
+});
+
+test("every defect of the table applies to the source of today and leaves it valid TypeScript", async () => {
+  const root = join(import.meta.dir, "../../..");
+  const transpiler = new Bun.Transpiler({ loader: "ts" });
+  const broken: string[] = [];
+  for (const [name, defect] of Object.entries(defects))
+    try {
+      const source = await Bun.file(join(root, defect.file)).text();
+      if (transpiler.transformSync(withDefect(source, defect)) === transpiler.transformSync(source))
+        broken.push(`${name}: changes nothing`);
+    } catch (error) {
+      broken.push(`${name}: ${String(error)}`);
+    }
+  expect(broken).toEqual([]);
+  expect(Object.keys(defects).length).toBeGreaterThanOrEqual(60);
 });

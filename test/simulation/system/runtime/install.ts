@@ -6,6 +6,7 @@
 import { EventEmitter } from "node:events";
 import { createRequire } from "node:module";
 
+import { type Defect, withDefect } from "../defects/defect.ts";
 import { type Handler, VirtualNetwork } from "./network.ts";
 import { sleep, timersOf } from "./timers.ts";
 import { awaited, VirtualRuntime } from "./virtual-runtime.ts";
@@ -143,23 +144,21 @@ Object.assign(moduleNamed("bun:jsc"), { fullGC: () => 0 });
 // Imports are real work, and nothing but the source shows where they begin.
 Object.assign(globalThis, { awaitedImport: awaited });
 
-interface Edit {
-  /** The end of its path. */
-  readonly file: string;
-  readonly from: string;
-  readonly to: string;
-}
-const edits: Edit[] = [];
+const put = new Map<Defect, { isLoaded: boolean }>();
 
-/** Replaces a text in a source file of the product that is not loaded yet. */
-export const edit = (change: Edit): void => void edits.push(change);
+/** Puts a defect into the product as its file is loaded, in memory. */
+export const putDefect = (defect: Defect): void => void put.set(defect, { isLoaded: false });
+
+/** Defects whose files were not loaded. */
+export const unloadedDefects = (): readonly Defect[] =>
+  [...put].flatMap(([defect, { isLoaded }]) => (isLoaded ? [] : [defect]));
 
 function edited(path: string, text: string): string {
   let source = text.replaceAll(/\bimport\(("[^"]+")\)/gu, "globalThis.awaitedImport(import($1))");
-  for (const { file, from, to } of edits) {
-    if (!path.endsWith(`/${file}`)) continue;
-    if (!source.includes(from)) throw new Error(`${file} has no text ${JSON.stringify(from)}`);
-    source = source.replace(from, () => to);
+  for (const [defect, state] of put) {
+    if (!path.endsWith(`/${defect.file}`)) continue;
+    source = withDefect(source, defect);
+    state.isLoaded = true;
   }
   return source;
 }

@@ -1,0 +1,82 @@
+import type { Defects } from "./defect.ts";
+
+const election = "host/process/leader-election";
+
+/** Of the Lease, of generations that follow each other, and of the fence between them. */
+export const leadershipDefects: Defects = {
+  "writes without holding the lease": {
+    file: "host/generation/scope/fence.ts",
+    from: 'return this.#safelyHeld() ? undefined : "the leader election lease is not safely held";',
+    to: "return undefined;",
+  },
+  "takes a lease that is held": {
+    file: `${election}/lock.ts`,
+    from: "if (this.heldByAnother || isLost ||",
+    to: "if (isLost ||",
+  },
+  "takes a lease again that another candidate has led under meanwhile": {
+    file: `${election}/lock.ts`,
+    from: "if (this.heldByAnother || isLost ||",
+    to: "if (this.heldByAnother ||",
+  },
+  "creates a lease that was deleted while its holder leads": {
+    file: `${election}/lock.ts`,
+    from: "if (lease === undefined && !this.#mayCreate()) {",
+    to: "if (lease === null) {",
+  },
+  "takes a lease that was emptied by hand while its holder leads": {
+    file: `${election}/lock.ts`,
+    from: "return wasEmptied && this.#monotonic() - atMs <= this.#options.leaseDurationMs;",
+    to: "return false;",
+  },
+  "holds a lease for twice as long as it is valid": {
+    file: `${election}/elector.ts`,
+    from: "this.#lock.renewalAgeMs < this.#options.renewDeadlineMs",
+    to: "this.#lock.renewalAgeMs < 2 * this.#options.leaseDurationMs",
+  },
+  "takes the reply for the time of a renewal": {
+    file: `${election}/lock.ts`,
+    from: "this.#renewedMs = this.held ? sentMs : undefined;",
+    to: "this.#renewedMs = this.held ? this.#monotonic() : undefined;",
+  },
+  "releases the lease although work is outstanding": {
+    file: `${election}/elector.ts`,
+    from: 'if ((await leading) === "outstanding") return "kept";',
+    to: "",
+  },
+  "leads on when the lease is lost": {
+    file: `${election}/elector.ts`,
+    from: "lost.abort(new CodedError(",
+    to: "void (new CodedError(",
+  },
+  "starts controllers with caches that are older than the lease": {
+    file: "host/generation/scope/caches.ts",
+    from: "const since = locks.heldSince(lock);",
+    to: "const since = Number.NEGATIVE_INFINITY;",
+  },
+  "waits for a pause after failures before it reads again for a new lease": {
+    file: "host/kube/informers/reflector.ts",
+    from: 'this.#step?.abort(new CodedError(relist, "everything is listed again"));',
+    to: "",
+  },
+  "starts the next generation while the former one works": {
+    file: "host/generation/slot/slot.ts",
+    from: "const overdue = await generation.drain(timeoutMs);",
+    to: "const overdue: readonly string[] = []; void generation.drain(timeoutMs);",
+  },
+  "leaves the fence of a former generation open": {
+    file: "host/generation/scope/fences.ts",
+    from: "    this.cloud.close();\n    for (const fence of this.#fences.values()) fence.close();",
+    to: "",
+  },
+  "closes informers that the next generation uses": {
+    file: "host/kube/informers/pool.ts",
+    from: "if (grace.signal.aborted) return;",
+    to: "",
+  },
+  "does not apply a changed config": {
+    file: "host/generation/triggers/content-trigger.ts",
+    from: "      options.changed(content);",
+    to: "",
+  },
+};

@@ -1,0 +1,107 @@
+import type { Defects } from "./defect.ts";
+
+const controller = "plugins/service-lb";
+
+/** Of the service controller. */
+export const serviceDefects: Defects = {
+  "removes the finalizer before the load balancer": {
+    file: `${controller}/sync.ts`,
+    from: "  if ((await existing(parts, service, signal)) !== undefined) {\n    throwIfStopping(signal);",
+    to: "  await writes.removeFinalizer(service);\n  if ((await existing(parts, service, signal)) !== undefined) {\n    throwIfStopping(signal);",
+  },
+  "removes the finalizer and nothing else": {
+    file: `${controller}/sync.ts`,
+    from: "  if ((await existing(parts, service, signal)) !== undefined) {\n    throwIfStopping(signal);",
+    to: "  if (signal.aborted) {\n    throwIfStopping(signal);",
+  },
+  "creates load balancers without a finalizer": {
+    file: `${controller}/sync.ts`,
+    from: "await parts.writes.addFinalizer(service);",
+    to: "",
+  },
+  "ignores a Service that vanished without its finalizer": {
+    file: `${controller}/sync.ts`,
+    from: "    if (cached !== undefined) await deleteVanished(parts, cached, signal);\n    forget(parts, key, cached);",
+    to: "    forget(parts, key, cached);",
+  },
+  "ignores that a Service was created again under its name": {
+    file: `${controller}/sync.ts`,
+    from: "if (cached !== undefined && cached.metadata?.uid !== service.metadata?.uid)\n    await deleteVanished(parts, cached, signal);",
+    to: "",
+  },
+  "does not write the address": {
+    file: `${controller}/sync.ts`,
+    from: "if (status !== undefined) await parts.writes.status(service, status);",
+    to: "",
+  },
+  "leaves the address of a Service that wants none": {
+    file: `${controller}/sync.ts`,
+    from: "await parts.writes.status(service, {});",
+    to: "",
+  },
+  "fails without an event": {
+    file: `${controller}/sync.ts`,
+    from: "parts.events.syncFailed(service, error);",
+    to: "",
+  },
+  "does not see that a node left and returned within an ensure": {
+    file: `${controller}/sync.ts`,
+    from: 'cache.nodesSynced(key, parts.nodeChanges() === changes ? members : "changed");',
+    to: "cache.nodesSynced(key, members);",
+  },
+  "does not see that a node left and returned within an update": {
+    file: `${controller}/node-sync.ts`,
+    from: 'cache.nodesSynced(key, parts.nodeChanges() === changes ? set.members : "changed");',
+    to: "cache.nodesSynced(key, set.members);",
+  },
+  "does not retry an update of nodes": {
+    file: `${controller}/node-sync.ts`,
+    from: "if (wait === undefined) backlog.add(key);\n    else backlog.addAfter(key, wait);",
+    to: "",
+  },
+  "notes nodes as synced whatever became of them": {
+    file: `${controller}/node-sync.ts`,
+    from: "    metrics.nodeSyncErrors.inc();\n",
+    to: "    metrics.nodeSyncErrors.inc();\n    cache.nodesSynced(key, set.members); return;\n",
+  },
+  "loses a Service that is locked": {
+    file: `${controller}/keyed-mutex.ts`,
+    from: "for (const other of waiting) this.#offer(other, key);",
+    to: "",
+  },
+  "does not notice that a node has got its provider ID": {
+    file: `${controller}/nodes.ts`,
+    from: '|| (before.spec?.providerID ?? "") !== (after.spec?.providerID ?? "");',
+    to: "|| false;",
+  },
+  "does not notice that a node was deleted": {
+    file: `${controller}/controller.ts`,
+    from: "    deleted: sync,\n",
+    to: "",
+  },
+  "does not follow a change of ports": {
+    file: `${controller}/predicates.ts`,
+    from: '  { change: "ports", of: spec((of) => of.ports?.map(portFacts) ?? []) },\n',
+    to: "",
+  },
+  "does not follow a change of source ranges": {
+    file: `${controller}/predicates.ts`,
+    from: '  { change: "loadBalancerSourceRanges", of: spec((of) => of.loadBalancerSourceRanges ?? []) },\n',
+    to: "",
+  },
+  "does not follow a change of session affinity": {
+    file: `${controller}/predicates.ts`,
+    from: '  { change: "sessionAffinity", of: spec((of) => of.sessionAffinity) },\n',
+    to: "",
+  },
+  "does not follow a change of annotations": {
+    file: `${controller}/predicates.ts`,
+    from: '  { change: "annotations", of: ({ metadata }) => ({ ...metadata?.annotations, [markKey]: undefined }) },\n',
+    to: "",
+  },
+  "does not clean up after a change of type": {
+    file: `${controller}/predicates.ts`,
+    from: "(service.metadata?.deletionTimestamp !== undefined || !hasType(service)) &&",
+    to: "service.metadata?.deletionTimestamp !== undefined &&",
+  },
+};

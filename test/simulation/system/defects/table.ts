@@ -1,0 +1,15 @@
+import type { Defects } from "./defect.ts";
+import { leadershipDefects } from "./leadership.ts";
+import { loadBalancerDefects } from "./load-balancers.ts";
+import { nodeDefects } from "./nodes.ts";
+import { readDefects } from "./reads.ts";
+import { serviceDefects } from "./services.ts";
+
+/** Defects that the product had once or might have. */
+export const defects: Defects = {
+  ...leadershipDefects,
+  ...readDefects,
+  ...serviceDefects,
+  ...loadBalancerDefects,
+  ...nodeDefects,
+};
