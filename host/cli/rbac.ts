@@ -1,4 +1,5 @@
-import { CodedError } from "cloud-controller-host/sdk";
+import { CodedError, type WebhookPlugin } from "cloud-controller-host/sdk";
+import { stringify } from "yaml";
 
 import { parse } from "../config/parse/parse.ts";
 import { optionsOfShard } from "../config/validate/shard.ts";
@@ -11,7 +12,6 @@ import { readingOf } from "../run/permissions.ts";
 import { loadCommandPlugins } from "./command.ts";
 import { accountsOf, grantsOf, type StartedWith } from "./grants.ts";
 import { rbacManifest, ruleLines } from "./rbac-manifest.ts";
-import { webhookManifest } from "./webhook-manifest.ts";
 
 const usage = `Usage: cloud-controller-host rbac [--plan|--console] [flags of the host]
 
@@ -115,3 +115,38 @@ async function read(argv: readonly string[]): Promise<StartedWith> {
 
 const namesOf = (plugins: readonly { readonly name: string }[]): readonly string[] =>
   plugins.map((plugin) => plugin.name);
+
+const kindOf = {
+  validating: "ValidatingWebhookConfiguration",
+  mutating: "MutatingWebhookConfiguration",
+} as const;
+
+/**
+ * The registration of webhooks as YAML documents, for a Service of that name in `namespace` on port 443. The CA that signed the
+ * serving certificate is to be filled in as `caBundle`.
+ */
+export function webhookManifest(
+  webhooks: readonly WebhookPlugin[],
+  service: { readonly name: string; readonly namespace: string },
+): string {
+  return webhooks
+    .map(({ name: webhook, path, type, rules }) =>
+      stringify({
+        apiVersion: "admissionregistration.k8s.io/v1",
+        kind: kindOf[type],
+        metadata: { name: `${service.name}-${webhook}` },
+        webhooks: [
+          {
+            name: `${webhook}.${service.name}.${service.namespace}.svc`,
+            clientConfig: { service: { ...service, path, port: 443 } },
+            rules: rules.map((rule) => ({ ...rule })),
+            admissionReviewVersions: ["v1"],
+            sideEffects: "None",
+            failurePolicy: "Fail",
+            timeoutSeconds: 10,
+          },
+        ],
+      }),
+    )
+    .join("---\n");
+}

@@ -1,16 +1,16 @@
-import type { WebhookPlugin } from "cloud-controller-host/sdk";
+import type { Clock, Logger, WebhookPlugin } from "cloud-controller-host/sdk";
 
 import type { Options } from "../config/flags/options.ts";
 import { complete } from "../config/validate/complete.ts";
 import { keyTypeFor, tlsSettings } from "../config/values/tls-names.ts";
 import { isWebhookEnabled } from "../generation/plugins/enabled.ts";
 import { ClientCAs } from "../process/access/client-ca.ts";
+import { ThrottledLog } from "../process/log/throttled-log.ts";
 import { followCertificate, openCertificate } from "../process/serving/certificates.ts";
 import { openNamedCertificates } from "../process/serving/named-certificates.ts";
 import type { Handler } from "../process/serving/respond.ts";
 import { serve } from "../process/serving/tls-server.ts";
 import { admissionHandler } from "../process/webhooks/admission.ts";
-import { requireCertificate } from "../process/webhooks/require-certificate.ts";
 import type { ProcessParts } from "./process-parts.ts";
 import { type OpenServing, urlHost } from "./secure-serving.ts";
 
@@ -99,3 +99,26 @@ async function openClientCAs(
 
 /** Admission requests in flight may end. */
 const closeGraceMs = 5_000;
+
+/** Rejects requests without a certificate from one of the client CAs with 401, before their bodies are read. */
+function requireCertificate(
+  cas: Pick<ClientCAs, "clients">,
+  handler: Handler,
+  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+): Handler {
+  const failures = new ThrottledLog(log, clock);
+  return async (request, peer) => {
+    try {
+      if (cas.clients === undefined || peer.certificate === undefined)
+        return refused("a client certificate is required");
+      await cas.clients.verify(peer.certificate);
+    } catch (error) {
+      failures.error("Unable to authenticate the webhook's client", { error, srcIP: `${peer.address}:${peer.port}` });
+      return refused("the client certificate is not trusted");
+    }
+    peer.authenticated();
+    return handler(request, peer);
+  };
+}
+
+const refused = (why: string): Response => new Response(`${why}\n`, { status: 401, headers: { connection: "close" } });

@@ -2,6 +2,7 @@ import {
   type CIDR,
   type Clock,
   CodedError,
+  type ConditionState,
   type Counter,
   type ErrorCode,
   forEachConcurrently,
@@ -9,11 +10,12 @@ import {
   type KubeClient,
   messageOf,
   type Node,
+  type NodeWriter,
   type Store,
+  updateCondition,
 } from "cloud-controller-host/sdk";
 
 import { type Applied, type ApplyParts, applyPlan } from "./apply.ts";
-import { updateNetworkingCondition } from "./conditions.ts";
 import { planRoutes, type RoutePlan } from "./plan.ts";
 
 export interface PassParts extends ApplyParts {
@@ -79,4 +81,24 @@ const maxNamed = 3;
 function summary(problems: readonly string[]): string {
   const more = problems.length > maxNamed ? [`and ${problems.length - maxNamed} more`] : [];
   return [...problems.slice(0, maxNamed), ...more].join("; ");
+}
+
+const type = "NetworkUnavailable";
+
+/** Upstream's words. */
+const wanted: Readonly<Record<"routed" | "unrouted", ConditionState>> = {
+  routed: { type, status: "False", reason: "RouteCreated", message: "RouteController created a route" },
+  unrouted: { type, status: "True", reason: "NoRouteCreated", message: "RouteController failed to create a route" },
+};
+
+/** Reports whether the node has all its routes. A condition with another reason is overwritten, as by upstream. */
+export async function updateNetworkingCondition(
+  { client, clock, signal }: NodeWriter & { readonly signal: AbortSignal },
+  node: Node,
+  routed: boolean,
+): Promise<void> {
+  const state = wanted[routed ? "routed" : "unrouted"];
+  const existing = node.status?.conditions?.find((condition) => condition.type === type);
+  if (existing?.status === state.status && existing.reason === state.reason) return;
+  await updateCondition({ client, clock }, node.metadata?.name ?? "", state, signal);
 }

@@ -1,6 +1,8 @@
 import {
   CodedError,
   ImplementedElsewhereError,
+  isConflict,
+  keyOf,
   type LoadBalancers,
   type LoadBalancerStatus,
   type Service,
@@ -8,12 +10,11 @@ import {
   type Store,
 } from "cloud-controller-host/sdk";
 
-import { claim } from "./claims.ts";
 import { isInterrupted, throwIfStopping, wrapError, wrapped } from "./errors.ts";
 import type { ServiceEvents } from "./events.ts";
 import type { FailingServices } from "./failing-services.ts";
 import type { NodeSet } from "./nodes.ts";
-import { isReleased, type ServiceSelection } from "./predicates.ts";
+import { isReleased, markOf, type ServiceSelection } from "./predicates.ts";
 import type { ServiceCache } from "./service-cache.ts";
 import type { ServiceWrites } from "./service-writes.ts";
 
@@ -189,4 +190,41 @@ async function ensure(
   if (status === undefined) throw new CodedError("NoResult", "service status returned by EnsureLoadBalancer is nil");
   events.normal(service, "EnsuredLoadBalancer");
   return status;
+}
+
+interface ClaimParts {
+  readonly shards: Shards | undefined;
+  readonly events: Pick<ServiceEvents, "waiting">;
+  readonly writes: Pick<ServiceWrites, "mark">;
+  /** Syncs the Service again after so many milliseconds. */
+  readonly again: (key: string, ms: number) => void;
+}
+
+/** How often a Service that waits for another deployment is looked at, besides each time that it changes. */
+const waitMs = 5_000;
+/** The informer shows by then what another writer has written. */
+const conflictMs = 200;
+
+/**
+ * Takes a selected Service for this deployment, so that no other serves it at the same time: the mark is written on the
+ * version that was seen. Resolves with the Service as it then is, or with undefined while another one serves it.
+ */
+async function claim(parts: ClaimParts, service: Service): Promise<Service | undefined> {
+  const { shards, events, writes, again } = parts;
+  const mark = markOf(service);
+  if (shards?.isAlive === undefined || mark === shards.own) return service;
+  // Nothing remains that another one could serve.
+  if (mark === undefined && service.metadata?.deletionTimestamp !== undefined) return service;
+  if (mark !== undefined && (await shards.isAlive(mark))) {
+    events.waiting(service, mark);
+    again(keyOf(service), waitMs);
+    return undefined;
+  }
+  try {
+    return await writes.mark(service, shards.own);
+  } catch (error) {
+    if (!isConflict(error)) throw error;
+    again(keyOf(service), conflictMs);
+    return undefined;
+  }
 }

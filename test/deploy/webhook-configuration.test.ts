@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { defineWebhook } from "cloud-controller-host/sdk";
 import { parseAllDocuments } from "yaml";
 
-import { webhookManifest } from "../../host/cli/webhook-manifest.ts";
+import { webhookManifest } from "../../host/cli/rbac.ts";
 
 test("prints one registration per webhook with failurePolicy Fail", () => {
   const rules = [{ apiGroups: [""], apiVersions: ["v1"], resources: ["services"], operations: ["CREATE"] }] as const;

@@ -1,13 +1,55 @@
-import type { Clock, CloudWrite, KindRef, KubeObject, Node, ObjectName, Service } from "cloud-controller-host/sdk";
-import { keyOf, type KubeClient } from "cloud-controller-host/sdk";
+import {
+  type Clock,
+  type CloudWrite,
+  keyOf,
+  type KindRef,
+  type KubeClient,
+  type KubeObject,
+  type Node,
+  type ObjectName,
+  type Service,
+} from "cloud-controller-host/sdk";
 
 import { Fifo } from "../../async/fifo.ts";
 import { type FieldChange, fieldChanges } from "../../changes/fields.ts";
 import { Reasons } from "../../changes/reasons.ts";
 import { relevantNode, relevantService } from "../../changes/relevant.ts";
-import { ConfigCauses } from "./config-causes.ts";
 import { recordOf, type WriteRecord, type WriteSource } from "./record.ts";
 import { recordedClient } from "./recorded-client.ts";
+
+/** For so long after a reload, its changed keys are looked for behind writes. */
+const limitMs = 10 * 60_000;
+const maxKeys = 10;
+
+/**
+ * Keys of the cloud config as causes of writes. A write of the generation that a reload has begun is for the keys that it
+ * changed, as long as no Service or node behind the write has changed since.
+ */
+class ConfigCauses {
+  #reload: { readonly generation: number; readonly keys: readonly string[]; readonly atMs: number } | undefined;
+  /** Services and nodes that have changed since. */
+  readonly #changed = new Set<string>();
+
+  reloaded(generation: number, keys: readonly string[], atMs: number): void {
+    this.#reload = { generation, keys: keys.slice(0, maxKeys), atMs };
+    this.#changed.clear();
+  }
+
+  /** An object like `Service default/web`. */
+  changed(reason: string): void {
+    if (this.#reload !== undefined) this.#changed.add(reason);
+  }
+
+  /** `causes` are the Services and nodes behind the write. */
+  of(generation: number, causes: readonly string[], atMs: number): readonly string[] {
+    if (this.#reload !== undefined && atMs - this.#reload.atMs > limitMs) {
+      this.#reload = undefined;
+      this.#changed.clear();
+    }
+    if (this.#reload?.generation !== generation || causes.some((cause) => this.#changed.has(cause))) return [];
+    return this.#reload.keys.map((key) => `config key ${key}`);
+  }
+}
 
 /** About the writes of a day of a cluster at rest, or of a minute in which hundreds of nodes join. */
 const capacity = 1_000;

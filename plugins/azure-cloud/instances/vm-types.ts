@@ -1,17 +1,56 @@
 import type { Node } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
+import type { Freshness } from "../arm/reads/shared-read.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import type { ConfigKeys } from "../config/schema.ts";
 import type { ResourceChange } from "../removal-guard/guard.ts";
-import { MixedVms } from "./mixed-vms.ts";
 import type { NodeResourceGroups } from "./node-resource-groups.ts";
-import { namesInstance } from "./provider-id.ts";
+import { namesInstance, parseProviderID } from "./provider-id.ts";
 import type { ScaleSetCatalog } from "./scale-set-reads.ts";
 import { UniformScaleSets } from "./uniform-scale-sets.ts";
 import type { VirtualMachineCatalog } from "./virtual-machine-reads.ts";
 import { VirtualMachines } from "./virtual-machines.ts";
-import type { VmSet } from "./vm-set.ts";
+import type { FindPurpose, Vm, VmSet } from "./vm-set.ts";
+
+/**
+ * Nodes of several kinds in one cluster. The provider ID decides the kind; a node without one is searched in each.
+ * Source: the management types of cloud-provider-azure `azure_vmss_cache.go`.
+ */
+class MixedVms implements VmSet {
+  readonly #instances: VmSet;
+  readonly #virtualMachines: VmSet;
+  readonly #byName: readonly VmSet[];
+
+  /** `instancesOnly`: every node without a provider ID is a scale set instance. */
+  constructor(kinds: { readonly instances: VmSet; readonly virtualMachines: VmSet; readonly instancesOnly: boolean }) {
+    this.#instances = kinds.instances;
+    this.#virtualMachines = kinds.virtualMachines;
+    this.#byName = kinds.instancesOnly ? [kinds.instances] : [kinds.instances, kinds.virtualMachines];
+  }
+
+  async find(node: Node, freshness: Freshness, purpose?: FindPurpose): Promise<Vm | undefined> {
+    for (const set of this.#setsFor(node)) {
+      const found = await set.find(node, freshness, purpose);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  async setTags(node: Node): Promise<Readonly<Record<string, string>> | undefined> {
+    for (const set of this.#setsFor(node)) {
+      const tags = await set.setTags(node);
+      if (tags !== undefined) return tags;
+    }
+    return undefined;
+  }
+
+  #setsFor(node: Node): readonly VmSet[] {
+    const providerID = node.spec?.providerID ?? "";
+    if (providerID === "") return this.#byName;
+    return [parseProviderID(providerID).scaleSet === undefined ? this.#virtualMachines : this.#instances];
+  }
+}
 
 /** The reads of all VMs, shared by nodes, routes and load balancers. */
 export interface VmReads {

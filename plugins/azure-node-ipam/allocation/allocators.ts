@@ -6,16 +6,17 @@ import {
   CodedError,
   type ConditionState,
   type ErrorCode,
+  type IPFamily,
   keyOf,
   type KubeClient,
   type Logger,
+  messageOf,
   type Node,
   type NodeMasks,
   updateCondition,
 } from "cloud-controller-host/sdk";
 
 import { widestSpread } from "../cidrset/cidr-set.ts";
-import { lookUpMasks, standardMasks } from "../nodes/node-masks.ts";
 import { isWrittenByUs } from "../nodes/pod-cidrs-writers.ts";
 import type { IpamSettings } from "../settings.ts";
 
@@ -135,4 +136,34 @@ function checked({ family, prefix, text }: CIDR, mask: number, node: string): nu
   if (mask - prefix > widestSpread[family])
     refuse(`it is more than ${widestSpread[family]} longer than the prefix of cluster cidr ${text}`);
   return mask;
+}
+
+/** Used when the cloud returns no size. */
+const standardMasks: Readonly<Record<IPFamily, number>> = { ipv4: 24, ipv6: 64 };
+
+/** Failed attempts before the standard sizes are used: a node keeps its CIDRs for life. */
+const maxFailures = 8;
+
+/**
+ * Reads the prefix lengths of a node's CIDRs from the cloud. Standard sizes replace what it leaves out (0), and
+ * everything after too many failures. Rejects while another attempt is due.
+ */
+async function lookUpMasks(
+  { nodeMasks, log }: { readonly nodeMasks: NodeMasks; readonly log: Logger },
+  node: Node,
+  failures: number,
+  signal: AbortSignal,
+): Promise<Readonly<Record<IPFamily, number>>> {
+  try {
+    const { ipv4, ipv6 } = await nodeMasks.nodeMasks(node, { signal });
+    return { ipv4: ipv4 || standardMasks.ipv4, ipv6: ipv6 || standardMasks.ipv6 };
+  } catch (error) {
+    if (signal.aborted || failures < maxFailures) throw error;
+    log.warn("Failed to read the node's subnet mask sizes from the cloud; using the standard sizes", {
+      node: keyOf(node),
+      ...standardMasks,
+      error: messageOf(error),
+    });
+    return standardMasks;
+  }
 }

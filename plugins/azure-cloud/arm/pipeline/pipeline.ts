@@ -4,11 +4,11 @@ import type {
   PipelinePolicy,
   PipelineRequest,
   PipelineResponse,
+  SendRequest,
 } from "@azure/core-rest-pipeline";
-import { type Clock, type CloudContext, type Fence, isObject } from "cloud-controller-host/sdk";
+import { type Clock, type CloudContext, CodedError, type Fence, isObject } from "cloud-controller-host/sdk";
 
 import { objectAt, parseJson, stringAt } from "../../json.ts";
-import { authenticationPolicy } from "../credentials/authentication.ts";
 import type { RenewableCredential } from "../credentials/credential.ts";
 import { ArmError, uncoded } from "../errors.ts";
 import { minimumRetryAfterPolicy, retryPolicy } from "../transport/retry.ts";
@@ -18,7 +18,6 @@ import { apiVersionPolicy } from "./api-versions.ts";
 import type { Budget } from "./budget.ts";
 import type { ArmMetrics } from "./metrics.ts";
 import { operationPacingPolicy } from "./operation-pacing.ts";
-import { ownHostPolicy } from "./own-host.ts";
 import { pagingPolicy } from "./paging.ts";
 import { correlationOf, recordPolicy } from "./record.ts";
 import { isRead, targetOf } from "./target.ts";
@@ -166,6 +165,57 @@ function fencePolicy(fence: Fence): PipelinePolicy {
         if (outer === undefined) delete request.abortSignal;
         else request.abortSignal = outer;
       }
+    },
+  };
+}
+
+/**
+ * Refuses requests to any other host than the resource manager's. Replies have addresses that the SDK follows (the next
+ * page of a list, the state of an operation) with the token of the identity.
+ */
+function ownHostPolicy(resourceManager: string): PipelinePolicy {
+  const own = new URL(resourceManager);
+  return {
+    name: "own-host",
+    sendRequest(request, next) {
+      const { origin, host } = new URL(request.url);
+      if (origin === own.origin) return next(request);
+      const message = `ARM ${request.method}: a reply of ${own.host} refers to ${host}; no token is sent to another host`;
+      return Promise.reject(new CodedError("ForeignHost", message));
+    },
+  };
+}
+
+/** For all requests together: an identity that ARM refuses gets new tokens in vain. */
+const minRenewalIntervalMs = 30_000;
+
+/**
+ * Signs requests with the SDK's policies, which use a token until shortly before it expires. A token that ARM refuses
+ * earlier (it was revoked, or this machine's clock is slow) is discarded, and the refused request is sent once more with
+ * a new one.
+ */
+function authenticationPolicy(
+  credentials: readonly RenewableCredential[],
+  makeSigners: () => readonly PipelinePolicy[],
+  clock: Clock,
+): PipelinePolicy {
+  let signers = makeSigners();
+  const sign = (next: SendRequest): SendRequest =>
+    signers.reduceRight((inner, policy) => (request) => policy.sendRequest(request, inner), next);
+  let renewedMs = Number.NEGATIVE_INFINITY;
+  return {
+    name: "authentication",
+    async sendRequest(request, next) {
+      const used = signers;
+      const response = await sign(next)(request);
+      if (response.status !== 401) return response;
+      if (used === signers) {
+        if (clock.monotonic() - renewedMs < minRenewalIntervalMs) return response;
+        renewedMs = clock.monotonic();
+        for (const credential of credentials) credential.renew();
+        signers = makeSigners();
+      }
+      return sign(next)(request);
     },
   };
 }

@@ -1,20 +1,27 @@
+import { keyOf, type Node, type Service } from "cloud-controller-host/sdk";
+
 import { isUnprovisioned } from "../../arm/errors.ts";
+import { familyOf, RangeSet } from "../model/addresses.ts";
 import type { Observed, PlanProblem, ServiceIntent, ServiceKey } from "../model/model.ts";
-import type { Plan } from "../model/plan-model.ts";
+import { oncePer } from "../model/once-per.ts";
+import type { Plan, ServiceResult } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import { readSubject } from "../service/subject.ts";
+import { fullKey } from "../service/annotation-rows.ts";
+import { annotations } from "../service/annotations.ts";
+import { some } from "../service/readers.ts";
+import { readSubject, type Subject } from "../service/subject.ts";
 import { draftBalancers, planBalancers } from "./balancer/balancers.ts";
 import { retireBasic } from "./balancer/basic.ts";
 import { backendAddresses, planPools } from "./balancer/members.ts";
 import type { Draft, PlannedService, ResourceDraft } from "./draft/draft.ts";
+import { addressesOf } from "./draft/ingress.ts";
 import { checkLimits } from "./limit-checks.ts";
-import { ownAddressProblems } from "./own-addresses.ts";
 import { planPrivateLinks } from "./private-link/plan.ts";
 import { servicesIn } from "./public-ip/owners.ts";
 import { draftPublicIPs, planPublicIPs } from "./public-ip/plan.ts";
-import { resultsOf } from "./results.ts";
 import { planSecurityGroup } from "./security-group/plan.ts";
 import { problemsOf } from "./validate.ts";
+import { serviceWarnings } from "./warnings.ts";
 import { type PlannedResources, stagesOf } from "./writes.ts";
 
 /**
@@ -126,3 +133,67 @@ function repeat(one: ResourceDraft<Provisioned>, services: readonly ServiceKey[]
   one.repeats = true;
   for (const key of services) one.services.add(key);
 }
+
+/** One result per Service. */
+function resultsOf(
+  draft: Draft,
+  problems: ReadonlyMap<ServiceKey, PlanProblem>,
+  intents: readonly ServiceIntent[],
+): ReadonlyMap<ServiceKey, ServiceResult> {
+  const warnings = new Map(
+    intents.flatMap(({ service, action }) =>
+      action === "delete"
+        ? []
+        : [[keyOf(service), serviceWarnings(service, draft.config).map(({ message }) => message)] as const],
+    ),
+  );
+  const results = new Map<ServiceKey, ServiceResult>();
+  for (const [key, problem] of problems)
+    results.set(key, { problem, settled: true, events: [], warnings: warnings.get(key) ?? [] });
+  for (const planned of draft.services) {
+    const { key } = planned.subject;
+    results.set(key, { ...outcome(draft, planned), warnings: warnings.get(key) ?? [] });
+  }
+  return results;
+}
+
+/** Source: upstream `getServiceLoadBalancerStatus`. */
+function outcome(draft: Draft, { subject, action }: PlannedService): Omit<ServiceResult, "warnings"> {
+  const events = draft.events.get(subject.key) ?? [];
+  if (action === "delete") return { settled: true, events };
+  const addresses = addressesOf(draft, subject);
+  if (addresses === undefined) return { settled: false, events };
+  const ingress = [...addresses, ...subject.additionalAddresses].map((ip) => ({ ip }));
+  return { settled: true, status: { ingress }, events };
+}
+
+/**
+ * Additional addresses that are the cluster's own. A Service with the address of a node, a Pod or another Service in its
+ * status would draw the cluster's traffic to it (CVE-2020-8554).
+ */
+function ownAddressProblems({ additionalAddresses }: Subject, observed: Observed): readonly string[] {
+  if (additionalAddresses.length === 0) return [];
+  const ranges = rangesOf(observed);
+  const own = additionalAddresses.filter((address) => ranges.has(address));
+  return own.length === 0
+    ? []
+    : [`annotation ${fullKey(annotations.additionalPublicIPs)}: ${some(own)}: addresses of the cluster are refused`];
+}
+
+/** Addresses and ranges of the cluster. */
+const rangesOf = oncePer(({ nodes, services }: Observed): RangeSet => {
+  const ranges = new RangeSet();
+  for (const node of nodes) for (const range of ofNode(node)) ranges.add(range);
+  for (const service of services) for (const range of ofService(service)) ranges.add(range);
+  return ranges;
+});
+
+const ofNode = ({ spec, status }: Node): readonly string[] => [
+  ...(spec?.podCIDRs ?? (spec?.podCIDR === undefined ? [] : [spec.podCIDR])),
+  ...(status?.addresses ?? []).map(({ address }) => single(address)),
+];
+
+const ofService = ({ spec }: Service): readonly string[] => (spec?.clusterIPs ?? []).map(single);
+
+/** An address as a range; text that is not an address is not a range either. */
+const single = (address: string): string => `${address}/${familyOf(address) === "IPv4" ? 32 : 128}`;

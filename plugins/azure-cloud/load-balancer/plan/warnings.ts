@@ -1,9 +1,11 @@
 import type { Service, ServiceWarning } from "cloud-controller-host/sdk";
 
+import { suggestion } from "../../suggestion.ts";
 import { oncePer } from "../model/once-per.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
+import { annotationPrefix, fullKey, portPrefix } from "../service/annotation-rows.ts";
+import { annotations, portAnnotations } from "../service/annotations.ts";
 import { readSubject } from "../service/subject.ts";
-import { unknownAnnotations } from "../service/unknown-annotations.ts";
 import { withoutEffect } from "../service/without-effect.ts";
 import { accessOf } from "./security-group/access.ts";
 
@@ -21,3 +23,46 @@ function warningsOf(service: Service, config: PlannerConfig): readonly ServiceWa
     ...withoutEffect(subject, config).map((message) => ({ reason: "AnnotationIgnored", message })),
   ];
 }
+
+const known: ReadonlyMap<string, string> = new Map(
+  Object.values(annotations)
+    .map((row) => fullKey(row))
+    .map((key) => [key.toLowerCase(), key]),
+);
+const ownPrefix = `${annotationPrefix}azure-`;
+const portKeys: ReadonlyMap<string, string> = new Map(
+  Object.values(portAnnotations)
+    .map((row) => fullKey(row))
+    .map((key) => [key, key]),
+);
+/** Named at most; a Service may have thousands of annotations. */
+const maxNamed = 10;
+
+/**
+ * Annotations that no table has: those with this cloud's prefix, and those of no cloud whose keys are almost one of the
+ * table's. Other clouds have keys of their own below the common prefix.
+ */
+function unknownAnnotations({ metadata, spec }: Service): readonly string[] {
+  const ports = new Set(spec?.ports?.map(({ port }) => `${port}`));
+  const found = Object.keys(metadata?.annotations ?? {}).filter((key) => key.startsWith(annotationPrefix));
+  return found.flatMap((key) => problemOf(key, ports) ?? []).slice(0, maxNamed);
+}
+
+function problemOf(key: string, ports: ReadonlySet<string>): string | undefined {
+  if (known.has(key.toLowerCase()) && known.get(key.toLowerCase()) === key) return undefined;
+  if (key.startsWith(portPrefix)) return portProblem(key, ports);
+  if (key.toLowerCase() === fullKey(annotations.configurations)) return undefined;
+  const near = key.length > 2 * maxKey ? "" : suggestion(key, known, annotationPrefix.length);
+  return near === "" && !key.startsWith(ownPrefix) ? undefined : `annotation ${shown(key)} is unknown${near}`;
+}
+
+function portProblem(key: string, ports: ReadonlySet<string>): string | undefined {
+  const port = key.slice(portPrefix.length, key.indexOf("_", portPrefix.length));
+  const general = key.replace(port, "<port>");
+  if (!portKeys.has(general))
+    return `annotation ${shown(key)} is unknown${suggestion(general, portKeys, portPrefix.length)}`;
+  return ports.has(port) ? undefined : `annotation ${shown(key)} has no effect: the Service has no port ${port}`;
+}
+
+const maxKey = Math.max(...[...known.keys()].map((key) => key.length));
+const shown = (key: string): string => (key.length > 2 * maxKey ? `${key.slice(0, 2 * maxKey)}…` : key);

@@ -1,14 +1,13 @@
 import type { NetworkSecurityGroup, PrivateLinkService, Subnet } from "@azure/arm-network";
 
-import { childId, groupOf } from "../model/ids.ts";
+import { childId, groupOf, sameId } from "../model/ids.ts";
 import { isClusterPool, isInternalName } from "../model/names.ts";
 import { type Stage, stages, type Write } from "../model/plan-model.ts";
 import { isOfAnotherShard } from "../model/planner-config.ts";
 import { isAwaited } from "./balancer/balancers.ts";
 import type { PoolPlan } from "./balancer/members.ts";
-import { isWithheld, remainder } from "./balancer/withheld.ts";
 import type { Draft, ResourceDraft } from "./draft/draft.ts";
-import { type Balancer, isAbandoned } from "./draft/edits.ts";
+import { type Balancer, isAbandoned, rulesOn, withoutFrontends, withoutProbes, withoutRules } from "./draft/edits.ts";
 import { reducedSubnet } from "./draft/frontends.ts";
 import { isOfCluster } from "./public-ip/plan.ts";
 
@@ -191,4 +190,39 @@ const frontendsAfter = (one: ResourceDraft<Balancer>, abandoned: Abandoned, { co
 function isGone({ config, balancers }: Draft, user: string): boolean {
   const [, name] = /\/loadBalancers\/([^/]+)\/frontendIPConfigurations\//iu.exec(user) ?? [];
   return name !== undefined && groupOf(user) === config.loadBalancerResourceGroup && !balancers.has(name.toLowerCase());
+}
+
+type BalancerDraft = ResourceDraft<Balancer>;
+
+/**
+ * ARM rejects a load balancer that has pools and no frontend: where it may not be deleted with its last frontend, that
+ * one stays. upstream: `cleanOrphanedLoadBalancer` with preconfigured backend pools.
+ */
+const isWithheld = ({ observed, current }: BalancerDraft): boolean =>
+  (observed?.frontendIPConfigurations ?? []).length > 0 &&
+  (current?.frontendIPConfigurations ?? []).length === 0 &&
+  (current?.backendAddressPools ?? []).length > 0;
+
+const baseOf = ({ name = "" }: { readonly name?: string }): string => name.split("-")[0]?.toLowerCase() ?? "";
+
+/**
+ * The load balancer with what it still has of its last Service only, as if its Services had gone one by one; without
+ * `keepsRules`, only the frontends of these.
+ */
+function remainder({ observed }: BalancerDraft, keepsRules: boolean): Balancer | undefined {
+  const last = observed?.frontendIPConfigurations?.at(-1);
+  if (observed === undefined || last === undefined) return observed;
+  const isOther = (child: { readonly name?: string }): boolean => baseOf(child) !== baseOf(last);
+  const kept = withoutFrontends(observed, isOther);
+  const used = (kept.frontendIPConfigurations ?? []).flatMap(({ id = "" }) => rulesOn(kept, id));
+  const owner = used.at(-1);
+  const rules = used.filter((rule) => keepsRules && owner !== undefined && baseOf(rule) === baseOf(owner));
+  const isProbed = (id: string | undefined): boolean => rules.some(({ probe }) => sameId(probe?.id, id));
+  return withoutProbes(
+    withoutRules(
+      kept,
+      (kept.loadBalancingRules ?? []).filter((rule) => !rules.includes(rule)),
+    ),
+    (kept.probes ?? []).filter(({ id }) => !isProbed(id)),
+  );
 }

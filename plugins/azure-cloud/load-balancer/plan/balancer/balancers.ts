@@ -1,7 +1,14 @@
 import { sameName } from "../../../arm/resource-id.ts";
 import { childId, loadBalancerId, sameId } from "../../model/ids.ts";
 import type { Family } from "../../model/model.ts";
-import { frontendName, isInternalName, localPoolName, poolName, sharedProbeName } from "../../model/names.ts";
+import {
+  frontendName,
+  internalSuffix,
+  isInternalName,
+  localPoolName,
+  poolName,
+  sharedProbeName,
+} from "../../model/names.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import { reconcileTags } from "../../model/tags.ts";
 import { fullKey } from "../../service/annotation-rows.ts";
@@ -13,8 +20,8 @@ import { type Frontend, type FrontendTarget, isPrimary, subnetProblem } from "..
 import { statusAddresses } from "../draft/ingress.ts";
 import type { PublicIPTargets } from "../public-ip/plan.ts";
 import { addService, type FrontendTargets, removeChangedFrontends, type Replaced } from "./add.ts";
-import { chooseBalancer } from "./choose.ts";
-import type { Planned } from "./multiple.ts";
+import { chooseBasic } from "./basic.ts";
+import { type Choice, chooseMultiple, type Planned, remember } from "./multiple.ts";
 import { removeFrontends, removeRules, removeStaleRules } from "./remove.ts";
 
 type BalancerDraft = ResourceDraft<Balancer>;
@@ -230,3 +237,17 @@ function dropUnusedSharedProbe(one: BalancerDraft): void {
 /** Whether a Service waits for its frontend on a load balancer that has none for the moment. */
 export const isAwaited = ({ targets, pending, retired }: Draft, one: BalancerDraft): boolean =>
   !retired.has(one) && pending.values().some((key) => targets.get(key) === one);
+
+/** Name of the load balancer of a Service. */
+function chooseBalancer(draft: Draft, subject: Subject, publicIPs: PublicIPTargets, planned: Planned): Choice {
+  const choice = choose(draft, subject, publicIPs, planned);
+  if ("name" in choice) remember(planned, subject, publicIPs, choice.name);
+  return choice;
+}
+
+function choose(draft: Draft, subject: Subject, publicIPs: PublicIPTargets, planned: Planned): Choice {
+  const { loadBalancerName, clusterName, loadBalancers, sku } = draft.config;
+  if (sku === "basic") return chooseBasic(draft, subject, planned);
+  if (loadBalancers.length > 0) return chooseMultiple(draft, subject, publicIPs, planned);
+  return { name: (loadBalancerName || clusterName) + (subject.internal ? internalSuffix : "") };
+}

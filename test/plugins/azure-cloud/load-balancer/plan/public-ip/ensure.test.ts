@@ -12,7 +12,7 @@ import {
   withoutOwner,
 } from "../../../../../../plugins/azure-cloud/load-balancer/plan/public-ip/owners.ts";
 import { ownership } from "../../../../../../plugins/azure-cloud/load-balancer/plan/public-ip/ownership.ts";
-import { isReleased } from "../../../../../../plugins/azure-cloud/load-balancer/plan/public-ip/release.ts";
+import { isReleased } from "../../../../../../plugins/azure-cloud/load-balancer/plan/public-ip/plan.ts";
 import { readSubject } from "../../../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../../fixtures.ts";
 import { publicIP } from "../../world.ts";

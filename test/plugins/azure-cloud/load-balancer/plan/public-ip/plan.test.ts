@@ -18,7 +18,7 @@ import { ownership } from "../../../../../../plugins/azure-cloud/load-balancer/p
 import {
   isReleased,
   releaseFromDeleted,
-} from "../../../../../../plugins/azure-cloud/load-balancer/plan/public-ip/release.ts";
+} from "../../../../../../plugins/azure-cloud/load-balancer/plan/public-ip/plan.ts";
 import { readSubject } from "../../../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../../fixtures.ts";
 import { converge, nodesNamed, publicIP, world } from "../../world.ts";

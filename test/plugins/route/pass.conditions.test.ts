@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import type { NodeCondition } from "cloud-controller-host/sdk";
 
-import { updateNetworkingCondition } from "../../../plugins/route/conditions.ts";
+import { updateNetworkingCondition } from "../../../plugins/route/pass.ts";
 import { aNode } from "./objects.ts";
 import { conditionOf, makeParts, type Parts } from "./parts.ts";
 

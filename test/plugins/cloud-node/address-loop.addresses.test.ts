@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import type { Node, NodeAddress } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
-import { addressesDiffer, wantedAddresses, withoutDuplicates } from "../../../plugins/cloud-node/addresses.ts";
+import { addressesDiffer, wantedAddresses, withoutDuplicates } from "../../../plugins/cloud-node/address-loop.ts";
 
 const internal = (address: string): NodeAddress => ({ type: "InternalIP", address });
 const external = (address: string): NodeAddress => ({ type: "ExternalIP", address });

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 
 import * as fc from "fast-check";
 
-import { excessOf } from "../../../../host/process/webhooks/document-size.ts";
+import { excessOf } from "../../../../host/process/webhooks/admission.ts";
 
 test.each([
   ["nested 1,000 deep", `${"[".repeat(1_000)}${"]".repeat(1_000)}`, undefined],
