@@ -161,7 +161,7 @@ export const loadBalancerDefects: Defects = {
     to: "const owned = userAssigned && false ? start : withManagedFields(",
   },
   "leaves public IPs of deleted Services": {
-    file: `${balancing}/plan/public-ip/release.ts`,
+    file: `${balancing}/plan/public-ip/plan.ts`,
     from: 'return servicesIn(tags).length === 0 ? "delete" : {',
     to: "return {",
   },

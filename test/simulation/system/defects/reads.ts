@@ -81,7 +81,7 @@ export const readDefects: Defects = {
     to: "this.#held = held;",
   },
   "keeps a token that was revoked": {
-    file: "plugins/azure-cloud/arm/credentials/authentication.ts",
+    file: "plugins/azure-cloud/arm/pipeline/pipeline.ts",
     from: "if (response.status !== 401) return response;",
     to: "if (response.status > 0) return response;",
   },
