@@ -174,7 +174,9 @@ export class Applier {
       const all = owner === undefined ? [] : await loadBalancers.all(placeOf(owner).group);
       const current = all.find((one) => sameId(one.id, owner));
       const uses = (one: LoadBalancer | undefined): boolean =>
-        one?.frontendIPConfigurations?.some((frontend) => sameId(frontend.id, user)) ?? false;
+        one?.frontendIPConfigurations?.some(
+          (frontend) => sameId(frontend.id, user) && sameId(frontend.publicIPAddress?.id, id),
+        ) ?? false;
       if (uses(current) && !uses(seen)) throw new OutdatedError(`${user} was not seen when ${id} was to be deleted`);
       if (uses(current)) throw error;
       if (owner !== undefined && current !== undefined) await loadBalancers.put(owner, current);

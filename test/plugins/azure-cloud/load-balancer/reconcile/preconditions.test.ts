@@ -484,6 +484,24 @@ describe("a write of a load balancer corrects what is known of its public IPs", 
     expect(namesAt(balancer(cluster), "frontendIPConfigurations")).toHaveLength(1);
   });
 
+  test("a public IP is deleted although a process before is still moving its frontend to another one", async () => {
+    await using cluster = await openCluster(1, { operationPolls: 1 });
+    const { simulator } = cluster.world;
+    const first = await cluster.start();
+    simulator.put(mine, { sku: { name: "Standard" }, properties: { ipAddress: "20.9.9.7" } });
+    await cluster.ensure(first, serviceOf("web"));
+    const { id } = found(cluster, /publicIPAddresses\/kubernetes-a/u);
+    simulator.clearLog();
+    const named = serviceOf("web", { annotations: { "azure-pip-name": "mine" } });
+    const work = errorOf(cluster.ensure(first, named));
+    await eventually("the frontend is being moved", () => cluster.writes().includes("PUT loadBalancers/kubernetes"));
+    first.crash();
+    await work;
+    await cluster.ensure(await cluster.start(), named);
+    expect(simulator.get(id)).toBeUndefined();
+    expect(objectAt(simulator.get(mine)?.properties, "ipConfiguration")).toBeDefined();
+  });
+
   test("a write of a load balancer corrects what is known of its public IPs: one that was attached elsewhere meanwhile is left there after one attempt to delete it", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();
