@@ -73,6 +73,7 @@ export class Outcomes {
       const rest = inFlight.add({ services: [], holds: [], wave: undefined });
       const ended = end.finally(() => {
         this.outdated.add(write.id);
+        for (const entry of this.#entries(write)) entry.undone(write);
         inFlight.end(rest);
         tickSoon();
       });

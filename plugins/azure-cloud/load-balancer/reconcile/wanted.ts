@@ -96,6 +96,11 @@ export class Wanted {
     this.#done.set(doneKey(write), write);
   }
 
+  /** What was in flight has ended: what it has left undone is planned again. */
+  undone(write: Write): void {
+    this.#done.delete(doneKey(write));
+  }
+
   isDone(write: Write): boolean {
     return this.#done.has(doneKey(write));
   }
