@@ -1,5 +1,6 @@
 import {
   type GenerationContext,
+  isBeingDeleted,
   isNotFound,
   kinds,
   type LoadBalancerStatus,
@@ -31,16 +32,21 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
     return client.patch(kinds.Service, name, "strategic", body, { subresource: "status" });
   };
   const patch = async (service: Service, body: unknown): Promise<void> => void (await patched(service, body));
+  /** UIDs of living Services whose finalizer is removed: one that is of type LoadBalancer again may still show it. */
+  const removed = new Set<string | undefined>();
   return {
     async addFinalizer(service) {
-      if (hasFinalizer(service)) return;
+      const uid = service.metadata?.uid;
+      if (hasFinalizer(service) && !removed.has(uid)) return;
       await wrapError("failed to add load balancer cleanup finalizer", () => patch(service, finalizerAdded(service)));
+      removed.delete(uid);
     },
     async removeFinalizer(service) {
       if (!hasFinalizer(service)) return;
       await wrapError("failed to remove load balancer cleanup finalizer", () =>
         patch(service, finalizerRemoved(service)),
       );
+      if (!isBeingDeleted(service)) removed.add(service.metadata?.uid);
     },
     mark: (service, lease) => patched(service, marked(lease, service)),
     async unmark(service) {
@@ -69,10 +75,11 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
  */
 type Body = Readonly<Record<string, unknown>>;
 
-const finalizersOf = (service: Service): readonly string[] => service.metadata?.finalizers ?? [];
+const otherFinalizers = ({ metadata }: Service): readonly string[] =>
+  metadata?.finalizers?.filter((name) => name !== finalizer) ?? [];
 
 export function finalizerAdded(service: Service): Body {
-  const others = finalizersOf(service);
+  const others = otherFinalizers(service);
   const order = others.length === 0 ? {} : { "$setElementOrder/finalizers": [...others, finalizer] };
   return { metadata: { ...order, finalizers: [finalizer] } };
 }
@@ -82,7 +89,7 @@ export function finalizerAdded(service: Service): Body {
  * added in the meantime; the directive that it uses beside other finalizers is safe in both cases.
  */
 export function finalizerRemoved(service: Service): Body {
-  const rest = finalizersOf(service).filter((name) => name !== finalizer);
+  const rest = otherFinalizers(service);
   const order = rest.length === 0 ? {} : { "$setElementOrder/finalizers": rest };
   const unmarked = markOf(service) === undefined ? {} : { annotations: { [markKey]: null } };
   return { metadata: { "$deleteFromPrimitiveList/finalizers": [finalizer], ...order, ...unmarked } };

@@ -26,6 +26,17 @@ describe("adding the finalizer", () => {
   });
 });
 
+test("adds the finalizer again to a Service that is of type LoadBalancer again and still shows the one that was removed", async () => {
+  await using parts = await makeParts();
+  const seen = parts.seen(aService({ meta: { finalizers: [finalizer, "example.com/other"] } }));
+  await parts.writes.removeFinalizer(seen);
+  expect(stored(parts)?.metadata?.finalizers).toEqual(["example.com/other"]);
+  await parts.writes.addFinalizer(seen);
+  expect(stored(parts)?.metadata?.finalizers?.toSorted()).toEqual(["example.com/other", finalizer].toSorted());
+  await parts.writes.addFinalizer(seen);
+  expect(parts.patches()).toHaveLength(2);
+});
+
 describe("removing the finalizer", () => {
   test("no-op remove finalizer", async () => {
     await using parts = await makeParts();
