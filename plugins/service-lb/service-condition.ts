@@ -1,4 +1,4 @@
-import { type GenerationContext, keyOf, messageOf, type Service, visible } from "cloud-controller-host/sdk";
+import { type GenerationContext, isNotFound, keyOf, messageOf, type Service, visible } from "cloud-controller-host/sdk";
 
 /** Condition of Services whose load balancer could not be synced, or whose settings have warnings; others do not have it. */
 const ready = "LoadBalancerReady";
@@ -16,7 +16,10 @@ interface Condition {
 export interface ServiceConditions {
   /** Sets `LoadBalancerReady` to false. A write that fails is only logged: the sync has its own error. */
   failure(service: Service, error: unknown, warnings: readonly string[], retryDelayMs: number): Promise<void>;
-  /** Sets it to true, on Services that have it and on those with warnings. */
+  /**
+   * Sets it to true, on Services that have it and on those with warnings. Rejects when that fails, unless the Service is
+   * gone: no later sync would correct a condition that is false.
+   */
   success(service: Service, warnings: readonly string[]): Promise<void>;
   /** Called for a Service that is gone. */
   forget(service: Service): void;
@@ -42,21 +45,25 @@ export function serviceConditions(
     // It shows since when the status holds, not when it was last confirmed.
     const since = isSame ? before.lastTransitionTime : undefined;
     const condition = { type: ready, ...state, message, lastTransitionTime: since ?? timeOf(clock.now()) };
-    try {
-      await patch(service, { status: { conditions: [condition] } });
-      written.set(service.metadata?.uid, condition);
-    } catch (error) {
-      log.debug(2, "Unable to write the condition of a Service", { service: keyOf(service), error });
-    }
+    await patch(service, { status: { conditions: [condition] } });
+    written.set(service.metadata?.uid, condition);
   };
   return {
     async failure(service, error, warnings, retryDelayMs) {
       const retry = `${messageOf(error)}; next retry at ${timeOf(clock.now() + retryDelayMs)}`;
-      await write(service, { status: "False", reason: "SyncLoadBalancerFailed" }, [retry, ...warnings]);
+      try {
+        await write(service, { status: "False", reason: "SyncLoadBalancerFailed" }, [retry, ...warnings]);
+      } catch (cause) {
+        log.debug(2, "Unable to write the condition of a Service", { service: keyOf(service), error: cause });
+      }
     },
     async success(service, warnings) {
       if (warnings.length === 0 && current(service) === undefined) return;
-      await write(service, { status: "True", reason: "EnsuredLoadBalancer" }, warnings);
+      try {
+        await write(service, { status: "True", reason: "EnsuredLoadBalancer" }, warnings);
+      } catch (error) {
+        if (!isNotFound(error)) throw error;
+      }
     },
     forget: ({ metadata }) => void written.delete(metadata?.uid),
   };

@@ -77,7 +77,6 @@ async function syncOwn(parts: SyncParts, key: string, service: Service, signal: 
     const operation = await syncLoadBalancerIfNeeded(parts, key, service, signal);
     if (operation === "delete") return forget(parts, key, service);
     parts.failing.ended(key);
-    await parts.writes.condition.success(service, warnings);
   } catch (error) {
     if (!isInterrupted(error, signal)) {
       parts.failing.failed(key, error);
@@ -86,6 +85,7 @@ async function syncOwn(parts: SyncParts, key: string, service: Service, signal: 
     }
     throw error;
   }
+  await parts.writes.condition.success(service, warnings);
 }
 
 /** The mark goes last: without it another process may call the cloud for the Service. */

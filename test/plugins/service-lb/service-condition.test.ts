@@ -5,6 +5,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { FailingServices } from "../../../plugins/service-lb/failing-services.ts";
 import { syncService } from "../../../plugins/service-lb/sync.ts";
+import { errorOf } from "../../kit/rejection.ts";
 import { aService } from "./objects.ts";
 import { makeParts, type Parts } from "./parts.ts";
 
@@ -51,6 +52,30 @@ describe("the condition LoadBalancerReady", () => {
     }
     parts.memory.fail("ensureLoadBalancer", new Error("third"), { times: 1 });
     expect(await sync(parts, keyOf(service))).toMatchObject({ status: "False", lastTransitionTime: begun });
+  });
+
+  test("the condition LoadBalancerReady that cannot be set to True is an error of the sync, which is repeated", async () => {
+    await using parts = await makeParts();
+    const key = keyOf(parts.seen(aService()));
+    await sync(parts, key);
+    parts.memory.fail("ensureLoadBalancer", new Error("first"), { times: 1 });
+    expect(await sync(parts, key)).toMatchObject({ status: "False" });
+    parts.cluster.api.faults.add({ match: { verb: "patch", resource: "services" }, effect: { status: 409 }, times: 1 });
+    expect(await errorOf(syncService(parts, key, signal))).toBeInstanceOf(Error);
+    expect(parts.failing.warnings).toEqual([]);
+    expect(await sync(parts, key)).toMatchObject({ status: "True" });
+  });
+
+  test("the condition LoadBalancerReady of a Service that is gone is not missed", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService());
+    await sync(parts, keyOf(service));
+    parts.memory.fail("ensureLoadBalancer", new Error("first"), { times: 1 });
+    await sync(parts, keyOf(service));
+    const last = parts.stored(keyOf(service));
+    parts.remove(last);
+    parts.services.set(last);
+    expect(await errorOf(syncService(parts, keyOf(service), signal))).toBeUndefined();
   });
 
   test("the condition LoadBalancerReady of a Service recreated under its name is one of its own", async () => {
