@@ -38,6 +38,9 @@ const isReady = ({ status }: Node): boolean =>
 const wishOf = ({ metadata, spec }: Service): string =>
   JSON.stringify([metadata?.annotations, spec, metadata?.deletionTimestamp]);
 
+/** Longest time for the end of a write that was sent before a node has come back, and for the news of it. */
+const returnMs = 3 * 60_000;
+
 interface Settled {
   readonly wish: string;
   readonly address: string | undefined;
@@ -51,10 +54,22 @@ export class Continuity {
   readonly #violate: Violate;
   readonly #settled = new Map<string, Settled>();
   #foreign: ReadonlyMap<string, string> = new Map();
+  /** When nodes have come back under their names, by UID. */
+  readonly #returnedAt = new Map<string, number>();
 
   constructor(world: World, violate: Violate) {
     this.#world = world;
     this.#violate = violate;
+    const left = new Set<string>();
+    world.api.onChange(kinds.Node, (type, node) => {
+      if (type === "DELETED") left.add(keyOf(node));
+      else if (type === "ADDED" && left.has(keyOf(node))) this.#returnedAt.set(node.metadata?.uid ?? "", world.now);
+    });
+  }
+
+  /** A write from before its return may still take a node out of its pools. */
+  #hasSettled(uid: string): boolean {
+    return this.#world.now - (this.#returnedAt.get(uid) ?? Number.NEGATIVE_INFINITY) > returnMs;
   }
 
   check(): void {
@@ -90,7 +105,8 @@ export class Continuity {
     }
     const members = [...found.members].flatMap((name) => {
       const node = nodes.get(name);
-      return node !== undefined && isReady(node) ? [[name, node.metadata?.uid ?? ""] as const] : [];
+      const id = node?.metadata?.uid ?? "";
+      return node !== undefined && isReady(node) && this.#hasSettled(id) ? [[name, id] as const] : [];
     });
     this.#settled.set(uid, { wish, address: found.address, members: new Map(members) });
   }
