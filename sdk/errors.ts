@@ -67,6 +67,16 @@ export function retryAfterOf(error: unknown): number | undefined {
 }
 
 /**
+ * What an object asks for is refused, as its settings and all that was read stand: the outcome is known, and a plan with
+ * it is complete. A failed read is not a refusal.
+ */
+export class RefusedError extends CodedError {}
+
+/** True if the error, or one in its chain of causes, is a `RefusedError`. */
+export const isRefusal = (error: unknown): boolean =>
+  error instanceof RefusedError || (error instanceof Error && isRefusal(error.cause));
+
+/**
  * upstream: `cloudprovider.ImplementedElsewhere`. Another component implements this load balancer; the caller does
  * nothing. Has no effect as the cause of another error.
  */

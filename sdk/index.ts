@@ -71,9 +71,11 @@ export {
   isAlreadyExists,
   isConflict,
   isNotFound,
+  isRefusal,
   messageOf,
   recurringMessageOf,
   ProblemsError,
+  RefusedError,
   retryAfterOf,
   RetryAfterError,
 } from "./errors.ts";

@@ -29,6 +29,11 @@ const inFlightSchema = Type.Object({
   state: Type.String({ description: "In the words of the cloud, such as `Updating`" }),
 });
 
+const refusedSchema = Type.Object({
+  resource: Type.String({ description: "Such as `Service default/web`" }),
+  reason: Type.String({ description: "What about its settings is refused" }),
+});
+
 /** The document of `plan --output=json`. A field may be added under the same version; none changes its meaning. */
 export const planSchema = Type.Object({
   version: Type.Literal(1),
@@ -37,6 +42,9 @@ export const planSchema = Type.Object({
   changes: Type.Array(changeSchema),
   held: Type.Array(heldSchema, { description: "Removals that no cause explains: the host holds them" }),
   inFlight: Type.Array(inFlightSchema, { description: "What another manager is changing while the plan is made" }),
+  refused: Type.Array(refusedSchema, {
+    description: "What the host refuses as it is: its event and condition show why",
+  }),
   failures: Type.Array(Type.String()),
   skippedControllers: Type.Array(Type.String()),
   unservedServices: Type.Optional(

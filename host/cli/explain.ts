@@ -107,14 +107,15 @@ async function withWrites(
   }
 }
 
-function print({ tree, changes, failures }: ExplainDocument, { color = false }: Surroundings): string {
+function print({ tree, changes, refused, failures }: ExplainDocument, { color = false }: Surroundings): string {
   const blocks = tree.map((part) => lines(part, "").join("\n"));
   const failed =
     failures.length === 0 ? [] : [["Not planned:", ...failures.map((text) => `  ${visible(text)}`)].join("\n")];
+  const refusal = refused.map((reason) => `A host with these flags refuses it:\n  ${visible(reason)}`);
   const nothing = failures.length === 0 ? ["A host with these flags would change nothing about it."] : [];
   const planned =
     changes.length === 0 ? nothing : ["A host with these flags would change:", ...printChanges(changes, { color })];
-  return `${[...blocks, ...planned, ...failed].join("\n\n")}\n`;
+  return `${[...blocks, ...refusal, ...planned, ...failed].join("\n\n")}\n`;
 }
 
 function lines({ title, facts = [], children = [] }: Explanation, indent: string): readonly string[] {

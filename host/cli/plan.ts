@@ -7,7 +7,7 @@ import { formatProblems } from "../config/validate/validate.ts";
 import { isControllerEnabled, resolveControllers } from "../config/values/controller-list.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { bundleOf } from "../plan/capture.ts";
-import { changesAbout, planDocument } from "../plan/document.ts";
+import { planAbout, planDocument } from "../plan/document.ts";
 import { makePlan } from "../plan/plan.ts";
 import { printPlan } from "../plan/print.ts";
 import { redactText } from "../process/log/redact.ts";
@@ -30,7 +30,8 @@ lease: run it beside the manager that leads, whichever that is. Read permissions
   --anonymize                 with --bundle: replace names and addresses, each by the same one everywhere
   --from=FILE                 plan for the cluster and the cloud of a bundle, offline; needs a clone, not the image
 
-Exit status: 0 without changes, 2 with changes, 1 if something could not be planned.
+Exit status: 0 without changes, 2 with changes, 1 if something could not be planned. What is refused as it is, such as
+a Service with an invalid annotation, is listed and known: the plan is complete. Throttled reads are waited for.
 `;
 
 /** Controllers by the word of `--only`. */
@@ -74,7 +75,7 @@ export async function runPlan(argv: readonly string[], surroundings: Surrounding
       await writeBundle(bundle, anonymize ? anonymized(written) : written);
     }
     const plan = planDocument(made);
-    const shown = service === undefined ? plan : { ...plan, changes: changesAbout(plan, `Service ${service}`) };
+    const shown = service === undefined ? plan : planAbout(plan, `Service ${service}`);
     const color = surroundings.color ?? false;
     stdout(output === "json" ? `${JSON.stringify(shown, undefined, 2)}\n` : printPlan(shown, { color }));
     if (!shown.complete) return 1;

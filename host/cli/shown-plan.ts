@@ -25,9 +25,10 @@ export function shownPlan(plan: PlanDocument) {
     changes.push(shown);
     fieldsLeftOut += change.fields.length - shown.fields.length;
   }
-  const [held, failures] = [plan.held.slice(0, maxLines), plan.failures.slice(0, maxLines)];
+  const first = <T>(all: readonly T[]): T[] => all.slice(0, maxLines);
+  const [held, refused, failures] = [first(plan.held), first(plan.refused), first(plan.failures)];
   const changesLeftOut = plan.changes.length - changes.length;
-  return { plan: { ...plan, changes, held, failures }, changesLeftOut, fieldsLeftOut };
+  return { plan: { ...plan, changes, held, refused, failures }, changesLeftOut, fieldsLeftOut };
 }
 
 const shownChange = (change: Change): Change => ({

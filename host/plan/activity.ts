@@ -1,9 +1,11 @@
 import {
   type Clock,
+  isRefusal,
   type LogFields,
   type Logger,
   messageOf,
   type ProcessOptions,
+  retryAfterOf,
   type WorkQueue,
 } from "cloud-controller-host/sdk";
 
@@ -22,6 +24,8 @@ export class Activity {
   readonly #clock: Clock;
   readonly #queues: WorkQueue[] = [];
   readonly #failures = new Map<string, string>();
+  readonly #refusals = new Map<string, string>();
+  #hasRecovered = false;
   #underWay = 0;
   #looks = 0;
 
@@ -32,6 +36,16 @@ export class Activity {
   /** The failures that make the plan incomplete, each with what could not be planned. */
   get failures(): readonly string[] {
     return [...this.#failures].map(([subject, reason]) => `${subject}: ${reason}`).toSorted();
+  }
+
+  /** What is refused, by its key with the name of its queue: `service default/web`. */
+  get refusals(): readonly (readonly [subject: string, reason: string])[] {
+    return [...this.#refusals].toSorted(([one], [other]) => (one < other ? -1 : 1));
+  }
+
+  /** A failure that passed has left something in the plan, such as a condition that the next attempt took back. */
+  get hasRecovered(): boolean {
+    return this.#hasRecovered;
   }
 
   fail(subject: string, error: unknown): void {
@@ -75,16 +89,28 @@ export class Activity {
 
   async #attempt(subject: string, key: string, options: ProcessOptions): Promise<void> {
     const { signal } = options;
+    let hasFailed = this.#failures.has(subject);
     for (let left = maxAttempts - 1; ; left -= 1)
       try {
         await options.sync(key);
+        this.#hasRecovered ||= hasFailed;
         this.#failures.delete(subject);
+        this.#refusals.delete(subject);
         return;
       } catch (error) {
-        if (signal.aborted) return;
+        // The time was over, or another controller has failed; what was waited for is named.
+        if (signal.aborted) return retryAfterOf(error) === undefined ? undefined : this.fail(subject, error);
+        const isRefused = isRefusal(error);
+        hasFailed ||= !isRefused;
+        if (left === 0 && isRefused) return this.#refuse(subject, error);
         if (left === 0) return this.fail(subject, error);
         await this.#clock.sleep(retryPauseMs, signal);
       }
+  }
+
+  #refuse(subject: string, error: unknown): void {
+    this.#failures.delete(subject);
+    this.#refusals.set(subject, messageOf(error));
   }
 
   /** Errors that controllers without a queue log are failures of the plan, too. */

@@ -10,7 +10,7 @@ const knownAfterApply = "(known after apply)";
 
 /** The plan as a document without secrets; what the cloud will choose is `(known after apply)`. */
 export function planDocument(plan: Plan): PlanDocument {
-  const { cloud, changes, held, inFlight, failures, skipped, unserved, placeholders } = plan;
+  const { cloud, changes, held, inFlight, refused, failures, skipped, unserved, placeholders } = plan;
   const pattern = patternOf(placeholders);
   return {
     version: 1,
@@ -27,6 +27,10 @@ export function planDocument(plan: Plan): PlanDocument {
     })),
     held: held.map(({ resource, title, removals, reason }) => ({ resource, title, removals: [...removals], reason })),
     inFlight: inFlight.map((write) => ({ ...write })),
+    refused: refused.map(([subject, reason]) => ({
+      resource: objectOf(subject) ?? subject,
+      reason: redactText(reason),
+    })),
     failures: failures.map(redactText),
     skippedControllers: [...skipped],
     ...(unserved && { unservedServices: [...unserved] }),
@@ -37,9 +41,20 @@ export function planDocument(plan: Plan): PlanDocument {
 export const changesAbout = ({ changes }: PlanDocument, subject: string): PlanDocument["changes"] =>
   changes.filter(({ resource, reasons }) => resource === subject || reasons.includes(subject));
 
+/** The plan with the changes and the refusal of one object; what could not be planned may concern it. */
+export const planAbout = (plan: PlanDocument, subject: string): PlanDocument => ({
+  ...plan,
+  changes: changesAbout(plan, subject),
+  refused: plan.refused.filter(({ resource }) => resource === subject),
+});
+
 /** The object of a failure like `service default/web: 403`; undefined where it concerns the whole plan. */
-export function failedSubject(failure: string): string | undefined {
-  const [, queue = "", key = ""] = /^(service|nodes?) (\S+): /iu.exec(failure) ?? [];
+export const failedSubject = (failure: string): string | undefined =>
+  objectOf(/^\S+ \S+(?=: )/u.exec(failure)?.[0] ?? "");
+
+/** The object of a key with the name of its queue. */
+function objectOf(subject: string): string | undefined {
+  const [, queue = "", key = ""] = /^(service|nodes?) (\S+)$/iu.exec(subject) ?? [];
   if (queue === "") return undefined;
   return queue === "service" ? `Service ${key}` : `Node ${key}`;
 }

@@ -30,6 +30,8 @@ export interface ExplainDocument {
   readonly tree: readonly Explanation[];
   /** What a host would change about it now. */
   readonly changes: PlanDocument["changes"];
+  /** Why a host refuses it as it is. */
+  readonly refused: readonly string[];
   /** What could not be read or planned. */
   readonly failures: readonly string[];
 }
@@ -44,6 +46,7 @@ export async function explain(request: PlanRequest, subject: Subject): Promise<E
   const plan = await makePlan({
     ...request,
     async inspect(inspection) {
+      unread.length = 0;
       tree = await treeOf(subject, inspection, (what, error) =>
         unread.push(redactText(`${what}: ${messageOf(error)}`)),
       );
@@ -58,6 +61,7 @@ export async function explain(request: PlanRequest, subject: Subject): Promise<E
     subject: named,
     tree: tree.map(withoutSecrets),
     changes: changesAbout(document, named),
+    refused: document.refused.filter(({ resource }) => resource === named).map(({ reason }) => reason),
     failures: [...unread, ...failures],
   };
 }

@@ -46,6 +46,8 @@ export interface Plan {
   readonly held: readonly HeldRemovals[];
   /** What another manager is changing while the plan is made. */
   readonly inFlight: readonly WriteInFlight[];
+  /** What the cloud refuses as it is, by subject such as `service default/web`: known outcomes, without a change there. */
+  readonly refused: readonly (readonly [subject: string, reason: string])[];
   /** What could not be planned, and why. The plan is incomplete unless this is empty. */
   readonly failures: readonly string[];
   /** Controllers that would not run, and why. */
@@ -106,14 +108,20 @@ export async function makePlan(request: PlanRequest): Promise<Plan> {
   return await planWith(request, { parts, source, informers: parts.informers, log: parts.log });
 }
 
+/** A plan that a failure has disturbed which passed is made again: what the failed attempt wrote would stay in it. */
+export async function planWith(request: PlanRequest, process: PlanningProcess): Promise<Plan> {
+  const { plan, isDisturbed } = await planOnce(request, process);
+  return isDisturbed && !request.signal.aborted ? (await planOnce(request, process)).plan : plan;
+}
+
 /**
  * Runs one generation with the host's own code, on clients that record writes in place of sending them, until its
  * controllers rest. It takes no lease, serves nothing, and records no event.
  */
-export async function planWith(
+async function planOnce(
   { input, signal, inspect, began, keepsReads = false }: PlanRequest,
   process: PlanningProcess,
-): Promise<Plan> {
+): Promise<{ readonly plan: Plan; readonly isDisturbed: boolean }> {
   await using ending = new AsyncDisposableStack();
   const { parts } = process;
   const { cloudProvider } = input.options;
@@ -159,17 +167,19 @@ export async function planWith(
     [...services.store.list(), ...written.all(kinds.Service)],
     [...nodes.store.list(), ...written.all(kinds.Node)],
   );
-  return {
+  const plan = {
     cloud: cloudProvider,
     changes: writes.changes.map((each) => changeOf(each, reasons)),
     held: writes.held,
     inFlight: writes.writesInFlight,
+    refused: activity.refusals,
     failures: activity.failures,
     skipped: generation.skipped.map(({ name, reason }) => `${name}: ${reason}`),
     unserved,
     placeholders: writes.placeholders,
     read: { cloudConfig: recording.config ?? {}, kinds: parts.informers.contents(), resources: writes.resources },
   };
+  return { plan, isDisturbed: activity.hasRecovered };
 }
 
 function planningScope(

@@ -18,6 +18,8 @@ export function printPlan(plan: PlanDocument, options: { readonly color: boolean
   const held = plan.held.map((one) => printHeld(one, options));
   const failures = plan.failures.map((failure) => `  ${visible(failure)}`);
   const incomplete = failures.length === 0 ? [] : [["Not planned:", ...failures].join("\n")];
+  const rejected = plan.refused.map(({ resource, reason }) => `  ${oneLine(resource)}: ${oneLine(reason)}`);
+  const refused = rejected.length === 0 ? [] : [["Refused; see explain:", ...rejected].join("\n")];
   const inFlight = plan.inFlight.map(({ title, state }) => `  ${oneLine(title)}: ${oneLine(state)}`);
   const working = inFlight.length === 0 ? [] : [["In flight, by another manager:", ...inFlight].join("\n")];
   const skipped = plan.skippedControllers.map((text) => `  ${text}`);
@@ -25,7 +27,7 @@ export function printPlan(plan: PlanDocument, options: { readonly color: boolean
   const unserved = (plan.unservedServices ?? []).map((text) => `  ${oneLine(text)}`);
   if (unserved.length > 0)
     notes.push(["Served by no shard; nothing of them is changed or deleted:", ...unserved].join("\n"));
-  return `${[...blocks, ...held, ...working, ...notes, ...incomplete, summaryOf(plan)].join("\n\n")}\n`;
+  return `${[...blocks, ...held, ...refused, ...working, ...notes, ...incomplete, summaryOf(plan)].join("\n\n")}\n`;
 }
 
 /** A text that a tenant or Azure may have chosen, on one line. */
@@ -84,7 +86,7 @@ function printField(field: Field, path: string): string {
 const valueOf = (value: unknown): string => visible(JSON.stringify(value) ?? "");
 
 /** The last line. An incomplete plan is never "No changes". */
-function summaryOf({ cloud, changes, held, complete }: PlanDocument): string {
+function summaryOf({ cloud, changes, held, refused, complete }: PlanDocument): string {
   const counts = (system: Shown["system"]): Readonly<Record<Action, number>> => {
     const of = (action: Action): number =>
       changes.filter((change) => change.system === system && change.action === action).length;
@@ -92,12 +94,13 @@ function summaryOf({ cloud, changes, held, complete }: PlanDocument): string {
   };
   const phrase = ({ create, change, delete: removed }: Readonly<Record<Action, number>>): string =>
     `${create} to create, ${change} to change, ${removed} to delete`;
-  if (complete && changes.length === 0 && held.length === 0) return "No changes.";
+  const refusals = refused.length === 0 ? "" : `; ${refused.length} refused`;
+  if (complete && changes.length === 0 && held.length === 0) return `No changes${refusals}.`;
   const interrupted = changes.filter(({ interruptions }) => interruptions.length > 0).length;
   const warning = interrupted === 0 ? "" : `; ${interrupted} interrupt${interrupted === 1 ? "s" : ""} traffic`;
   const name = `${cloud.charAt(0).toUpperCase()}${cloud.slice(1)}`;
   const count = held.reduce((sum, { removals }) => sum + removals.length, 0);
   const holding = count === 0 ? "" : `; ${count} removal${count === 1 ? "" : "s"} held`;
-  const text = `${phrase(counts("cloud"))} in ${name}; ${phrase(counts("kubernetes"))} in Kubernetes${warning}${holding}`;
+  const text = `${phrase(counts("cloud"))} in ${name}; ${phrase(counts("kubernetes"))} in Kubernetes${warning}${holding}${refusals}`;
   return complete ? `Plan: ${text}` : `Incomplete plan: ${text}; what is not planned is listed above`;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { CodedError, messageOf, recurringMessageOf } from "cloud-controller-host/sdk";
+import { CodedError, isRefusal, messageOf, recurringMessageOf, RefusedError } from "cloud-controller-host/sdk";
 
 const refused = (id: string): CodedError => new CodedError("InvalidRequest", `PUT lb: 400${id}`, { occurrence: id });
 
@@ -24,4 +24,11 @@ describe("the message of an error without what differs each time", () => {
   ])("lacks that %s", (_, error, whole, recurring) => {
     expect([messageOf(error), recurringMessageOf(error)]).toEqual([whole, recurring]);
   });
+});
+
+test("an error is a refusal when one in its chain of causes is, and a text is not", () => {
+  const refusal = new RefusedError("PortConflict", "port 80 is taken");
+  const wrapped = new CodedError("ServiceSyncFailed", "failed", { cause: new Error("step", { cause: refusal }) });
+  const rows = [refusal, wrapped, new CodedError("PortConflict", "read"), "PortConflict", undefined];
+  expect(rows.map(isRefusal)).toEqual([true, true, false, false, false]);
 });

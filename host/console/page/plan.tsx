@@ -48,6 +48,7 @@ function Planned({ plan, left: [changes, fields] }: { readonly plan: Plan; reado
         title="Removals that are held: no cause explains them"
         lines={plan.held.map(({ title, removals, reason }) => `${title}: ${removals.join(", ")}\n${reason}`)}
       />
+      <Lines title="Refused as they are" lines={plan.refused.map(({ resource, reason }) => `${resource}: ${reason}`)} />
       <ol class="problems">
         {plan.changes.map((change, index) => (
           <li key={index}>

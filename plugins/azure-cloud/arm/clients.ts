@@ -77,7 +77,8 @@ export async function createClients(config: AzureConfig, context: ClientsContext
     fence: context.fence,
     ...(context.recordWrite && { recordWrite: context.recordWrite }),
     clock: context.clock,
-    budget: new Budget(context.clock, metrics),
+    // A plan that failed for a moment's throttling would be incomplete; the host tries again later.
+    budget: new Budget(context.clock, metrics, planning && context.signal),
     metrics,
     troubles,
   };

@@ -13,6 +13,7 @@ const planOf = (changes: readonly Change[], lines = 0): PlanDocument => ({
   complete: false,
   changes: [...changes],
   held: Array.from({ length: lines }, () => ({ resource: "", title: "", removals: [], reason: "" })),
+  refused: [],
   failures: Array(lines).fill("failed"),
   inFlight: [],
   skippedControllers: [],

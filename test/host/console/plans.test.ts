@@ -16,6 +16,7 @@ const empty = {
   complete: true,
   changes: [],
   held: [],
+  refused: [],
   failures: [],
   inFlight: [],
   skippedControllers: [],

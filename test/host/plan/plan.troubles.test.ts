@@ -1,11 +1,13 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { appendFile } from "node:fs/promises";
 
-import { kinds } from "cloud-controller-host/sdk";
+import { Value } from "@sinclair/typebox/value";
+import { kinds, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import type { PlanDocument } from "../../../host/changes/plan-schema.ts";
+import { type PlanDocument, planSchema } from "../../../host/changes/plan-schema.ts";
 import { type JsonObject, objectsAt } from "../../../plugins/azure-cloud/json.ts";
+import type { Failure } from "../../../plugins/azure-cloud/simulator/faults.ts";
 import { joinNodes } from "../../kit/azure.ts";
 import { planDocumentOf, runCommand } from "../../kit/plan.ts";
 import { addressesOf, balancedService, findService } from "../../kit/services.ts";
@@ -49,7 +51,95 @@ function changeBalancer(lab: SandboxLab, change: (properties: JsonObject) => Jso
   lab.azure.simulator.put(found.id, { ...found, properties: { ...found.properties, ...change(found.properties) } });
 }
 
+const idleTimeout = "service.beta.kubernetes.io/azure-load-balancer-tcp-idle-timeout";
+
+/** A Service whose idle timeout is not a number. */
+function refusedService(name: string): Service {
+  const { metadata, ...other } = balancedService(name);
+  return { ...other, metadata: { ...metadata, annotations: { [idleTimeout]: "soon" } } };
+}
+
+const throttled = (seconds: number, times: number): Failure => ({
+  status: 429,
+  code: "TooManyRequests",
+  headers: { "Retry-After": String(seconds) },
+  times,
+});
+
+const isCondition = ({ path }: { readonly path: string }): boolean => path.startsWith("status.conditions");
+
 describe("a plan in trouble", () => {
+  test("is complete with a Service that is refused, and names it with the reason", async () => {
+    await using lab = await fresh();
+    await lab.admin.create(kinds.Service, refusedService("odd"));
+    const { complete, failures, refused, changes } = await planOf(lab);
+    expect({ complete, failures }).toEqual({ complete: true, failures: [] });
+    const reason = expect.stringMatching(/azure-load-balancer-tcp-idle-timeout.*soon/su);
+    expect(refused).toEqual([{ resource: "Service default/odd", reason }]);
+    expect(changes.flatMap(({ system, reasons }) => (system === "cloud" ? reasons : []))).not.toContain(
+      "Service default/odd",
+    );
+    const odd = changes.find(({ resource }) => resource === "Service default/odd");
+    expect(odd?.fields.map(({ path }) => path)).toContain("status.conditions[LoadBalancerReady].message");
+    const one = await runCommand("plan", [...lab.flags([controllers]), "--service=default/web"]);
+    expect(one.status).toBe(2);
+    expect(one.stdout).not.toContain("odd");
+    const other = await runCommand("explain", ["service", "default/odd", ...lab.flags([controllers])]);
+    expect(other.status).toBe(0);
+    expect(other.stdout).toMatch(/A host with these flags refuses it:\n {2}.*idle-timeout.*soon/u);
+  });
+
+  test("has no changes once a host has refused a Service: the exit status is 0, and the text names it", async () => {
+    await using lab = await served();
+    await lab.admin.create(kinds.Service, refusedService("odd"));
+    const { host } = await lab.host([controllers]);
+    const isRefused = async (): Promise<boolean> =>
+      (await findService(lab.admin, "odd"))?.status?.conditions?.some(({ status }) => status === "False") ?? false;
+    await eventually("the Service has its condition", isRefused, 60_000);
+    host.stop();
+    await host.finished;
+    const { status, stdout } = await runCommand("plan", lab.flags([controllers]));
+    expect(stdout).toMatch(/^Refused; see explain:\n {2}Service default\/odd: .*\n\nNo changes; 1 refused\.\n$/u);
+    expect(status).toBe(0);
+  });
+
+  test("waits as long as throttled reads ask for, and is complete without a trace of it", async () => {
+    await using lab = await served();
+    await lab.admin.create(kinds.Service, balancedService("late"));
+    lab.azure.simulator.failNext({ method: "GET", path: "/publicIPAddresses" }, throttled(2, 2));
+    const started = performance.now();
+    const { complete, failures, changes } = await planOf(lab);
+    expect(performance.now() - started).toBeGreaterThan(4_000);
+    expect({ complete, failures }).toEqual({ complete: true, failures: [] });
+    expect(changes.find(({ resource }) => resource === "Service default/late")).toBeDefined();
+    expect(changes.flatMap(({ fields }) => fields.filter(isCondition))).toEqual([]);
+  });
+
+  test("names the throttling that lasts longer than its own time", async () => {
+    await using lab = await fresh();
+    lab.azure.simulator.failNext({ method: "GET", path: /\/loadBalancers$/u }, throttled(60, 1_000));
+    const flags = ["--plan-timeout=8", "--output=json", ...lab.flags([controllers])];
+    const { status, stdout } = await runCommand("plan", flags);
+    expect(status).toBe(1);
+    const { complete, failures } = Value.Parse(planSchema, JSON.parse(stdout));
+    expect(complete).toBe(false);
+    expect(failures).toEqual([
+      "plan: the time was over before the controllers had finished",
+      expect.stringMatching(/^service default\/web: .*ARM throttles reads of microsoft.network\/loadbalancers/su),
+    ]);
+  });
+
+  test("is made again after a failure that passed, which leaves no condition in it", async () => {
+    await using lab = await served();
+    await lab.admin.create(kinds.Service, balancedService("late"));
+    const effect = { status: 400, reason: "BadRequest", message: "not for a moment" };
+    lab.api.faults.add({ match: { method: "GET", path: /\/services\/late\b/u }, effect, times: 1 });
+    const { complete, failures, changes } = await planOf(lab);
+    expect({ complete, failures }).toEqual({ complete: true, failures: [] });
+    expect(changes.find(({ resource }) => resource === "Service default/late")).toBeDefined();
+    expect(changes.flatMap(({ fields }) => fields.filter(isCondition))).toEqual([]);
+  });
+
   test("names the Service whose resource group cannot be read, and plans the others", async () => {
     await using lab = await fresh();
     const { metadata, ...other } = balancedService("elsewhere");

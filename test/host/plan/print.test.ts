@@ -9,6 +9,7 @@ const empty: PlanDocument = {
   complete: true,
   changes: [],
   held: [],
+  refused: [],
   failures: [],
   inFlight: [],
   skippedControllers: [],
@@ -17,6 +18,17 @@ const empty: PlanDocument = {
 describe("a printed plan", () => {
   test("is one line when a complete plan has nothing to change", () => {
     expect(printPlan(empty, { color: false })).toBe("No changes.\n");
+  });
+
+  test("names what is refused, and counts it beside the changes", () => {
+    const refused = [{ resource: "Service default/web", reason: "the idle timeout is\ninvalid" }];
+    expect(printPlan({ ...empty, refused }, { color: false })).toBe(
+      "Refused; see explain:\n  Service default/web: the idle timeout is\\ninvalid\n\nNo changes; 1 refused.\n",
+    );
+    const held = [{ resource: "/lb", title: "load balancer lb", removals: ["rules: r"], reason: "why" }];
+    expect(printPlan({ ...empty, refused, held }, { color: false })).toEndWith(
+      "in Kubernetes; 1 removal held; 1 refused\n",
+    );
   });
 
   test("never ends with No changes when something could not be planned", () => {

@@ -31,6 +31,7 @@ const compared = (
     complete: failures.length === 0,
     changes: [...changes],
     held: [],
+    refused: [],
     failures: [...failures],
     inFlight: [],
     skippedControllers: [],

@@ -1,4 +1,4 @@
-import type { PipelinePolicy, PipelineRequest, PipelineResponse } from "@azure/core-rest-pipeline";
+import type { PipelinePolicy, PipelineRequest, PipelineResponse, SendRequest } from "@azure/core-rest-pipeline";
 import { type Clock, type Explanation, RetryAfterError } from "cloud-controller-host/sdk";
 
 import { retryAfterMs } from "../transport/retry.ts";
@@ -32,7 +32,7 @@ const minDelayMs = 1_000;
  * Keeps requests within ARM's limits. A token bucket follows each limit that ARM reports in its replies; when one runs
  * low, requests that draw on it wait for the refill. After a 429 the requests of that type fail at once, without a
  * network call and with the remaining wait as data, until ARM's `Retry-After` has passed. Source of the latter:
- * upstream's throttling policy.
+ * upstream's throttling policy. Given `patience`, requests wait in place of failing, until it aborts.
  */
 export class Budget {
   readonly #clock: Clock;
@@ -41,24 +41,37 @@ export class Budget {
   /** The buckets that each kind of request has been observed to draw on. */
   readonly #drawsOn = new Map<string, readonly string[]>();
   readonly #closedUntil = new Map<string, number>();
+  readonly #patience: AbortSignal | undefined;
 
-  constructor(clock: Clock, metrics: ArmMetrics) {
+  constructor(clock: Clock, metrics: ArmMetrics, patience?: AbortSignal) {
     this.#clock = clock;
     this.#metrics = metrics;
+    this.#patience = patience;
   }
 
   readonly policy: PipelinePolicy = {
     name: "budget",
     sendRequest: async (request, next) => {
-      const kind = kindOf(request);
-      this.#checkGate(kind, request);
-      await this.#pace(kind, request);
-      const response = await next(request);
-      this.#learn(kind, response);
-      if (response.status === 429) this.#closeGate(kind, request, response);
-      return response;
+      for (;;)
+        try {
+          return await this.#send(request, next);
+        } catch (error) {
+          if (this.#patience === undefined || !(error instanceof RetryAfterError)) throw error;
+          await this.#clock.sleep(error.delayMs, this.#patience);
+          if (this.#patience.aborted) throw error;
+        }
     },
   };
+
+  async #send(request: PipelineRequest, next: SendRequest): Promise<PipelineResponse> {
+    const kind = kindOf(request);
+    this.#checkGate(kind, request);
+    await this.#pace(kind, request);
+    const response = await next(request);
+    this.#learn(kind, response);
+    if (response.status === 429) this.#closeGate(kind, request, response);
+    return response;
+  }
 
   /** What is left of each limit that ARM has reported, and the requests that wait after a 429. */
   get status(): readonly Explanation[] {

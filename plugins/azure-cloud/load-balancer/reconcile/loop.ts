@@ -173,8 +173,7 @@ export class Loop {
 
   #report({ planned, active }: Round, observed: Observed): void {
     this.#outcomes.notices.report(planned, active, observed);
-    for (const [key, { problem }] of planned.results)
-      if (problem !== undefined) this.#wanted.get(key)?.fail(new CodedError(problem.code, problem.messages.join("; ")));
+    for (const [key, { problem }] of planned.results) if (problem !== undefined) this.#wanted.get(key)?.refuse(problem);
   }
 
   /** The writes that can start, without those that take away what others are about to use. */

@@ -1,8 +1,15 @@
 import { isDeepStrictEqual } from "node:util";
 
-import { CodedError, keyOf, type LoadBalancerStatus, messageOf, type Service } from "cloud-controller-host/sdk";
+import {
+  CodedError,
+  keyOf,
+  type LoadBalancerStatus,
+  messageOf,
+  RefusedError,
+  type Service,
+} from "cloud-controller-host/sdk";
 
-import type { ServiceIntent, ServiceKey } from "../model/model.ts";
+import type { PlanProblem, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 import { ResourceLockError } from "./resource-lock.ts";
 
@@ -114,6 +121,12 @@ export class Wanted {
 
   fail(error: unknown): void {
     this.#failure ??= { error };
+  }
+
+  /** A failed read is a problem, too, whose end is unknown. */
+  refuse({ code, messages }: PlanProblem): void {
+    const Problem = code === "ZonesNotRead" ? CodedError : RefusedError;
+    this.fail(new Problem(code, messages.join("; ")));
   }
 
   memberFailed(error: unknown): void {

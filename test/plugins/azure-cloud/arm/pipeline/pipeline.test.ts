@@ -499,3 +499,22 @@ test("the budget shows what is left of each limit that ARM has reported, refille
   now = 9_001;
   expect(budget.status).toHaveLength(1);
 });
+
+test("a budget with patience waits for the end of a throttling, and fails with it once its signal aborts", async () => {
+  const clock = manualClock();
+  const patience = new AbortController();
+  const slept: number[] = [];
+  const sleep = (ms: number): Promise<void> => {
+    slept.push(ms);
+    if (slept.length === 2) patience.abort();
+    return Promise.resolve();
+  };
+  const budget = new Budget({ ...clock, sleep }, armMetrics(new MetricsRegistry().root), patience.signal);
+  const url = "https://arm.test/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/loadBalancers";
+  const request = createPipelineRequest({ url });
+  const sending = budget.policy.sendRequest(request, (sent) =>
+    Promise.resolve({ request: sent, status: 429, headers: createHttpHeaders({ "retry-after": "7" }) }),
+  );
+  expect(await sending.catch((error: unknown) => error)).toBeInstanceOf(RetryAfterError);
+  expect(slept).toEqual([7_000, 7_000]);
+});

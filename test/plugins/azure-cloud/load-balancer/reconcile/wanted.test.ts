@@ -1,5 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
+import { RefusedError } from "cloud-controller-host/sdk";
+
 import type { ServiceIntent } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import type { Write } from "../../../../../plugins/azure-cloud/load-balancer/model/plan-model.ts";
 import { doneKey, Wanted } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/wanted.ts";
@@ -20,6 +22,17 @@ const write = (id: string): Write => ({
 });
 
 describe("a wanted Service", () => {
+  test("is refused for a problem of its settings, with its code and every message, and not for zones that were not read", () => {
+    const [refused, unread] = [new Wanted(intent()), new Wanted(intent())];
+    refused.refuse({ code: "PortConflict", messages: ["port 80 is taken", "port 81 is taken"] });
+    unread.refuse({ code: "ZonesNotRead", messages: ["503"] });
+    const message = "port 80 is taken; port 81 is taken";
+    expect(refused.failure?.error).toBeInstanceOf(RefusedError);
+    expect(refused.failure?.error).toMatchObject({ code: "PortConflict", message });
+    expect(unread.failure?.error).not.toBeInstanceOf(RefusedError);
+    expect(unread.failure?.error).toMatchObject({ code: "ZonesNotRead", message: "503" });
+  });
+
   test("is superseded by its newest intent, but not its deletion by an ensure that has crossed it", () => {
     const entry = new Wanted(intent());
     const [again, deletion] = [intent(), intent("delete")];
