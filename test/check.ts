@@ -7,7 +7,7 @@ import { join } from "node:path";
 interface Check {
   readonly name: string;
   readonly command: readonly string[];
-  /** What mends it, where something does. */
+  /** Command that fixes it, if one does. */
   readonly remedy?: string;
 }
 
@@ -32,7 +32,7 @@ const checks: readonly Check[] = [
 const results = await Promise.all(checks.map(run));
 const failed = results.filter(({ passed }) => !passed);
 for (const { check, output } of failed) {
-  const remedy = check.remedy === undefined ? "" : ` (to mend: ${check.remedy})`;
+  const remedy = check.remedy === undefined ? "" : ` (to fix: ${check.remedy})`;
   process.stdout.write(`\n── ${check.name}${remedy}\n${output.trim()}\n`);
 }
 if (failed.length > 0) process.stdout.write(`\n${failed.length} of ${checks.length} checks failed\n`);

@@ -61,7 +61,7 @@ export function createConsole(sources: ConsoleSources, version: string): Console
         : json(200, found);
     }
     const answer = Object.hasOwn(answers, name) && rest.length === 0 ? answers[name] : undefined;
-    if (answer === undefined) return json(404, { error: "there is no such view; see /ui/api/openapi.json" });
+    if (answer === undefined) return json(404, { error: "unknown view; see /ui/api/openapi.json" });
     const found = await views.answer(() => answer(query));
     return typeof found === "string" ? text(200, "application/json", found) : json(200, found);
   };

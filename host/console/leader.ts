@@ -66,7 +66,7 @@ export class Leader implements AsyncDisposable {
     const { client, namespace, lease, selector } = this.#options;
     const { spec } = await client.get(kinds.Lease, { namespace, name: lease });
     const holder = spec?.holderIdentity ?? "";
-    if (holder === "") throw notFound(`the Lease ${namespace}/${lease} has no holder: there is no leader now`);
+    if (holder === "") throw notFound(`the Lease ${namespace}/${lease} has no holder`);
     const host = holder.replace(/_[^_]*$/u, "");
     const pods = await client.list(kinds.Pod, { namespace, labelSelector: selector });
     const pod = pods.find(({ metadata, spec: its }) => metadata?.name === host || its?.nodeName === host);

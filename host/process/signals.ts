@@ -31,7 +31,7 @@ export function onSignals({ stop, reload }: SignalActions): Disposable {
 }
 
 /**
- * Holds SIGHUPs back while there is no host that could reload: without a listener, one ends the process. The result ends
+ * Holds SIGHUPs back until the host can reload: without a listener, one ends the process. The result ends
  * that, and returns whether one arrived.
  */
 export function holdReload(): () => boolean {

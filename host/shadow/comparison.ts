@@ -20,7 +20,7 @@ export interface Verdict {
   readonly differed: readonly string[];
   /** Differences that had not been known. */
   readonly found: readonly Difference[];
-  /** Differences that are no more. */
+  /** Differences that have disappeared. */
   readonly gone: readonly Difference[];
 }
 

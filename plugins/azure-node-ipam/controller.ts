@@ -131,7 +131,7 @@ function processNodes(queue: WorkQueue, clock: Clock, parts: SyncParts, signal: 
 }
 
 /**
- * All nodes as they are now, once they can be listed and there is no sign of another allocator; allocation is suspended
+ * All nodes as they are now, once they can be listed without a sign of another allocator; allocation is suspended
  * until then. Undefined when the signal aborts first.
  */
 async function listOnceAlone(

@@ -42,7 +42,7 @@ export function ipamMetrics(metrics: Metrics): IpamMetrics {
   metrics
     .gauge({
       name: "node_ipam_controller_rate_limiter_use",
-      help: "Always 0: there is no rate limiter.",
+      help: "Always 0: the allocator has no rate limiter.",
     })
     .set(0);
   return (clusterCIDR) => ({

@@ -129,7 +129,7 @@ async function alone(world: ControllersWorld, name: string, subject: Subject): P
   ];
 }
 
-/** Nobody waits for a budget of requests, and addresses are not asked for again within a bench. */
+/** Nothing waits for a budget of requests, and addresses are not asked for again within a bench. */
 export async function controllerFlags(
   { cluster, cloud, workers }: ControllersWorld,
   controllers: readonly string[],

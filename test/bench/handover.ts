@@ -9,7 +9,7 @@ import { hostUser } from "../kit/platform.ts";
 import { type Bench, type Figure, percentile } from "./report.ts";
 import { engineSettings, numberOf, realCluster } from "./world.ts";
 
-/** How long nobody runs controllers when a leader is stopped cleanly and another host stands by. */
+/** How long no replica runs controllers when a leader is stopped cleanly and another host stands by. */
 export const handoverBench: Bench = {
   about: "stop the leader cleanly, again and again, and measure until the other host runs controllers",
   options: { times: "20" },

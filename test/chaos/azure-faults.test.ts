@@ -49,7 +49,7 @@ const nameOf = (index: number): string => `vmss0${index.toString(36).padStart(6,
 
 /** A real pause per pass without faults, in which the SDK's own retries of a login come to their end … */
 const calmPauseMs = 25;
-/** … and after these passes, as long as one that was told to wait for a year sleeps: 60 s, on the SDK's own timer. */
+/** … and after these passes, as long as the sleep of a pass with a year's Retry-After: 60 s, on the SDK's own timer. */
 const lastPauseMs = 500;
 const longestLoginMs = 75_000;
 

@@ -57,7 +57,7 @@ describeOnReal("a day on which the process is killed again and again", (platform
     return { platform: platform(), cloud, witness, flags, day: new Day({ ...platform(), cloud, witness, random }) };
   }
 
-  /** Kills hosts while the day goes on; resolves with how many of the killed had the cloud at work for them. */
+  /** Kills hosts during the day; resolves with how many of the killed had the cloud at work for them. */
   async function killAll({ cloud, flags }: World, random: Random, kills: number, hosts: number): Promise<number> {
     const running: HostProcess[] = [];
     let hitAtWork = 0;
@@ -127,7 +127,7 @@ async function chooseVictim(hosts: readonly HostProcess[], random: Random): Prom
   );
   const leader = hosts.find((_, index) => leads[index]);
   const victim = random.chance(0.8) ? (leader ?? random.pick(hosts)) : random.pick(hosts);
-  if (victim === undefined) throw new Error("there is no host to kill");
+  if (victim === undefined) throw new Error("no host to kill");
   return victim;
 }
 

@@ -108,7 +108,7 @@ export class Day {
     if (name === undefined) return;
     await setReady(this.#admin, name, "False");
     await Bun.sleep(this.#random.between(0, 400));
-    // Meanwhile nobody else acts.
+    // Nothing else acts meanwhile.
     await setReady(this.#admin, name, "True");
   }
 

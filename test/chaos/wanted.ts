@@ -16,7 +16,7 @@ import type { ServedCloud } from "../kit/cloud-server.ts";
 import { addressesOf, cleanupFinalizer, finalizersOf } from "../kit/services.ts";
 
 /** A route that is none of ours: outside the cluster's CIDR. */
-export const foreignRoute = { name: "somebody-else's", targetNode: "a-router", destinationCIDR: "172.20.0.0/16" };
+export const foreignRoute = { name: "another-owners", targetNode: "a-router", destinationCIDR: "172.20.0.0/16" };
 
 /** All in which cluster and cloud are not as they should be; empty once all is done. */
 export async function whatIsWrong(admin: KubeClient, { memory }: ServedCloud): Promise<readonly string[]> {
@@ -60,7 +60,7 @@ function wrongWithNode(node: Node, isOff: boolean): readonly string[] {
     [node.spec?.providerID !== `test-cloud://${name}`, `has the provider ID ${node.spec?.providerID}`],
     [!node.status?.addresses?.some(({ type }) => type === "InternalIP"), "has no address"],
     [node.spec?.podCIDR === undefined, "has no pod CIDR"],
-    [isRouted !== true, "has not been told that it is reachable"],
+    [isRouted !== true, "is not marked as reachable"],
     [isTainted !== isOff, isOff ? "is off and not tainted" : "is tainted and not off"],
   ];
   return rules.flatMap(([isWrong, what]) => (isWrong ? [`node ${name} ${what}`] : []));

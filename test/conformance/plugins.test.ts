@@ -22,7 +22,7 @@ const variants: Readonly<Record<string, Readonly<Record<string, ControllerSuiteO
   },
 };
 
-/** What each cloud is run against, by folder. There is no default: nobody can guess a cloud's simulator. */
+/** What each cloud is run against, by folder. Without a default: a cloud's simulator cannot be guessed. */
 const clouds: Readonly<Record<string, CloudHarness>> = { "azure-cloud": azureCloudHarness };
 
 const root = join(import.meta.dir, "..", "..", "plugins");

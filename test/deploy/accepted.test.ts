@@ -99,7 +99,7 @@ describeOnRealApiServer("a real API server", (cluster) => {
       await helm().install(kubeconfig, modes.admission.values);
       // Whatever its roles allow: the policy is what refuses.
       const account = await cluster.kubeconfig(`system:serviceaccount:${namespace}:${release}`, ["system:masters"]);
-      const other = await cluster.kubeconfig("somebody", ["system:masters"]);
+      const other = await cluster.kubeconfig("bob", ["system:masters"]);
       const name = "guarded";
       const spec = { providerID: "azure:///vm", taints: [{ key: "mine", effect: "NoSchedule" }] };
       await cluster.admin.create(kinds.Node, { metadata: { name, labels: { role: "x" } }, spec });

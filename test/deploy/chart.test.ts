@@ -589,11 +589,11 @@ const refusals: readonly Refusal[] = [
   },
   {
     values: { networkPolicy: { enabled: false, from: [{}] } },
-    sentence: "networkPolicy.from is set, but there is no network policy",
+    sentence: "networkPolicy.from is set, but the network policy is disabled",
   },
   {
     values: { hostNetwork: true, networkPolicy: { from: [{}] } },
-    sentence: "networkPolicy.from is set, but there is no network policy",
+    sentence: "networkPolicy.from is set, but the network policy is disabled",
   },
   {
     values: { networkPolicy: { egress: { enabled: false, rules: [{}] } } },
@@ -633,7 +633,7 @@ const refusals: readonly Refusal[] = [
   },
   {
     values: { extraVolumeMounts: [{ name: "none", mountPath: "/x" }] },
-    sentence: "extraVolumeMounts mounts none, but there is no volume of that name",
+    sentence: "extraVolumeMounts mounts none, but no volume has that name",
   },
   {
     values: { ...modes.workloadIdentity.values, extraEnv: [{ name: "AZURE_CLIENT_ID", value: "x" }] },

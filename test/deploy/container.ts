@@ -168,7 +168,7 @@ export class Container implements AsyncDisposable {
   }
 }
 
-/** What `/statusz` says. It wants to be asked by somebody who may read it. */
+/** `/statusz`, read as a user with permission. */
 export async function statusOf(container: Container, token: string): Promise<HostStatus> {
   const response = await container.get("/statusz", { authorization: `Bearer ${token}` });
   if (!response.ok) throw new Error(`/statusz: ${response.status} ${await response.text()}`);

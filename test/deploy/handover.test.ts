@@ -79,10 +79,10 @@ describeDeployment("two replicas", (stage) => {
 const readVerbs = new Set(["get", "list", "watch"]);
 const reviews = new Set(["tokenreviews", "subjectaccessreviews"]);
 
-/** Somebody else leads, and goes on leading. */
+/** Another replica leads, and keeps leading. */
 async function holdLease({ cluster }: Stage): Promise<void> {
   const renewTime = new Date().toISOString().replace("Z", "000Z");
   await cluster.admin.patch(kinds.Lease, { namespace: "kube-system", name: "cloud-controller-manager" }, "merge", {
-    spec: { holderIdentity: "somebody-else", leaseDurationSeconds: 3600, renewTime, acquireTime: renewTime },
+    spec: { holderIdentity: "another-replica", leaseDurationSeconds: 3600, renewTime, acquireTime: renewTime },
   });
 }

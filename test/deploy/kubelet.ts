@@ -179,7 +179,7 @@ function picked(
   return new Map(
     items.map(({ key, path }) => {
       const content = files.get(key);
-      if (content === undefined) throw new Error(`there is no key ${key}`);
+      if (content === undefined) throw new Error(`no key ${key}`);
       return [path, content] as const;
     }),
   );

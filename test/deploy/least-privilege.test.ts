@@ -35,7 +35,7 @@ const everything = {
   extraArgs: ["--node-monitor-period=1s", "--cloud-node-lifecycle-controller-grace-period-seconds=0"],
 };
 
-/** What Azure says of machines is asked anew each second. */
+/** VMs are read again each second. */
 const impatient = { vmssVirtualMachinesCacheTTLInSeconds: 1, vmssCacheTTLInSeconds: 1 };
 
 describeDeployment("roles", (stage) => {

@@ -101,7 +101,7 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
     await stage().configure();
     const { cluster } = stage();
     const prometheus = { name: "prometheus", namespace };
-    for (const name of ["prometheus", "somebody"])
+    for (const name of ["prometheus", "bob"])
       await cluster.admin.create(kinds.ServiceAccount, { metadata: { name, namespace } });
     const pod = await stage().start(await stage().install({ metrics: { reader: prometheus } }));
     await pod.container.ready();
@@ -111,7 +111,7 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
         return pod.container.get(path, { authorization: `Bearer ${token}` });
       };
       await pod.container.eventually(`Prometheus may read ${path}`, async () => (await scrape("prometheus")).ok);
-      expect((await scrape("somebody")).status).toBe(403);
+      expect((await scrape("bob")).status).toBe(403);
       expect((await pod.container.get(path)).status).toBe(403);
     }
   });

@@ -65,7 +65,7 @@ describeDeployment("the commands in deploy/README.md and OPERATE.md", (stage) =>
   test("work as printed: from the image and the Secret to /statusz", async () => {
     const { cluster, helm } = stage();
     await kubectl();
-    // There is no container engine, and the image has been assembled without one.
+    // A container engine is missing here, and the image has been assembled without one.
     await program("podman", "exit 0");
     await program("helm", `exec ${helm.path} "$@"`);
     await program("bun", `exec ${process.execPath} "$@"`);

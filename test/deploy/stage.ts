@@ -83,7 +83,7 @@ export class Stage {
     else await admin.create(kinds.Secret, secret);
   }
 
-  /** A file of this machine, which is the node; it may be read by everybody. Resolves with its path. */
+  /** A file of this machine, which is the node; it is world-readable. Resolves with its path. */
   async nodeFile(content: string): Promise<string> {
     const file = join(dirname(this.azure.caFile), "azure.json");
     await writeFile(file, content, { mode: 0o644 });

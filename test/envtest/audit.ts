@@ -6,7 +6,7 @@ export interface AuditedRequest {
   readonly groups: readonly string[];
   /** `list`, `watch`, `get`, `create`, `update`, `patch`, `delete`, `deletecollection`. */
   readonly verb: string;
-  /** `nodes`, `nodes/status`; empty for a path that is no resource. */
+  /** `nodes`, `nodes/status`; empty for a path outside of resources. */
   readonly resource: string;
   readonly namespace: string;
   readonly name: string;
@@ -40,7 +40,7 @@ export interface Audit {
 
 export const writeVerbs = ["create", "update", "patch", "delete", "deletecollection"] as const;
 
-/** Every request of everybody but the API server itself; of writes the body too. */
+/** All requests except those of the API server itself; writes with their bodies. */
 export const auditPolicy = {
   apiVersion: "audit.k8s.io/v1",
   kind: "Policy",

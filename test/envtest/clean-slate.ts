@@ -44,7 +44,7 @@ export async function cleanSlate(admin: TestClient): Promise<void> {
   );
 }
 
-/** Deletes, past any finalizer: whoever should take it off may be long gone. */
+/** Deletes, past any finalizer: the controller that should remove it may no longer run. */
 async function remove<T extends KubeObject>(admin: TestClient, kind: KindRef<T>, { metadata }: T): Promise<void> {
   const name = { name: metadata?.name ?? "", namespace: metadata?.namespace };
   await ifFound(admin.delete(kind, name));
@@ -52,7 +52,7 @@ async function remove<T extends KubeObject>(admin: TestClient, kind: KindRef<T>,
     await ifFound(admin.patch(kind, name, "merge", { metadata: { finalizers: null } }));
 }
 
-/** Without a namespace controller nobody else says that the namespace is empty. */
+/** Without a namespace controller the namespace never becomes empty by itself. */
 async function removeNamespace(admin: TestClient, { metadata }: Namespace): Promise<void> {
   const name = metadata?.name ?? "";
   await ifFound(admin.delete(kinds.Namespace, { name }));

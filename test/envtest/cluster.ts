@@ -88,7 +88,7 @@ export function openCluster(open: () => Promise<Handover>): Cluster {
 
 async function kubectl(program: string, kubeconfig: string, args: readonly string[], input?: string): Promise<string> {
   const child = Bun.spawn([program, `--kubeconfig=${kubeconfig}`, ...args], {
-    // Its discovery cache would otherwise go to the home of whoever runs the tests.
+    // Its discovery cache would otherwise go to the home of the user who runs the tests.
     env: { PATH: process.env["PATH"], KUBECACHEDIR: `${kubeconfig}.cache` },
     stdin: input === undefined ? "ignore" : Buffer.from(input),
     stderr: "pipe",

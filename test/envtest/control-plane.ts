@@ -106,7 +106,7 @@ const apiServerFlags = (files: Files, port: number): readonly string[] => [
   `--etcd-servers=unix://${files.socket}`,
   "--bind-address=127.0.0.1",
   `--secure-port=${port}`,
-  // Nothing is reached by it (there is no endpoint reconciler), but without one a machine must have a default route.
+  // Nothing uses it, since the endpoint reconciler is off, but without one a machine must have a default route.
   "--advertise-address=192.0.2.1",
   "--endpoint-reconciler-type=none",
   `--tls-cert-file=${files.servingCert}`,

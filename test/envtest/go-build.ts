@@ -24,7 +24,7 @@ export function goCache(environment: Readonly<Record<string, string | undefined>
   return join(cache, "cloud-controller-host", name);
 }
 
-/** Builds where nobody has yet. A build appears under its final name only when it is complete. */
+/** Builds unless a build exists. A build appears under its final name only when it is complete. */
 export async function buildOnce(cache: string, { go, source, versions, program, build }: GoBuild): Promise<string> {
   const directory = join(cache, await fingerprint(go, source, versions));
   if (await isExecutable(join(directory, program))) return directory;

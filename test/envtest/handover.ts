@@ -3,7 +3,7 @@ import { delimiter } from "node:path";
 
 import type { KeyPair } from "../../host/process/serving/self-signed.ts";
 
-/** What another process needs to use a control plane. It holds the authority's key: whoever reads it is admin. */
+/** What another process needs to use a control plane. It holds the authority's key: a reader of it is admin. */
 export interface Handover {
   readonly server: string;
   /** Its private folder, which goes when it goes. */

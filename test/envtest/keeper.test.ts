@@ -6,7 +6,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { createKeeper } from "./keeper.ts";
 
-/** A killed process that nobody has waited for yet is a zombie: gone for all that matters. */
+/** A killed process that its parent has not waited for yet is a zombie: gone for all that matters. */
 async function isRunning(pid: number): Promise<boolean> {
   const state = await Bun.spawn(["ps", "-o", "stat=", "-p", String(pid)]).stdout.text();
   return state.trim() !== "" && !state.trim().startsWith("Z");

@@ -1,6 +1,6 @@
 import { readFile, rm, stat, writeFile } from "node:fs/promises";
 
-/** No build takes so long: a lock of this age belongs to nobody, whoever has its owner's pid by now. */
+/** No build takes so long: a lock of this age is stale, even if another process has its owner's pid by now. */
 const staleMs = 30 * 60_000;
 
 /** Runs `work` while no other process of this user runs work under the same path; waits for one that does. */

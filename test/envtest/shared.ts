@@ -23,7 +23,7 @@ export function describeOnRealApiServer(name: string, body: (cluster: Cluster) =
   const cluster = openCluster(openHandover);
   if (assets?.found === false) {
     if (process.env["CI"] === "true") test(name, () => void failWithout(assets.reason));
-    // Without a control plane there is nothing to run on; the reason has been told above.
+    // Without a control plane there is nothing to run on; the reason is printed above.
     else describe.skip(name, () => body(cluster));
     return;
   }
@@ -41,12 +41,12 @@ async function lookForAssets(): Promise<Assets> {
 }
 
 function failWithout(reason: string): never {
-  throw new Error(`CI runs every test, and there is no real API server: ${reason}`);
+  throw new Error(`CI runs every test, and a real API server is missing: ${reason}`);
 }
 
 async function openHandover(): Promise<Handover> {
   if (given !== undefined) return readHandover(given);
-  if (assets?.found !== true) return failWithout(assets?.reason ?? "nobody has looked for one");
+  if (assets?.found !== true) return failWithout(assets?.reason ?? "not looked for");
   own ??= startControlPlane(assets.directory);
   return (await own).handover;
 }

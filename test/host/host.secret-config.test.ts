@@ -40,7 +40,7 @@ const watcher = `
   });`;
 
 describe("a cloud config in a Secret", () => {
-  test("is compared by content: another key, the same bytes and a resync are no change; delete and create is", async () => {
+  test("is compared by content: another key, the same bytes and a resync change nothing; delete and create is", async () => {
     await using lab = await SandboxLab.open();
     const { configText } = lab.azure;
     write(lab, configText);
@@ -105,7 +105,7 @@ describe("a cloud config in a Secret", () => {
     ["is missing", undefined, "the Secret does not exist; create it or correct --cloud-config-secret-name"],
     ["lacks the key", { other: btoa("x") }, "the Secret has no such key; add it or correct --cloud-config-key"],
     ["is empty", dataOf(""), "it is empty"],
-    ["is no mapping", dataOf("- a"), "must be a mapping"],
+    ["is not a mapping", dataOf("- a"), "must be a mapping"],
   ])(
     "a cloud config in a Secret that %s at the start ends the process with 1 and a message that says what to do",
     async (_, data, problem) => {

@@ -167,7 +167,7 @@ test("serves the metrics of a dashboard for the Go binary: names, types, labels 
     (await (await host.get("/metrics")).text()).includes("workqueue_longest_running_processor_seconds{"),
   );
   for (const path of ["/healthz", "/livez", "/readyz"]) await host.get(path);
-  await host.get("/configz", { headers: { Authorization: `Bearer ${lab.api.tokens.of("somebody@example.com")}` } });
+  await host.get("/configz", { headers: { Authorization: `Bearer ${lab.api.tokens.of("bob@example.com")}` } });
   const served = await (await host.get("/metrics")).text();
   expect(allDeviations(table, served)).toEqual([]);
   expect(await (await host.get("/metrics/v2")).text()).toContain("running_managed_controllers{");

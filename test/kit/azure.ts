@@ -49,7 +49,7 @@ export async function joinNodes(
 
 /**
  * A real API server takes no status with the object: it is patched after it, as a kubelet does. A controller may have
- * changed the node in between, which is no conflict.
+ * changed the node in between, which does not conflict.
  */
 export async function createNode(admin: KubeClient, node: Node): Promise<void> {
   const { metadata } = await admin.create(kinds.Node, node);

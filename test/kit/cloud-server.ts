@@ -38,7 +38,7 @@ export interface ServedCloud extends AsyncDisposable {
   readonly config: string;
   /** Flags by which a host takes this cloud. */
   readonly flags: readonly string[];
-  /** Writes the config anew, with another content. */
+  /** Writes the config again, with other content. */
   touchConfig(): Promise<void>;
 }
 
@@ -101,7 +101,7 @@ type CloudRequest = { [M in CloudMethod]: { readonly method: M; readonly args: C
 type Methods = { readonly [M in CloudMethod]: (...args: CloudArguments<M>) => Promise<CloudResult<M>> };
 
 /**
- * As a real cloud does it: a request that has come in is worked on although nobody may be there any more to hear the
+ * As a real cloud does it: a request that has come in is worked on although the client may be gone before the
  * answer, and requests for one resource are worked on one after the other, in the order in which they came.
  */
 function answering(

@@ -8,8 +8,8 @@ import type { Platform } from "./platform.ts";
 export const allControllers: readonly string[] = Object.values(controllerNames);
 
 /**
- * Everything that is periodic comes soon, a node may go as soon as its machine has, and nobody waits for a budget of
- * requests: tests need not wait, and a fault has many occasions to show.
+ * Short periods, nodes deleted as soon as their VM, and an unlimited budget of requests: tests need not wait, and a fault
+ * has many occasions to show.
  */
 const briskFlags: readonly string[] = [
   "--cluster-cidr=10.244.0.0/16",

@@ -121,7 +121,7 @@ export class MigrationLab {
     );
   }
 
-  /** Somebody else takes the lease, and never lets go. */
+  /** Another holder takes the lease and never releases it. */
   async seize(name: string): Promise<void> {
     const spec = { holderIdentity: "an-intruder", leaseDurationSeconds: 3600 };
     await this.#platform.admin.patch(kinds.Lease, { namespace: "kube-system", name }, "merge", { spec });

@@ -11,7 +11,7 @@ export interface TappedRequest {
   readonly contentType: string;
   readonly userAgent: string;
   readonly body: unknown;
-  /** Undefined while there is no reply. */
+  /** Undefined until the reply. */
   readonly status: number | undefined;
 }
 

@@ -145,7 +145,7 @@ describeOnSandbox("a faulty plugin", (platform) => {
     ["throws on import", 'throw new Error("boom at import");'],
     ["never settles its import", plugin("odd-controller", idle, "await new Promise(() => {});")],
   ])(
-    "a faulty plugin that %s at a cold start is left out and reported; the others run, and mended it loads",
+    "a faulty plugin that %s at a cold start is left out and reported; the others run, and fixed it loads",
     async (_, source) => {
       const good = plugin("good-controller", idle);
       const flags = ["--controllers=good-controller,odd-controller", short];
@@ -242,9 +242,9 @@ describeOnSandbox("a faulty plugin", (platform) => {
     const refused = await host.until("it is refused", ({ lastRefusal }) => lastRefusal !== undefined);
     expect(refused.lastRefusal?.reason).toContain("(--plugin-init-timeout)");
     expect(refused.outstanding).toMatchObject([{ kind: "import", name: expect.stringContaining("odd/plugin.ts") }]);
-    await write("odd", plugin("odd-controller", `${idle} /* mended */`));
+    await write("odd", plugin("odd-controller", `${idle} /* fixed */`));
     host.signal("SIGHUP");
-    await host.until("the mended one runs", ({ generation, running }) => generation === 2 && running);
+    await host.until("the fixed one runs", ({ generation, running }) => generation === 2 && running);
     const { identity } = await host.status();
     expect(await host.stop()).toBe(0);
     // The import may yet come back and write: the lease is left to expire.
@@ -377,12 +377,12 @@ describeOnSandbox("a trigger", (platform) => {
     await rm(config);
     await host.until("the missing file is reported", ({ lastRefusal }) => lastRefusal !== undefined);
     await writeFile(config, `${configText}# other\n`);
-    const back = await host.until("its return is no reload", ({ lastRefusal }) => lastRefusal === undefined);
+    const back = await host.until("its return is not a reload", ({ lastRefusal }) => lastRefusal === undefined);
     expect([back.reloads, back.generation]).toEqual([1, 2]);
     await writeFile(config, "- bad\n");
     await host.until("a bad one is refused", ({ lastRefusal }) => lastRefusal !== undefined);
     await writeFile(config, `${configText}# other\n`);
-    const good = await host.until("the way back is no reload", ({ lastRefusal }) => lastRefusal === undefined);
+    const good = await host.until("the way back is not a reload", ({ lastRefusal }) => lastRefusal === undefined);
     expect([good.reloads, good.generation]).toEqual([1, 2]);
   });
 });

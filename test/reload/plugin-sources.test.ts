@@ -79,9 +79,9 @@ describeOnBoth("a plugin's changed source", (platform) => {
     const { lastRefusal } = await host.until("it is refused", (status) => status.lastRefusal !== undefined);
     expect(lastRefusal?.reason).toContain("greeter/plugin.ts cannot be imported");
     expect(await host.status()).toMatchObject({ generation: 1, running: true });
-    await writeFile(join(folder, "plugin.ts"), entry("mended"));
+    await writeFile(join(folder, "plugin.ts"), entry("fixed"));
     host.signal("SIGHUP");
-    await host.eventually("the mended version greets", () => host.lines(`hello mended ${node}`).length > 0);
+    await host.eventually("the fixed version greets", () => host.lines(`hello fixed ${node}`).length > 0);
   });
 
   test("a plugin's changed source with controller names that belong to two locks is rejected", async () => {

@@ -90,7 +90,7 @@ describeOnBoth("a reload", (platform) => {
 
     const names = await joinNodes(platform().admin, await lab.azure(), 1);
     await initialized(host, platform(), names);
-    await writeFile(config, `${configText}# mended\n`);
+    await writeFile(config, `${configText}# fixed\n`);
     await host.until(
       "a good config is taken again",
       ({ lastRefusal, reloads }) => lastRefusal === undefined && reloads === 1,

@@ -201,7 +201,7 @@ describe("an API server that is not reachable yet", () => {
   });
 });
 
-/** A loopback port where nobody listens until it is opened; from then on it leads to another port. */
+/** A loopback port that refuses connections until it is opened, and then leads to another port. */
 function closedGate(target: number): AsyncDisposable & { readonly url: string; open(): void } {
   const port = freePort();
   const sockets = new Set<Socket>();

@@ -130,7 +130,7 @@ describeOnReal("nodes under all controllers", (platform) => {
   test("nodes under all controllers whose instance no longer exists are deleted with their route, and their Pod CIDR is released", async () => {
     const { cloud, host } = await cluster(["node-1", "node-2"], ["--cluster-cidr=10.244.0.0/23"]);
     await joinNode(platform().admin, cloud.memory, "node-3");
-    await host.eventually("there is no CIDR left", async () =>
+    await host.eventually("the CIDRs are exhausted", async () =>
       (await eventsOf("node-3", "CIDRNotAvailable")).some(({ type }) => type === "Normal"),
     );
     const freed = (await node("node-1")).spec?.podCIDR ?? "";
@@ -147,7 +147,7 @@ describeOnReal("nodes under all controllers", (platform) => {
       "node-2",
       "node-3",
     ]);
-    await host.eventually("it is told", async () => (await eventsOf("node-1", "DeletingNode")).length === 1);
+    await host.eventually("the event is recorded", async () => (await eventsOf("node-1", "DeletingNode")).length === 1);
     expect(cloud.overlaps).toEqual([]);
   });
 });

@@ -167,7 +167,7 @@ describeOnReal("objects that are odd, and yet accepted", (platform) => {
   });
 });
 
-/** What nobody may change: a provider ID, and CIDRs as the API server writes them. */
+/** Fields that must not change: a provider ID, and CIDRs as the API server writes them. */
 const lasting = ({ providerID, podCIDRs }: NonNullable<Node["spec"]> = {}): object => ({
   ...(providerID === undefined ? {} : { providerID }),
   ...(podCIDRs === undefined ? {} : { podCIDRs }),

@@ -20,7 +20,7 @@ describe("the message of an error without what differs each time", () => {
       "failed: PUT lb: 400",
     ],
     ["of an error that has no such part", new Error("no"), "no", "no"],
-    ["of a value that is no error", "no", "no", "no"],
+    ["of a value that is not an error", "no", "no", "no"],
   ])("lacks that %s", (_, error, whole, recurring) => {
     expect([messageOf(error), recurringMessageOf(error)]).toEqual([whole, recurring]);
   });

@@ -19,7 +19,7 @@ const configMaps = "configmaps";
 const apiVersions: Readonly<Record<string, string>> = { [leases]: "coordination.k8s.io/v1", [configMaps]: "v1" };
 const objectKinds: Readonly<Record<string, string>> = { [leases]: "Lease", [configMaps]: "ConfigMap" };
 const collectionPath = /^\/api(?:s\/[^/]+)?\/v1(?:\/namespaces\/[^/]+)?\/(leases|configmaps)(?:\/([^/]+))?$/;
-/** So many changes can be watched from; whoever is further behind gets 410. */
+/** So many changes can be watched from; a watch that is further behind gets 410. */
 const historyLength = 60;
 
 /** Leases and ConfigMaps with the API server's versions, optimistic locking and history, without a network. */

@@ -65,7 +65,7 @@ export class Disk {
     return {
       description,
       read: async () => {
-        if (text() === "") throw new CodedError("FileUnreadable", `${description}: there is no such file`);
+        if (text() === "") throw new CodedError("FileUnreadable", `${description}: no such file`);
         return text();
       },
       watch: (hint) => {

@@ -43,7 +43,7 @@ export class ProcessWatch {
     timeline.after(reportMs, () => time.deliver(() => void timeline.after(reportMs, () => time.deliver(check))));
   }
 
-  /** The status names the plugin exactly while the active generation does without it. Looked at after each log line. */
+  /** The status names the plugin exactly while the active generation lacks it. Looked at after each log line. */
   checkRefusals(): void {
     if (!this.#hasLogged) return;
     this.#hasLogged = false;

@@ -201,7 +201,7 @@
 {{- end }}
 {{- range $mount := .Values.extraVolumeMounts }}
 {{- if not (has .name $volumes) }}
-{{- $problems = append $problems (printf "extraVolumeMounts mounts %s, but there is no volume of that name: add it to extraVolumes" .name) }}
+{{- $problems = append $problems (printf "extraVolumeMounts mounts %s, but no volume has that name: add it to extraVolumes" .name) }}
 {{- end }}
 {{- range include "cloud-controller-host.mounts" $ | fromYamlArray }}
 {{- if or (eq .mountPath $mount.mountPath) (hasPrefix (printf "%s/" .mountPath) $mount.mountPath) (hasPrefix (printf "%s/" (trimSuffix "/" $mount.mountPath)) .mountPath) }}
@@ -264,7 +264,7 @@
 {{- $problems = append $problems "networkPolicy.enabled is true, but no NetworkPolicy applies to a Pod on the node's network (hostNetwork): disable it, and set serving.bindAddress or a firewall of the node" }}
 {{- end }}
 {{- if and .Values.networkPolicy.from (not (include "cloud-controller-host.networkPolicy" .)) }}
-{{- $problems = append $problems "networkPolicy.from is set, but there is no network policy: see networkPolicy.enabled, or leave the list empty" }}
+{{- $problems = append $problems "networkPolicy.from is set, but the network policy is disabled: see networkPolicy.enabled, or leave the list empty" }}
 {{- end }}
 {{- if and .Values.networkPolicy.egress.rules (not (and (include "cloud-controller-host.networkPolicy" .) (include "cloud-controller-host.egressPolicy" .))) }}
 {{- $problems = append $problems "networkPolicy.egress.rules is set, but egress is not limited: set networkPolicy.egress.enabled to true, or leave the list empty" }}

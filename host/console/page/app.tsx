@@ -61,7 +61,7 @@ export function App(): JSX.Element {
       </header>
       <main id="main" ref={main} tabIndex={-1}>
         {tab === undefined ? (
-          <h1 tabIndex={-1}>There is no such view</h1>
+          <h1 tabIndex={-1}>Unknown view</h1>
         ) : (
           <Content key={place} tab={tab} route={route} connection={connection} />
         )}

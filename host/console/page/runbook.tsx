@@ -23,7 +23,7 @@ export const RunbookView = ({
             </p>
           </section>
         ))}
-        {rows.length === 0 && <p>There is no such row.</p>}
+        {rows.length === 0 && <p>Unknown row.</p>}
         {query !== "" && <a href="/ui/runbook">All rows</a>}
       </>
     )}

@@ -11,7 +11,7 @@ export const Overview = ({ answer }: { readonly answer: Answer<Answers["overview
         {!leading && (
           <p class="notice">
             This replica, {identity}, stands by.{" "}
-            {leader === "" ? "There is no leader." : `${leader} leads: ask it for what it does.`}
+            {leader === "" ? "No replica leads." : `${leader} leads: ask it for what it does.`}
           </p>
         )}
         <section aria-labelledby="wrong">

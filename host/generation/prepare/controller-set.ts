@@ -118,7 +118,7 @@ export class ControllerSet {
           own,
           idle: false,
         };
-      // A flag of the operator is no warning.
+      // What the operator has asked for by a flag is logged without a warning.
       const message = `Controller skipped: ${outcome.skipped}`;
       if (outcome.skipped.startsWith("--")) log.info(message);
       else log.warn(message);

@@ -68,7 +68,7 @@ export interface ProcessScope {
   recordWrite(name: string, generation: number, write: CloudWrite): void;
   /** Records that a reload has changed these keys of the cloud config. */
   configChanged?(generation: number, keys: readonly string[]): void;
-  /** Absent without leader election: there is no Lease that could be annotated. */
+  /** Absent without leader election, which has no Lease to annotate. */
   readonly confirmations?: Confirmations;
   /** Absent without leader election. */
   readonly shards?: Shards;

@@ -19,7 +19,7 @@ interface RetainedSpec {
 /**
  * A generation that fails within a minute of its start gives way to the one that it replaced, one that fails later is
  * started again, a reload that arrives meanwhile runs in their place with the same way back, and the lease is passed on
- * when there is no way back: when the first generation fails within its first minute, or what ran again within its own.
+ * when no earlier one can run: when the first generation fails within its first minute, or the restored one within its own.
  */
 export class Recovery {
   readonly #prepare: Prepare;

@@ -20,7 +20,7 @@ interface Answer extends PluginCredential {
 
 type Config = Readonly<Record<string, unknown>>;
 
-/** Time limit of one run. There is no terminal, so a plugin that prompts would hang. */
+/** Time limit of one run. Without a terminal, a plugin that prompts would hang. */
 const timeLimitMs = 60_000;
 const mostBytes = 1024 * 1024;
 const usualVersion = "client.authentication.k8s.io/v1";

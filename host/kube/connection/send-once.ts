@@ -20,7 +20,7 @@ export interface SendOptions {
   readonly stream: boolean;
 }
 
-/** Result of one attempt. Without a complete reply there is no status. */
+/** Result of one attempt. The status is absent without a complete reply. */
 export type Answer =
   | { readonly ok: true; readonly status: number; readonly response: Response; readonly size: number | undefined }
   | { readonly ok: false; readonly status: number | undefined; readonly error: unknown };

@@ -26,7 +26,7 @@ export const reviewKinds = {
   }),
 } as const;
 
-/** Receives the HTTP code of each attempt, or `<error>` where there was no reply, and its duration. */
+/** Receives the HTTP code of each attempt, or `<error>` if the attempt got no reply, and its duration. */
 export type ReviewObserver = (code: string, seconds: number) => void;
 
 /** upstream: `options.DefaultAuthWebhookRetryBackoff`. */

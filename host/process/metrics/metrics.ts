@@ -51,7 +51,7 @@ function processMetrics(): Registry {
   if (processRegistry === undefined) {
     processRegistry = new Registry();
     collectDefaultMetrics({ register: processRegistry });
-    // They count all objects of the heap at each scrape, and there are no such spaces in this runtime.
+    // They count all objects of the heap at each scrape, and this runtime does not have such spaces.
     for (const part of ["total", "used", "available"])
       processRegistry.removeSingleMetric(`nodejs_heap_space_size_${part}_bytes`);
   }

@@ -21,7 +21,7 @@ const stringTypes: readonly string[] = ["string", "concatenated string", "sliced
 /** Edges with a number instead of a name. */
 const numberedEdges: readonly string[] = ["element", "hidden"];
 
-/** Gives all strings the same name, and clears every text that is not the name of anything else. Property names stay. */
+/** Gives all strings the same name, and clears every other string that names nothing. Property names stay. */
 function blot(snapshot: Snapshot): Snapshot {
   const { node_fields, node_types, edge_fields, edge_types } = snapshot.snapshot.meta;
   const isString = node_types[0].map((type) => stringTypes.includes(type));

@@ -7,7 +7,7 @@ export type RetryLookup = <Value>(lookup: () => Promise<Value>) => Promise<Value
 
 /**
  * upstream: the provider's wait loop around lookups of addresses, on top of the retries of single requests:
- * `cloudProviderBackoffRetries` attempts, or one where `cloudProviderBackoff` is off. Certain answers (there is no such
+ * `cloudProviderBackoffRetries` attempts, or one where `cloudProviderBackoff` is off. Certain answers (no such
  * instance, ARM asks to wait) are not retried.
  */
 export function retryLookups(config: AzureConfig, clock: Clock, signal: AbortSignal): RetryLookup {

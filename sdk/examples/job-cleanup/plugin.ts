@@ -48,7 +48,7 @@ type Options = Static<typeof configSchema>;
 /** When an object is to be deleted, in milliseconds since 1970; undefined for one that stays. */
 type Due = number | undefined;
 
-/** A time that cannot be read is no reason to delete anything. */
+/** Nothing is deleted on account of a time that cannot be parsed. */
 function due(since: string | Date | undefined, afterSeconds: number): Due {
   const at = new Date(since ?? Number.NaN).getTime() + afterSeconds * 1000;
   return afterSeconds === 0 || Number.isNaN(at) ? undefined : at;

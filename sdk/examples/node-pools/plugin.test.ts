@@ -48,7 +48,7 @@ test("removes the label from the nodes of a deleted pool before the pool is gone
   expect(cluster.api.get(kinds.Node, { name: "a" })?.metadata?.labels?.[poolLabel]).toBeUndefined();
 });
 
-test("a heartbeat of a node is no work, and the watch of nodes brings only their metadata", async () => {
+test("a heartbeat of a node causes no work, and the watch of nodes brings only their metadata", async () => {
   await using cluster = await startWithPool("a");
   await eventually("the pool is reported", () => blue(cluster)?.status?.nodes === "a");
   const before = cluster.writes().length;

@@ -78,7 +78,7 @@ export const differences: readonly Difference[] = [
   },
   {
     what: "the last finalizer is taken out by name, not by emptying the list",
-    reason: "one that somebody adds at the same moment would be lost",
+    reason: "one that another writer adds at the same moment would be lost",
     concerns: (write) => JSON.stringify(write.body) === `{"metadata":{"finalizers":null}}`,
     ours: (write) => ({
       ...write,

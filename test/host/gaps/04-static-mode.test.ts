@@ -21,7 +21,7 @@ test("watches neither file nor Secret without --enable-dynamic-reloading", async
     expect((await openFiles(host.pid)).filter((file) => file.includes("inotify"))).toEqual([]);
   expect(lab.api.requests.count({ resource: "secrets" })).toBe(0);
 
-  await writeFile(lab.azure.config, "[this is no config");
+  await writeFile(lab.azure.config, "[this is not a config");
   await rm(lab.azure.config);
   await Bun.sleep(1500);
   expect(await host.status()).toEqual(before);

@@ -20,7 +20,7 @@ test("serves the elector's own check: /healthz fails once a lease is unrenewed f
   if ("status" in input) throw new Error("the command line is refused");
   const parts = await createParts({ ...input, writeLog: () => undefined }, stack);
 
-  // Its clock goes on, and none of its sleeps ever ends: so it never gets to renew, nor to notice.
+  // Its clock runs, but its sleeps never end: it neither renews nor notices.
   const time = manualClock();
   const wedged: Clock = { ...time, sleep: () => new Promise(() => undefined) };
   const leadership = createLeadership(input, { ...parts, clock: wedged });

@@ -24,14 +24,14 @@ test("serves before leader election, and keeps a connection through take-over an
   const now = new Date().toISOString().replace("Z", "000Z");
   lab.api.create(kinds.Lease, {
     metadata: lease,
-    spec: { holderIdentity: "somebody-else", leaseDurationSeconds: 3600, acquireTime: now, renewTime: now },
+    spec: { holderIdentity: "another-replica", leaseDurationSeconds: 3600, acquireTime: now, renewTime: now },
   });
   const port = freePort();
   // Clients that are not known would otherwise lose their connection with each reply.
   const flags = ["--enable-dynamic-reloading", "--feature-gates=UnauthenticatedHTTP2DOSMitigation=false"];
   const host = lab.start({ flags, port });
   const standby = await host.until("it stands by", ({ generation, leader }) => generation === 1 && leader !== "");
-  expect(standby).toMatchObject({ leading: false, leader: "somebody-else", running: false });
+  expect(standby).toMatchObject({ leading: false, leader: "another-replica", running: false });
   for (const path of ["/healthz", "/livez", "/readyz"]) {
     expect((await host.get(path)).status).toBe(200);
     expect(await (await host.get(`${path}/leaderElection`)).text()).toBe("ok");

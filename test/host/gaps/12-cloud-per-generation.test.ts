@@ -17,7 +17,7 @@ const cloud = `
       : { ok: false, problems: ["region: name the region"] },
     async create(region, { log, generation }) {
       await Bun.sleep(1);
-      if (region === "mars") throw new Error("there is no datacentre on mars");
+      if (region === "mars") throw new Error("no data center on mars");
       log.info("cloud made in " + region);
       return {
         name: "telling",
@@ -44,7 +44,7 @@ test("creates and disposes of a cloud per generation; a failure is an error and 
 
   await writeFile(config, "region: mars\n");
   const { lastRefusal } = await host.until("it is refused", (status) => status.lastRefusal !== undefined);
-  expect(lastRefusal?.reason).toContain('cloud "telling" cannot be created: there is no datacentre on mars');
+  expect(lastRefusal?.reason).toContain('cloud "telling" cannot be created: no data center on mars');
   await writeFile(config, "regoin: earth\n");
   await host.until(
     "a config without a region is refused",
@@ -74,5 +74,5 @@ test("a cloud that cannot be created at startup ends the process with 1 and one 
   const host = lab.start({ flags: [plugins, "--cloud-provider=telling", `--cloud-config=${config}`] });
   expect(await host.ended()).toBe(1);
   expect(host.lines("Exiting: ")).toHaveLength(1);
-  expect(host.lines("Exiting: ")[0]).toContain("there is no datacentre on mars");
+  expect(host.lines("Exiting: ")[0]).toContain("no data center on mars");
 });

@@ -50,6 +50,6 @@ test("gives a third-party controller options, client name, cloud, metrics and a 
   const alone = await host.get("/healthz/visitor-controller");
   expect([alone.status, await alone.text()]).toEqual([500, "internal server error: a visitor is ill\n"]);
   expect(await (await host.get("/healthz")).text()).toContain("[-]visitor-controller failed: reason withheld\n");
-  // An ill controller is no reason to kill the process, nor to take it from its Service.
+  // A failing health check of one controller must neither kill the process nor remove it from its Service.
   for (const path of ["/livez", "/readyz"]) expect((await host.get(path)).status).toBe(200);
 });

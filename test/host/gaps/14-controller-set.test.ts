@@ -69,7 +69,7 @@ describe("the Azure provider's five controllers", () => {
       "",
     ]);
     expect(await host.stop()).toBe(0);
-    // Those that have nothing to do here say so.
+    // Those without work here report that they are skipped.
     expect(host.lines("Controller skipped: --configure-cloud-routes is false")).toHaveLength(1);
   });
 });

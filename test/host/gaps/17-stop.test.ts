@@ -22,7 +22,7 @@ const slowToStop = (file: string): string => `
 
 describe("a requested stop", () => {
   test.each(["SIGTERM", "SIGINT"] as const)(
-    "a requested stop by %s takes the host from its Service, drains, gives the Lease back, sends what is queued, and ends with 0",
+    "a requested stop by %s takes the host from its Service, drains, releases the Lease, sends what is queued, and ends with 0",
     async (signal) => {
       await using lab = await SandboxLab.open();
       const done = join(lab.azure.folder, "done");

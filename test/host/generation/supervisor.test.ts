@@ -139,7 +139,7 @@ describe("a reload", () => {
   });
 
   test("a reload that is rejected keeps the running generation, even when the config was unreadable in between", async () => {
-    supervisor.reload("a change", { unreadable: "a test: there is no such file" });
+    supervisor.reload("a change", { unreadable: "a test: no such file" });
     await eventually("it is refused", () => supervisor.status.lastRefusal !== undefined);
     expect(supervisor.status).toMatchObject({ generation: 1, running: true });
     change("version: 1\n");
@@ -166,7 +166,7 @@ describe("a reload", () => {
     expect((await rig.metrics.render()).body).toMatch(/^host_refused_plugins 1$/m);
     rig.createCloud = () => Promise.resolve();
     change("version: 5\n");
-    await eventually("the mended one runs", () => supervisor.status.reloads === 2);
+    await eventually("the fixed one runs", () => supervisor.status.reloads === 2);
     expect(supervisor.status.refusedPlugins).toEqual([]);
     expect((await rig.metrics.render()).body).toMatch(/^host_refused_plugins 0$/m);
   });

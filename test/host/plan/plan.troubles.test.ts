@@ -44,10 +44,10 @@ async function served(): Promise<SandboxLab> {
 
 const planOf = (lab: SandboxLab): Promise<PlanDocument> => planDocumentOf(lab.flags([controllers]));
 
-/** Puts the load balancer as somebody else changes it. */
+/** Puts the load balancer as another writer would. */
 function changeBalancer(lab: SandboxLab, change: (properties: JsonObject) => JsonObject): void {
   const found = lab.azure.simulator.get(balancerPath);
-  if (found === undefined) throw new Error("there is no load balancer");
+  if (found === undefined) throw new Error("missing: load balancer");
   lab.azure.simulator.put(found.id, { ...found, properties: { ...found.properties, ...change(found.properties) } });
 }
 

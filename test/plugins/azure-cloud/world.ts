@@ -73,7 +73,7 @@ export interface CreateOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** Default: 1, as at the start of the process. */
   readonly generation?: number;
-  /** Default: time passes as it does, but nobody sleeps longer than a millisecond. */
+  /** Default: time passes as it does, but no sleep is longer than a millisecond. */
   readonly clock?: CloudContext["clock"];
   /** What else of the context the test provides itself. */
   readonly context?: Partial<CloudContext>;
@@ -178,7 +178,7 @@ async function readsOf(config: AzureConfig, context: CloudContext): Promise<VmRe
 
 function documentOf(simulator: AzureSimulator, changes: Changes): Changes {
   const document: unknown = JSON.parse(simulator.configWith(changes));
-  if (typeof document !== "object" || document === null) throw new Error("the config is no mapping");
+  if (typeof document !== "object" || document === null) throw new Error("the config is not a mapping");
   return { ...document };
 }
 

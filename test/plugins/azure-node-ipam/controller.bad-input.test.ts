@@ -77,7 +77,7 @@ describe("two nodes with one CIDR", () => {
       "Pod CIDRs of node node1: 10.244.0.128/25 overlaps 10.244.0.0/24 of node node0",
     ]);
     await cluster.admin.create(kinds.Node, aNode("node2"));
-    await eventually("there is no room", () => messagesOf(cluster, "CIDRNotAvailable", "node2").length > 0);
+    await eventually("the ranges are exhausted", () => messagesOf(cluster, "CIDRNotAvailable", "node2").length > 0);
     await cluster.admin.delete(kinds.Node, { name: "node0" });
     await eventually("its deletion is confirmed", () =>
       cluster.sent({ method: "GET", path: "/api/v1/nodes/node0" }).some(({ status }) => status === 404),

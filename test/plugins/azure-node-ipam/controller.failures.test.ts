@@ -62,7 +62,7 @@ describe("a write whose reply was lost", () => {
     await runIpam(cluster, one);
     await eventually("the event is recorded", () => messagesOf(cluster, "CIDRAssignmentFailed", "node0").length > 0);
     cluster.api.create(kinds.Node, aNode("node1"));
-    await eventually("there is no room", () => messagesOf(cluster, "CIDRNotAvailable", "node1").length > 0);
+    await eventually("the ranges are exhausted", () => messagesOf(cluster, "CIDRNotAvailable", "node1").length > 0);
     cluster.api.delete(kinds.Node, { name: "node0" });
     expect(await given(cluster, "node1")).toEqual(["10.0.0.0/24"]);
   });
@@ -126,7 +126,7 @@ describe("a deleted node", () => {
     await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { metadata: { labels: { ours: "no" } } });
     await eventually("the node is read", () => cluster.sent({ method: "GET", path: "/api/v1/nodes/node0" })[0]?.status);
     cluster.api.create(kinds.Node, ours("node1"));
-    await eventually("there is no room", () => cluster.event("CIDRNotAvailable"));
+    await eventually("the ranges are exhausted", () => cluster.event("CIDRNotAvailable"));
 
     // No watch tells of this deletion.
     cluster.api.delete(kinds.Node, { name: "node0" });
@@ -184,7 +184,7 @@ test("a reply that was overtaken by the watch frees nothing", async () => {
   const { store } = context.informers.of(kinds.Node);
   await eventually("the watch event has arrived", () => store.get("node0")?.metadata?.uid === uid);
   cluster.api.create(kinds.Node, aNode("node1"));
-  await eventually("there is no room", () => messagesOf(cluster, "CIDRNotAvailable", "node1").length > 0);
+  await eventually("the ranges are exhausted", () => messagesOf(cluster, "CIDRNotAvailable", "node1").length > 0);
   gate.resolve();
   cluster.api.create(kinds.Node, aNode("node2"));
   await eventually("there is still no room", () => messagesOf(cluster, "CIDRNotAvailable", "node2").length > 0);

@@ -53,7 +53,7 @@ describe("CIDRs that nodes already have", () => {
       problem: "cdd::/86 is out the range of cluster cidr 10.10.0.0/16,a00::/8",
     },
     {
-      // Upstream ends the process here. Ours tells the node's owner and goes on.
+      // Upstream ends the process here. This plugin records an event on the node and continues.
       name: "fail, dualstack node allocating from non existing cidr",
       flags: v4,
       existing: ["10.10.0.1/24", "a00::/86"],
@@ -161,7 +161,7 @@ describe("releasing CIDRs", () => {
     await cluster.admin.create(kinds.Node, aNode("node0"));
     // Time stands still: it is not the next try that finds the block, but the block that finds the node.
     await runIpam(cluster, four, { clock: manualClock() });
-    await eventually("there is no room", () => cluster.event("CIDRNotAvailable"));
+    await eventually("the ranges are exhausted", () => cluster.event("CIDRNotAvailable"));
     await cluster.admin.delete(kinds.Node, { name: "has1" });
     expect(await given(cluster, "node0")).toEqual([blockOf(1)]);
   });
@@ -171,7 +171,7 @@ describe("releasing CIDRs", () => {
     await occupied(cluster, [0, 1, 2, 3]);
     for (const name of ["node0", "node1"]) cluster.api.create(kinds.Node, aNode(name));
     await runIpam(cluster, four, { clock: manualClock() });
-    await eventually("there is no room", () => cluster.events("CIDRNotAvailable").length === 2);
+    await eventually("the ranges are exhausted", () => cluster.events("CIDRNotAvailable").length === 2);
     await cluster.admin.delete(kinds.Node, { name: "node0" });
     await eventually("its deletion is processed", () => cluster.worked("node-ipam", 3));
     await cluster.admin.delete(kinds.Node, { name: "has1" });

@@ -160,13 +160,13 @@ describe("a concurrent write", () => {
     });
     cluster.api.watches.pause();
     await cluster.admin.delete(kinds.Node, { name: "node0" });
-    const anew = await cluster.admin.create(kinds.Node, newNode("node0"));
+    const recreated = await cluster.admin.create(kinds.Node, newNode("node0"));
     hold.release();
     await eventually("the patch is rejected", () => cluster.sent({ method: "GET" }).length > 0);
     cluster.api.watches.resume();
     await eventually("the new node is initialized", initialized(cluster, "node0"));
     const node = cluster.api.get(kinds.Node, { name: "node0" });
-    expect(node?.spec?.providerID).toBe(`memory://${anew.metadata?.uid}`);
+    expect(node?.spec?.providerID).toBe(`memory://${recreated.metadata?.uid}`);
   });
 
   test("a concurrent write that deletes the node ends its initialization without an error", async () => {

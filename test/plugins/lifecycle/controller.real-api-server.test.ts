@@ -59,11 +59,11 @@ describeOnRealApiServer("cloud-node-lifecycle-controller on a real API server", 
     const memory = memoryCloud();
     const node = { apiVersion: "v1", kind: "Node", ...aNode("node0", { ready: "Unknown" }) };
     await cluster.admin.create(kinds.Node, node);
-    let anew: string | undefined;
+    let recreated: string | undefined;
     memory.intercept("instanceExists", async ({ args: [, options], proceed }) => {
-      if (options?.read === "fresh" && anew === undefined) {
+      if (options?.read === "fresh" && recreated === undefined) {
         await cluster.admin.delete(kinds.Node, { name: "node0" });
-        anew = (await cluster.admin.create(kinds.Node, node)).metadata?.uid;
+        recreated = (await cluster.admin.create(kinds.Node, node)).metadata?.uid;
         memory.machines.set("node0", {});
         return false;
       }
@@ -71,6 +71,6 @@ describeOnRealApiServer("cloud-node-lifecycle-controller on a real API server", 
     });
     await runner.run(lifecycle, { cloud: memory.cloud, clock: manualClock(anHourAhead()) });
     await eventually("the deletion is refused", () => runner.sent({ method: "DELETE", status: 409 }).length === 1);
-    expect((await cluster.admin.get(kinds.Node, { name: "node0" })).metadata?.uid).toBe(anew);
+    expect((await cluster.admin.get(kinds.Node, { name: "node0" })).metadata?.uid).toBe(recreated);
   });
 });

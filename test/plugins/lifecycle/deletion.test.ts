@@ -126,7 +126,7 @@ describe("a node is kept", () => {
   });
 
   for (const [promise, change] of [
-    ["when it was recreated under its name", "anew"],
+    ["when it was recreated under its name", "recreated"],
     ["when it became ready during its check", "ready"],
   ] as const)
     test(promise, async () => {
@@ -138,8 +138,8 @@ describe("a node is kept", () => {
       scene.memory.intercept("instanceExists", async ({ args: [, options], proceed }) => {
         if (options?.read === "fresh") {
           scene.cluster.api.watches.pause();
-          if (change === "anew") scene.cluster.api.delete(kinds.Node, { name: "node0" });
-          if (change === "anew") scene.node("node0", gone, "missing");
+          if (change === "recreated") scene.cluster.api.delete(kinds.Node, { name: "node0" });
+          if (change === "recreated") scene.node("node0", gone, "missing");
           else scene.becomesReady("node0");
         }
         return await proceed();

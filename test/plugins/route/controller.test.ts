@@ -26,7 +26,7 @@ interface Scene extends AsyncDisposable {
   change(name: string, change: (now: Node) => Node, subresource?: "status"): Node;
   /** How many nodes the controller's informer has. */
   seen(): number;
-  /** Waits until that many passes have begun, and nothing of them goes on. */
+  /** Waits until that many passes have begun, and all of them have ended. */
   passes(count: number): Promise<void>;
 }
 

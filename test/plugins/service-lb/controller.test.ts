@@ -455,7 +455,7 @@ describe("a Service that fails", () => {
     await scene.run();
     scene.service();
     await attempts(scene, 1);
-    scene.change(annotated("mended"));
+    scene.change(annotated("fixed"));
     await scene.balanced([]);
     expect(scene.ensures()).toBe(2);
   });
@@ -546,7 +546,7 @@ describe("a Service that fails", () => {
     await eventually("all good ones are balanced", () => memory.balancers.size === 300, 60_000);
     expect(clock.monotonic()).toBe(0);
     await attempts(scene, 301);
-    // An hour at 300 s a try, after the first few.
+    // An hour at 300 s per attempt, after the first few.
     for (let minute = 0; minute < 60; minute++) {
       const before = scene.ensures("bad");
       await clock.advance(60_000);

@@ -16,7 +16,7 @@ const anyNode = fc
   );
 const anyNodes = fc.uniqueArray(anyNode, { selector: (node) => node.metadata?.name });
 
-/** What the cloud would be told, written down plainly. */
+/** The arguments of the cloud's call, computed in the plainest way. */
 const reported = (nodes: readonly Node[]): string =>
   nodes
     .filter((node) => node.metadata?.labels === undefined)

@@ -96,7 +96,7 @@ describe("a Service that needs an update", () => {
   });
 });
 
-/** One change for each row of the decision table, and those that are no rows of it. */
+/** One change for each row of the decision table, and those outside of it. */
 const followed: Readonly<Record<string, ServiceFields>> = {
   type: { spec: { type: "NodePort" } },
   loadBalancerSourceRanges: { spec: { loadBalancerSourceRanges: ["10.0.0.0/8"] } },

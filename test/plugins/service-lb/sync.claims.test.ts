@@ -126,7 +126,7 @@ test("a deployment that shares no Services marks none, and leaves alone what ano
   expect(selection.isHandedOver(ofClass)).toBe(false);
 });
 
-test("our own mark is no change to follow, and the removal of another one's is", async () => {
+test("our own mark is not a change to follow, and the removal of another one's is", async () => {
   await using deployment = await setUp();
   const { changeToFollow } = deployment.selection;
   expect(changeToFollow(labeled("a"), labeled("a", { [mark]: "ours" }))).toBeUndefined();

@@ -153,7 +153,7 @@ describe("errors of the API server", () => {
     expect(event.type).toBe("Warning");
   });
 
-  test("a Service that is not found is no error", async () => {
+  test("a Service that is not found is not an error", async () => {
     await using parts = await makeParts();
     expect(await failing(parts, 404)).toBe("");
     expect(parts.cluster.sent({ status: 404 })).toHaveLength(1);

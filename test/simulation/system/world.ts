@@ -106,7 +106,7 @@ export class World implements AsyncDisposable {
     return this.runtime.timeline.now;
   }
 
-  /** Does something later, on behalf of nobody in the world. */
+  /** Runs something later, outside of every process of the world. */
   after(ms: number, work: () => void): void {
     this.runtime.timeline.after(ms, () => this.runtime.as(this.runtime.outside, work));
   }

@@ -29,7 +29,8 @@ test("accepts a valid command line", () => {
 
 test("every problem is reported at once", () => {
   const problems = validate(
-    run(["--cloud-provider=", "--secure-port=70000", "--concurrent-service-syncs=0", "--controllers=*,nobody"]).options,
+    run(["--cloud-provider=", "--secure-port=70000", "--concurrent-service-syncs=0", "--controllers=*,unknown"])
+      .options,
     offer,
   );
   expect(problems.map((problem) => problem.split(" ")[0])).toEqual([
@@ -164,14 +165,14 @@ describe("settings that are not used are not required", () => {
 
 describe("aliases of controllers", () => {
   test("become canonical, with and without a hyphen, in their order", () => {
-    const typed = ["service-controller", "-service", "route", "-cloud-node-lifecycle-controller", "*", "nobody"];
+    const typed = ["service-controller", "-service", "route", "-cloud-node-lifecycle-controller", "*", "unknown"];
     expect(resolveControllers(typed, offer.controllers)).toEqual([
       "service-lb-controller",
       "-service-lb-controller",
       "node-route-controller",
       "-cloud-node-lifecycle-controller",
       "*",
-      "nobody",
+      "unknown",
     ]);
   });
   test("an empty list stays empty", () => {

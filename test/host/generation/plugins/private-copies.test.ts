@@ -179,7 +179,7 @@ describe("a loaded generation", () => {
 });
 
 describe("a plugin that failed to load", () => {
-  const good = plugin("", '["mended"]');
+  const good = plugin("", '["fixed"]');
   test.each([
     ["throws", { "a/plugin.ts": 'throw new Error("boom");' }],
     ["has a syntax error", { "a/plugin.ts": "export default {{" }],
@@ -191,7 +191,7 @@ describe("a plugin that failed to load", () => {
     ],
     ["has no valid name", { "a/plugin.ts": good.replace("a-controller", "Bad Name") }],
     ["imports a package that is not installed", { "a/plugin.ts": plugin('import "private-copies-absent";') }],
-  ] as const)("a plugin that failed to load because it %s loads as soon as it is mended", async (_, files) => {
+  ] as const)("a plugin that failed to load because it %s loads as soon as it is fixed", async (_, files) => {
     const lab = await LoaderLab.open();
     await lab.write({ "a/plugin.ts": plugin("", '["good"]') });
     await lab.load();
@@ -199,7 +199,7 @@ describe("a plugin that failed to load", () => {
     expect(await lab.problems()).toContain("a/plugin.ts cannot be imported");
     expect(await lab.problems()).toContain("a/plugin.ts cannot be imported");
     await lab.write({ "a/plugin.ts": good, "a/b.ts": "export const b = () => undefined;" });
-    expect(aliasesOf(await lab.load())).toEqual(["mended"]);
+    expect(aliasesOf(await lab.load())).toEqual(["fixed"]);
   });
 
   test("a plugin that failed to load because a helper was missing loads once the helper or its package is installed", async () => {

@@ -25,7 +25,7 @@ function lead() {
 const runs = (...names: readonly string[]): Promise<unknown> =>
   eventually(`these run: ${names.join(", ")}`, () => Bun.deepEquals([...rig.running].toSorted(), names));
 
-/** A controller that fails when it is told to. */
+/** A controller that fails on demand. */
 function failing(name: string) {
   const failure = Promise.withResolvers<void>();
   const work = (signal: AbortSignal): Promise<void> => Promise.race([failure.promise, untilAborted(signal)]);

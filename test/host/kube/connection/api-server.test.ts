@@ -163,7 +163,7 @@ test("credentials from files and from a kubeconfig load none of client-node's ge
 }, 120_000);
 
 describe("an invalid configuration is reported in one line", () => {
-  test("an invalid configuration is reported in one line when there is no configuration at all", () => {
+  test("an invalid configuration is reported in one line when the configuration is missing", () => {
     expect(problem({})).toMatch(/^no API server to talk to: give --kubeconfig=<file>, or --master=<url>/);
   });
 

@@ -131,7 +131,7 @@ describe("a credential plugin", () => {
       { ...printing({ token: "top-secret" }, { apiVersion: "v0" }), apiVersion: "v1" },
       "another version than v1",
     ],
-    ["nothing, because there is no command", { args: ["x"] }, "has no command"],
+    ["nothing, because the command is missing", { args: ["x"] }, "has no command"],
   ])("a credential plugin that prints %s is refused without quoting it", async (_, exec, problem) => {
     const message = await failure(connect(exec));
     expect(message).toContain(problem);

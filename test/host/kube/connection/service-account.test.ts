@@ -26,7 +26,7 @@ beforeEach(async () => {
   lines = [];
   const own: Credentials = {
     tls: { ca: api.ca },
-    headers: { Authorization: `Bearer ${api.tokens.of("cloud-controller-manager")}`, "Impersonate-User": "somebody" },
+    headers: { Authorization: `Bearer ${api.tokens.of("cloud-controller-manager")}`, "Impersonate-User": "bob" },
   };
   const root: ApiServer = { url: api.url, proxy: undefined, credentials: async () => own };
   const asking = {

@@ -180,7 +180,7 @@ describe("retries", () => {
 });
 
 describe("the rate limit", () => {
-  test("passes the burst and delays the rest; below zero there is no limit", async () => {
+  test("passes the burst and delays the rest; a negative rate disables the limit", async () => {
     const clock = manualClock();
     const limited = connect({ qps: 2, burst: 3, clock });
     const all = Promise.all(Array.from({ length: 5 }, () => limited.send(get)));

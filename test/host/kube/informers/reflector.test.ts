@@ -186,7 +186,7 @@ describe("a watch", () => {
     for (let silent = 1; silent <= 3; silent++) {
       await clock.advance(150_000);
       const wanted = silent < 3 ? 2 + silent : 6; // the third brings a LIST and a WATCH
-      await eventually("it goes on", async () => {
+      await eventually("the watch continues", async () => {
         await clock.advance(1000);
         return api.reads.length === wanted && api.watches === 1;
       });

@@ -12,7 +12,7 @@ import { noPlugins } from "../../../kit/no-plugins.ts";
 export interface Contender {
   readonly leadership: Leadership;
   readonly parts: ProcessParts;
-  /** What it was told, and what its work did, in order. */
+  /** Its callbacks and the steps of its work, in order. */
   readonly reported: readonly string[];
   /** How often the loss of a lock has been reported. */
   readonly losses: number;

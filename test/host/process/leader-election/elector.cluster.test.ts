@@ -73,7 +73,7 @@ describe("an election on an API server", () => {
   test("has one winner among many, who hands over to the next on a clean stop", async () => {
     const candidates = ["a", "b", "c", "d"].map(candidate);
     for (let turn = 0; turn < 3; turn++) {
-      const leader = await eventually("somebody leads", () => candidates.find(({ leading }) => leading()));
+      const leader = await eventually("a candidate leads", () => candidates.find(({ leading }) => leading()));
       expect(candidates.filter(({ elector }) => elector.safelyHeld())).toEqual([leader]);
       expect(lease()?.spec?.leaseTransitions).toBe(turn);
       leader.stop();

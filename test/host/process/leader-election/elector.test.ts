@@ -23,7 +23,7 @@ interface Candidate {
   readonly elector: Elector;
   readonly events: string[];
   readonly metrics: MetricsRegistry;
-  /** Runs in an election whose work ends as soon as it is told to, or when `work` says. */
+  /** Runs in an election whose work ends with its signal, or with `work`. */
   readonly run: (work?: Election["lead"]) => Run;
 }
 interface Run {

@@ -512,7 +512,7 @@ describe("a write that gets no answer", () => {
   test("is recognized as ours when a later write meets it", async () => {
     const { lock, leases, clock } = setup();
     const { client } = leases;
-    // The first create is applied only after the second one has read that there is no Lease.
+    // The first create is applied only after the second one has read that the Lease is missing.
     const slow = Promise.withResolvers<void>();
     let creates = 0;
     leases.before = async (verb) => {

@@ -20,7 +20,7 @@ export interface MemoryLeases {
   readonly calls: string[];
   before: Interceptor;
   get(name?: string): Lease | undefined;
-  /** Writes past the client, as somebody else would. */
+  /** Writes past the client, as another writer would. */
   put(spec: NonNullable<Lease["spec"]>, metadata?: Lease["metadata"]): void;
   remove(name?: string): void;
 }

@@ -34,7 +34,7 @@ afterEach(() => ending.disposeAsync());
 const lease = (name: string): Lease["spec"] => api.get(kinds.Lease, { namespace: "kube-system", name })?.spec;
 const holder = (name: string): string => lease(name)?.holderIdentity ?? "";
 
-/** Somebody else writes themselves into the Lease, and never lets go. */
+/** Another holder writes itself into the Lease and never releases it. */
 function seize(name: string): void {
   const metadata = { namespace: "kube-system", name };
   const spec = { holderIdentity: "an-intruder", leaseDurationSeconds: 3600, renewTime: microTime(Date.now()) };

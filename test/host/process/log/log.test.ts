@@ -272,7 +272,7 @@ interface Sleeping {
   readonly read: () => Promise<readonly string[]>;
 }
 
-/** Runs a script whose log goes to a process that reads nothing until it is told to. */
+/** Runs a script whose log goes to a process that reads nothing until a signal. */
 function withSleepingReader(script: string): Sleeping {
   const log = JSON.stringify(require.resolve("../../../../host/process/log/log.ts"));
   const source = `

@@ -115,14 +115,14 @@ describe("certificate files", () => {
     expect(reported).toEqual([]);
     await writeFile(path("next.key"), other.keyPem);
     await rename(path("next.key"), files.keyFile);
-    await eventually("the good pair is told", () => reported.length === 1);
+    await eventually("the good pair is reported", () => reported.length === 1);
     expect(reported).toEqual([other]);
     await writeFile(files.keyFile, await readFile(files.keyFile));
     await rm(files.certFile);
     await eventually("the missing file is noticed", () => lines.some((line) => line.includes("cannot be read")));
     await writeFile(files.certFile, one.certPem);
     await writeFile(files.keyFile, one.keyPem);
-    await eventually("the restored pair is told", () => reported.length === 2);
+    await eventually("the restored pair is reported", () => reported.length === 2);
     stop.abort();
     await following;
   });

@@ -303,7 +303,7 @@ describe("the listener", () => {
     await served.close();
     running.splice(0);
     expect(await reply).not.toBe("");
-    await eventually("the handler is told", () => signal.aborted);
+    await eventually("the handler's signal aborts", () => signal.aborted);
   });
 });
 
@@ -704,6 +704,6 @@ describe("a handler that fails", () => {
     const signal = await entered.promise;
     leave.abort();
     await reply;
-    await eventually("the handler is told", () => signal.aborted);
+    await eventually("the handler's signal aborts", () => signal.aborted);
   });
 });

@@ -37,7 +37,7 @@ describe("a key of the cloud config that a reload has changed", () => {
     expect(put(1, "default/web")).toEqual(["Service default/web"]);
   });
 
-  test("is no cause of a write about a Service that has changed since, nor of a drift", () => {
+  test("causes no write about a Service that has changed since, nor of a drift", () => {
     const { writes, put } = log();
     writes.configChanged(2, ["tags"]);
     writes.services.updated(
@@ -64,7 +64,7 @@ describe("a key of the cloud config that a reload has changed", () => {
     expect(put(2, "default/web")).toEqual(["Service default/web"]);
   });
 
-  test("is no cause of what a deleted, a new Service or a changed node needs", () => {
+  test("does not cause what a deleted, a new Service or a changed node needs", () => {
     const { writes, put } = log();
     const node = { apiVersion: "v1", kind: "Node", metadata: { name: "vm-0" } };
     writes.nodes.added(node);

@@ -24,7 +24,7 @@ async function accessOf(
   const document: unknown = JSON.parse(world.simulator.configWith(changes));
   if (typeof document !== "object" || document === null) throw new Error("the config is not a mapping");
   const bound = azure.bindAccessCheck({ ...document }, {});
-  if (!bound.ok || bound.value === undefined) throw new Error("there is no check");
+  if (!bound.ok || bound.value === undefined) throw new Error("missing: check");
   return bound.value({ clock: systemClock, log: silent, signal: new AbortController().signal });
 }
 

@@ -459,7 +459,12 @@ describe("pod CIDR sizes", () => {
   const rows: readonly (readonly [string, Readonly<Record<string, string>> | undefined, number, number])[] = [
     ["both tags", { kubernetesNodeCIDRMaskIPV4: "24", kubernetesNodeCIDRMaskIPV6: "64" }, 24, 64],
     ["only the IPv4 tag", { kubernetesNodeCIDRMaskIPV4: "24" }, 24, 0],
-    ["an IPv4 tag that is no number", { kubernetesNodeCIDRMaskIPV4: "abc", kubernetesNodeCIDRMaskIPV6: "64" }, 0, 64],
+    [
+      "an IPv4 tag that is not a number",
+      { kubernetesNodeCIDRMaskIPV4: "abc", kubernetesNodeCIDRMaskIPV6: "64" },
+      0,
+      64,
+    ],
     ["no tags", undefined, 0, 0],
   ];
   for (const [name, tags, ipv4, ipv6] of rows)

@@ -81,7 +81,7 @@ const tagRows = [
   ["both tags", { kubernetesNodeCIDRMaskIPV4: "26", kubernetesNodeCIDRMaskIPV6: "80" }, { ipv4: 26, ipv6: 80 }],
   ["only the IPv4 tag", { kubernetesNodeCIDRMaskIPV4: "24" }, { ipv4: 24, ipv6: 0 }],
   [
-    "an IPv4 tag that is no number",
+    "an IPv4 tag that is not a number",
     { kubernetesNodeCIDRMaskIPV4: "abc", kubernetesNodeCIDRMaskIPV6: "64" },
     { ipv4: 0, ipv6: 64 },
   ],

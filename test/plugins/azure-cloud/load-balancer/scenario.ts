@@ -63,7 +63,7 @@ export class Scenario {
     return (await Promise.all(work)).filter((error) => error !== undefined);
   }
 
-  /** Services that the cluster still counts but nobody wants are those that are being removed. */
+  /** Services that the cluster still counts but does not want are those that are being removed. */
   get settled(): boolean {
     return this.#leaving.size === 0 && [...this.#cluster.services.keys()].every((key) => this.#wanted.has(key));
   }

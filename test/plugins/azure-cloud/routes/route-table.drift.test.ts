@@ -19,7 +19,7 @@ const routeTo = (index: number): Route => ({
   destinationCIDR: `10.244.${index}.0/24`,
 });
 
-/** A route table with routes to two nodes and one of somebody else. */
+/** A route table with routes to two nodes and one of another owner. */
 async function routed() {
   const world = await openWorld();
   await world.simulator.addInstances(2);
@@ -38,7 +38,7 @@ async function routed() {
   await Promise.all([0, 1].map(create));
   const change = (edit: (routes: readonly Record<string, unknown>[]) => readonly object[]): void => {
     const stored = world.simulator.get(tableId);
-    if (stored === undefined) throw new Error("there is no route table");
+    if (stored === undefined) throw new Error("missing: route table");
     const routes = edit(objectsAt(stored.properties, "routes").map((route) => ({ ...route })));
     world.simulator.put(tableId, { ...stored, properties: { ...stored.properties, routes } });
   };
@@ -62,7 +62,7 @@ test("a route of a node that another writer removes is a drift, with an event on
   expect(lab.drifts().map(({ repaired }) => repaired)).toEqual([false, true]);
 });
 
-test("a route of another owner, and writes of this process, are no drift", async () => {
+test("a route of another owner, and writes of this process, are not drift", async () => {
   await using lab = await routed();
   await lab.cloud.routes.listRoutes("kubernetes");
   lab.change((routes) => [...routes, foreign]);
@@ -75,7 +75,7 @@ test("a route of another owner, and writes of this process, are no drift", async
   expect(lab.events).toEqual([]);
 });
 
-test("a write of the route table that fails is no drift, and what another writer changed meanwhile is found later", async () => {
+test("a write of the route table that fails is not drift, and what another writer changed meanwhile is found later", async () => {
   await using lab = await routed();
   lab.world.simulator.failNext({ method: "PUT", path: "/routeTables/" }, { status: 409, code: "Conflict", times: 1 });
   await lab.create(0);

@@ -116,7 +116,7 @@ test(`no CIDR is assigned twice and none leaks, in any order of events (seed ${s
           model.written.set(action.node, [action.cidr]);
           opened.observe(action.node, action.cidr);
         } else {
-          // What was under way has arrived or not; nobody remembers it, and the API server is read afresh.
+          // What was under way has arrived or not; no one remembers it, and the API server is read again.
           if (action.landed)
             for (const [name, offer] of model.pending) if (!model.written.has(name)) model.written.set(name, offer);
           model.pending.clear();

@@ -96,7 +96,7 @@ describe("a partly allocated CIDR set with node mask sizes", () => {
   ];
   for (const { clusters, finest, wanted, free, expected } of rows)
     for (const [index, family] of families.entries()) {
-      const room = expected === undefined ? "but there is no enough room" : "and there is enough room";
+      const room = expected === undefined ? "but there is not enough room" : "and there is enough room";
       test(`Partly allocated CIDR ${room} with ${family}: /${wanted} where ${free.join()} of /${finest} are free`, () => {
         const cluster = clusters[index] ?? "";
         const set = newSet(cluster, finest);

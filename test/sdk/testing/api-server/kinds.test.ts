@@ -65,12 +65,12 @@ describeProtocol("nodes", (protocol) => {
     ["an unknown effect of a taint", { spec: { taints: [taint("a", "Maybe")] } }, "metadata.taints[0].effect"],
     ["a taint without an effect", { spec: { taints: [taint("a", "")] } }, "metadata.taints[0].effect"],
     [
-      "a taint's key that is no qualified name",
+      "a taint's key that is not a qualified name",
       { spec: { taints: [taint("a b", "NoSchedule")] } },
       "metadata.taints[0].key",
     ],
     [
-      "a taint's value that is no label's",
+      "a taint's value that no label may have",
       { spec: { taints: [taint("a", "NoSchedule", "b c")] } },
       "metadata.taints[0].value",
     ],

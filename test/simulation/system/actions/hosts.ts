@@ -26,7 +26,7 @@ export function retag(world: World, { pick }: Action): void {
 
 export function badConfig(world: World, { forMs }: Action): void {
   world.note("user", "writes a broken config");
-  world.writeConfig("{ this is no config");
+  world.writeConfig("{ this is not a config");
   world.after(forMs, () => world.writeConfig({}));
 }
 

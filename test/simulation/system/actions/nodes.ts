@@ -42,7 +42,7 @@ export function loseNode(world: World, { pick }: Action): void {
   world.after(graceMs, () => become(world, name, "Unknown"));
 }
 
-/** Somebody deletes a node whose VM runs on; its kubelet registers it again. */
+/** A user deletes a node whose VM runs on; its kubelet registers it again. */
 export function returnNode(world: World, { pick, forMs }: Action): void {
   const name = nameAt(world, pick);
   if (name === undefined || world.api.get(kinds.Node, { name }) === undefined) return;

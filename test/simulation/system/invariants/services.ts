@@ -48,7 +48,7 @@ interface Settled {
   readonly members: ReadonlyMap<string, string>;
 }
 
-/** Whether Services that nobody touches go on being served, and others' property stays. */
+/** Untouched Services stay served, and resources of others stay. */
 export class Continuity {
   readonly #world: World;
   readonly #violate: Violate;

@@ -49,7 +49,7 @@ class FetchSession {
   readonly fetch = fetch;
 
   close(): void {
-    // There is no connection to close.
+    // No connection to close.
   }
 }
 

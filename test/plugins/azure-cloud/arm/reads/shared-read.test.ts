@@ -218,7 +218,7 @@ describe("a list that is read in parts", () => {
       async read(publish) {
         const items = new Set<string>();
         const gate = Promise.withResolvers<void>();
-        const fail = (): void => gate.reject(new Error("the list broke off"));
+        const fail = (): void => gate.reject(new Error("the list failed"));
         lists.push({ part: (item) => publish(items.add(item)), end: gate.resolve, fail });
         await gate.promise;
         return items;
@@ -281,7 +281,7 @@ describe("a list that is read in parts", () => {
     await turns();
     lists[0]?.fail();
     await turns();
-    expect(lookups.map(({ answer }) => answer)).toEqual(["a", "Error: the list broke off"]);
+    expect(lookups.map(({ answer }) => answer)).toEqual(["a", "Error: the list failed"]);
     const again = find("a");
     await turns();
     expect(again.answer).toBe("none yet");

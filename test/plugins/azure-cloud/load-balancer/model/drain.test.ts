@@ -50,7 +50,7 @@ describe("the record of a drain", () => {
   const nowMs = Date.parse("2026-01-01T01:00:00Z");
   const leaving = { spec: { taints: [{ key: "karpenter.sh/disrupted", effect: "NoSchedule" as const }] } };
 
-  test("is read with the time that has passed; a time in the future is now, and a text that is no time is invalid", () => {
+  test("is read with the time that has passed; a time in the future is now, and an unparsable time is invalid", () => {
     const read = (record?: string): unknown => readDrain(node(leaving, record), nowMs, drainRecord);
     const cause = "taint karpenter.sh/disrupted";
     expect(read()).toEqual({ cause, record: "none", elapsedMs: 0 });
@@ -99,7 +99,7 @@ describe("an address of a node that is about to leave", () => {
 describe("the record that a node needs", () => {
   const cases: readonly (readonly [string, NodeDrain, readonly DrainPlace[], ReturnType<typeof wantedRecord>])[] = [
     ["is a request before an address goes down", drain("none"), [place], "requested"],
-    ["is a request instead of a text of somebody else", drain("invalid"), [place], "requested"],
+    ["is a request in place of an invalid record", drain("invalid"), [place], "requested"],
     ["is none where no time is set", drain("none"), [atOnce], undefined],
     ["is none outside of every pool", drain("none"), [], undefined],
     ["stays a request until all addresses are down", drain("requested"), [down, place], undefined],

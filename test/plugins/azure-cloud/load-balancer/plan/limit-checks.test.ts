@@ -144,7 +144,7 @@ describe("the newest Service for which Azure has no room is refused, and the las
     expect(stages).toEqual([]);
     // Its place is free for another in the same plan.
     const [gone, ...others] = intents;
-    if (gone === undefined) throw new Error("there is no first Service");
+    if (gone === undefined) throw new Error("missing: first Service");
     expect(planned([{ ...gone, action: "delete" }, ...others], eight).problem("s8")).toBeUndefined();
   });
 

@@ -77,7 +77,7 @@ describe("the load balancer of a Service", () => {
     });
   });
 
-  test("deleting a Service on an absent load balancer is no error", () => {
+  test("deleting a Service on an absent load balancer succeeds", () => {
     const gone = plan([intentOf({ action: "delete" })], start(), standard);
     expect([gone.stages, resultOf(gone)?.problem]).toEqual([[], undefined]);
   });

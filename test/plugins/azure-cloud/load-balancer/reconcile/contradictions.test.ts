@@ -234,7 +234,7 @@ test("a public IP of a Service that is attached to a load balancer which does no
   simulator.changeLists((all) => all.filter(({ id }) => !id.endsWith("/loadBalancers/kubernetes")));
   const absent = { status: 404, code: "ResourceNotFound", times: 99 };
   simulator.failNext({ method: "GET", path: /loadBalancers\/kubernetes$/u }, absent);
-  // Without a status there is no other evidence.
+  // Without a status, this is the only evidence.
   cluster.services.set("default/web", serviceOf("web"));
   const web = requestedAt(serviceOf("web"), "2026-01-02T00:00:00Z");
   const errors = [

@@ -276,7 +276,7 @@ describe("the lock of a process", () => {
     expect([lock.isLeft, spec()?.holderIdentity]).toEqual([false, ""]);
   });
 
-  test("the lock of shards is released by the last of them, and a conflict between them is no failure", async () => {
+  test("the lock of shards is released by the last of them, and a conflict between them is not a failure", async () => {
     const { leases, spec } = setUp();
     const clock = { ...manualClock(), sleep: () => Promise.resolve() };
     const [a, b] = ["a", ""].map((shard) => new ResourceLock({ client: leases.client, clock, shard }));

@@ -86,7 +86,7 @@ describe("a frontend's address that would change has for a cause", () => {
     ["nothing, if an annotation has its address", "F one", wanted, "none"],
     ["the annotation, if that has another address", "F two", wanted, "known"],
     ["the Service, if it is internal now", "F kubernetes-B", annotated(internal), "known"],
-    ["nothing, if it is a private address that nobody chose", "F 10.0.0.4", inside, "none"],
+    ["nothing, if it is a private address that Azure chose", "F 10.0.0.4", inside, "none"],
     [
       "the annotation, if the Service names a subnet",
       "F 10.0.0.4",

@@ -30,7 +30,7 @@ function reader() {
   return { clock, drifts, read, records, show };
 }
 
-test("a read that lags behind shows a former version of a resource, and is no drift", () => {
+test("a read that lags behind shows a former version of a resource, which is not drift", () => {
   const { drifts, read, records } = reader();
   read("1", 4);
   drifts.started(id);
@@ -43,7 +43,7 @@ test("a read that lags behind shows a former version of a resource, and is no dr
   expect(records).toHaveLength(1);
 });
 
-test("a read during a write of this process is no drift, whichever version it shows", () => {
+test("a read during a write of this process is not drift, whichever version it shows", () => {
   const { drifts, read, records } = reader();
   read("1", 4);
   drifts.started(id);
@@ -75,7 +75,7 @@ test("nothing is kept of a resource that no read has shown for an hour", async (
 const linkId = id.replace("loadBalancers/kubernetes", "privateLinkServices/pls-a");
 const ownTags = { "k8s-azure-owner-service": "default/web", "k8s-azure-cluster-name": "kubernetes" };
 
-test("what others decide about a private link service is no drift: its connections, and tags of their own", () => {
+test("what others decide about a private link service is not drift: its connections, and tags of their own", () => {
   const { records, show } = reader();
   const link = (etag: string, more: object, tags: Record<string, string> = ownTags): void =>
     show({ privateLinkServices: [{ id: linkId, etag, location: "eastus", fqdns: ["a"], tags, ...more }] });

@@ -16,7 +16,7 @@ async function setUp() {
   const rules = () => objectsAt(cluster.world.simulator.get(id)?.properties, "loadBalancingRules");
   const setIdle = (minutes: number): void => {
     const stored = cluster.world.simulator.get(id);
-    if (stored === undefined) throw new Error("there is no load balancer");
+    if (stored === undefined) throw new Error("missing: load balancer");
     const changed = rules().map((rule) => ({
       ...rule,
       properties: { ...Object(rule["properties"]), idleTimeoutInMinutes: minutes },
@@ -53,12 +53,12 @@ test("a change that another writer made to a rule is recorded with its fields, r
   expect(events()).toHaveLength(2);
 });
 
-test("writes of this process, and changes of what is not ours, are no drift", async () => {
+test("writes of this process, and changes of what is not ours, are not drift", async () => {
   const { cluster, generation, drifts } = await setUp();
   await using _ = cluster;
   for (const name of ["a", "b", "web"]) await cluster.ensure(generation, serviceOf(name));
   const stored = cluster.world.simulator.get(id);
-  if (stored === undefined) throw new Error("there is no load balancer");
+  if (stored === undefined) throw new Error("missing: load balancer");
   cluster.world.simulator.put(id, { ...stored, tags: { team: "net" } });
   await cluster.remove(generation, serviceOf("a"));
   await cluster.ensure(generation, serviceOf("b"));

@@ -165,7 +165,7 @@ const traffic = ({ world }: Cluster): unknown =>
 async function openWith({ from = {}, services: options = external }: Change) {
   const cluster = await openCluster(2);
   const network = cluster.world.simulator.get(`${group}/virtualNetworks/vnet0`);
-  if (network === undefined) throw new Error("there is no virtual network");
+  if (network === undefined) throw new Error("missing: virtual network");
   const second = { name: "subnet1", properties: { addressPrefixes: ["10.240.128.0/17"] } };
   const subnets = [...objectsAt(network.properties, "subnets"), second];
   cluster.world.simulator.put(network.id, { ...network, properties: { ...network.properties, subnets } });

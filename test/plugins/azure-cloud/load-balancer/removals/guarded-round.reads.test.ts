@@ -141,7 +141,7 @@ describe("a wrong answer of the API server", () => {
       await cluster.ensure(generation, web);
       const before = parts(cluster);
       const [whole] = cluster.slices;
-      if (whole === undefined) throw new Error("there is no slice");
+      if (whole === undefined) throw new Error("missing: slice");
       cluster.hidden.add(sliceName(web));
       cluster.slices.push({
         ...whole,

@@ -164,7 +164,7 @@ describe("a load balancer with 20 Services", () => {
     await ensureAll(cluster, generation, internals);
     const id = `${group}/loadBalancers/kubernetes-internal`;
     const stored = cluster.world.simulator.get(id);
-    if (stored === undefined) throw new Error("there is no load balancer");
+    if (stored === undefined) throw new Error("missing: load balancer");
     cluster.world.simulator.put(id, withId(stored));
     expect(countOf(cluster, "loadBalancingRules", "kubernetes-internal")).toBe(0);
     await errorOf(cluster.ensure(generation, serviceOf("new", { annotations: internal })));

@@ -139,7 +139,7 @@ describe("annotations that contradict each other or the Service are refused by n
       "azure-pls-ip-configuration-ip-address-count",
     ],
     [
-      "a probe port that is no port of the Service",
+      "a probe port that the Service does not have",
       { annotations: { "port_80_health-probe_port": "dns" } },
       "port_80_health-probe_port",
     ],

@@ -179,7 +179,7 @@ describe("the owner of a frontend", () => {
     expect(owned({ annotations: { "azure-load-balancer-ipv4": "20.1.1.1" } })).toBe(true));
   test("secondary external by name", () => expect(owned({ annotations: { "azure-pip-name": "pip" } })).toBe(true));
 
-  test("another public IP is no frontend of the Service", () => {
+  test("another public IP is not a frontend of the Service", () => {
     expect(owned({ annotations: { "azure-pip-name": "pip" } }, { kind: "public", publicIPId: "/another" })).toBe(false);
   });
 

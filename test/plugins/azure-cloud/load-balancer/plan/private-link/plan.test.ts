@@ -229,7 +229,7 @@ describe("the IP configurations of a private link service", () => {
 });
 
 describe("the visibility of a private link service", () => {
-  test("`*` with other subscriptions is only `*`, and the same value is no change", () => {
+  test("`*` with other subscriptions is only `*`, and the same value changes nothing", () => {
     const annotations = {
       ...linked,
       "azure-pls-visibility": "a *",

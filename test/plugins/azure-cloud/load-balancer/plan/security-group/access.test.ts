@@ -374,7 +374,7 @@ describe("the security rules of a Service", () => {
     expect(rules.filter((rule) => rule.includes("20.9.9.9"))).toEqual(["502 Allow Udp Internet > 20.9.9.9 : 53,54"]);
   });
 
-  test("a deleted Service loses its destinations, and its invalid annotation is no error", () => {
+  test("a deleted Service loses its destinations, and its invalid annotation is not an error", () => {
     const started = after([{ annotations: { "azure-pip-name": "my-pip" } }]);
     const gone = intentOf({
       action: "delete",
