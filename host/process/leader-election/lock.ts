@@ -2,10 +2,11 @@ import { type Counter, isConflict, isNotFound, type Lease, type Logger, messageO
 
 import {
   emptied,
-  isEmptied,
   type LeaseRecord,
   leaseWith,
   newRecord,
+  type Observation,
+  observationOf,
   recordOf,
   sameRecord,
   tenureOf,
@@ -18,15 +19,6 @@ export interface LeaseLockOptions extends LeaseRequestOptions {
   readonly leaseDurationMs: number;
   /** Counts renewals that needed a read first. */
   readonly slowPath: Counter<"name">;
-}
-
-/** The last observed record, and when by the local clock. Times inside a Lease are never compared with local time. */
-interface Observation {
-  readonly record: LeaseRecord;
-  readonly lease: Lease;
-  readonly atMs: number;
-  /** Its holder is gone without a release, and leads until it observes that. Not known of the first observation. */
-  readonly wasEmptied: boolean;
 }
 
 /**
@@ -198,13 +190,9 @@ export class LeaseLock {
       return this.#create(signals);
     }
     const record = recordOf(lease);
-    // Another candidate has led and released it, while this process was paused.
-    const isLost = signals.renewal === true && !this.held && record.leaseTransitions !== this.#ownTransitions;
-    if (this.heldByAnother || isLost || (signals.renewal !== true && this.#mayBeLed())) {
-      log.debug(4, "Lock is held and has not yet expired", {
-        lock: this.#lock,
-        holder: this.#observed?.record.holderIdentity,
-      });
+    const mayBeTaken = signals.renewal === true ? this.#mayHaveBeenLed(record) : this.#mayBeLed();
+    if (this.heldByAnother || mayBeTaken) {
+      log.debug(4, "Lock is held and has not yet expired", { lock: this.#lock, holder: record.holderIdentity });
       return false;
     }
     this.#availableSinceMs = this.#monotonic();
@@ -275,9 +263,8 @@ export class LeaseLock {
 
   #observe(lease: Lease): void {
     const before = this.#observed?.record;
-    const record = recordOf(lease);
-    const wasEmptied = before !== undefined && isEmptied(record);
-    this.#observed = { record, lease, atMs: this.#monotonic(), wasEmptied };
+    this.#observed = observationOf(lease, this.#monotonic(), before);
+    const { record } = this.#observed;
     if (record.holderIdentity !== "" && record.holderIdentity !== before?.holderIdentity)
       this.#options.log.info("New leader elected", { lock: this.#lock, holder: record.holderIdentity });
   }
@@ -286,6 +273,12 @@ export class LeaseLock {
   #mayBeLed(): boolean {
     const { wasEmptied = false, atMs = 0 } = this.#observed ?? {};
     return wasEmptied && this.#monotonic() - atMs <= this.#options.leaseDurationMs;
+  }
+
+  /** True if another candidate may have led and released the Lease while this process was paused. */
+  #mayHaveBeenLed({ leaseTransitions }: LeaseRecord): boolean {
+    const isOld = this.renewalAgeMs > this.#options.leaseDurationMs;
+    return !this.held && (isOld || leaseTransitions !== this.#ownTransitions);
   }
 
   #valid(): boolean {

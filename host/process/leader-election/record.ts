@@ -50,12 +50,25 @@ export function emptied(record: LeaseRecord, nowMs: number): LeaseRecord {
   return { ...record, holderIdentity: "", leaseDurationSeconds: 1, acquireTime: now, renewTime: now };
 }
 
-/** True for a Lease without a holder that its holder has released, or that never had one. */
+/** True for a Lease that its holder has released: ours and client-go's then have a duration of one second. */
 export const isReleased = ({ holderIdentity, leaseDurationSeconds }: LeaseRecord): boolean =>
-  holderIdentity === "" && leaseDurationSeconds <= 1;
+  holderIdentity === "" && leaseDurationSeconds === 1;
 
-/** True for a Lease that has lost its holder otherwise, as by `kubectl edit`: it keeps its duration. */
-export const isEmptied = (record: LeaseRecord): boolean => record.holderIdentity === "" && !isReleased(record);
+/** The last observed record, and when by the local clock. Times inside a Lease are never compared with local time. */
+export interface Observation {
+  readonly record: LeaseRecord;
+  readonly lease: Lease;
+  readonly atMs: number;
+  /** Its holder was removed, not released, and leads until it observes that. One first seen with no duration had none. */
+  readonly wasEmptied: boolean;
+}
+
+/** A Lease without a holder that was not released, as after `kubectl edit`, keeps its duration, or has none. */
+export function observationOf(lease: Lease, atMs: number, before: LeaseRecord | undefined): Observation {
+  const record = recordOf(lease);
+  const wasHeld = before !== undefined || record.leaseDurationSeconds > 0;
+  return { record, lease, atMs, wasEmptied: record.holderIdentity === "" && !isReleased(record) && wasHeld };
+}
 
 /**
  * True if the lease was not written in between. client-go compares times by the second; compared in full, a renewal

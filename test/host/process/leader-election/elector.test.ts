@@ -278,6 +278,10 @@ describe("an election", () => {
     second.elector.nudge();
     await clock.advance(0);
     expect([first.elector.safelyHeld(), two.seen]).toEqual([true, []]);
+    leases.put({});
+    expect(second.elector.nudge(leases.get())).toBeFalse();
+    await clock.advance(0);
+    expect([first.elector.safelyHeld(), two.seen]).toEqual([true, []]);
     expect(first.elector.nudge(leases.get())).toBeFalse();
     await clock.advance(0);
     expect([holder(leases), first.elector.safelyHeld()]).toEqual(["first", true]);
@@ -635,7 +639,6 @@ test("never lets two candidates write, whatever breaks, hangs, is deleted or emp
         const random = (): number => jitter[draws++ % jitter.length] ?? 0;
         const [leases, clock] = [memoryLeases(), manualClock()];
         const contenders = ["a", "b", "c"].map((identity) => new Contender(leases, clock, identity, random));
-        const areAllAware = (): boolean => contenders.every(({ elector }) => elector.observed() !== undefined);
         const wroteAt = new Map<Contender, number>();
         const shown: Lease[] = [];
         for (const contender of contenders) contender.start();
@@ -644,8 +647,9 @@ test("never lets two candidates write, whatever breaks, hangs, is deleted or emp
           if (action === "start") contender?.start();
           else if (action === "stop") contender?.stop();
           // A candidate that has never seen the Lease cannot know that it had a holder.
-          else if (action === "deleted" && areAllAware()) leases.remove();
-          else if (action === "emptied" && areAllAware() && leases.get() !== undefined)
+          else if (action === "deleted" && contenders.every(({ elector }) => elector.observed() !== undefined))
+            leases.remove();
+          else if (action === "emptied" && leases.get() !== undefined)
             leases.put({ ...leases.get()?.spec, holderIdentity: "" });
           else if (action === "nudged") contender?.elector.nudge();
           // By a watch, which may be late.

@@ -83,7 +83,7 @@ describe("an attempt to acquire or renew the Lease", () => {
 
   test("acquire from an empty holder at once", async () => {
     const { lock, leases } = setup();
-    leases.put(held("", { leaseTransitions: 4 }));
+    leases.put(held("", { leaseDurationSeconds: 1, leaseTransitions: 4 }));
     expect(await lock.tryAcquireOrRenew()).toBeTrue();
     expect(leases.get()?.spec).toMatchObject({ holderIdentity: "me", leaseTransitions: 5 });
   });
@@ -248,7 +248,7 @@ describe("a Lease that a watch has shown to be released", () => {
     expect(await lock.tryTake(leases.get() ?? {}, 0)).toBeFalse();
     expect(await lock.tryTake({ spec: held("") }, 0)).toBeFalse();
     expect(leases.calls).toEqual([]);
-    leases.put(held(""));
+    leases.put(held("", { leaseDurationSeconds: 1 }));
     leases.before = (verb) => {
       if (verb === "update") throw new ApiError(504, "Timeout", "no answer");
     };
@@ -264,7 +264,7 @@ describe("the time since which a lease was available", () => {
   test("is when it was read, before the write that acquires it", async () => {
     const { lock, leases, clock } = setup();
     expect(lock.availableSinceMs).toBe(Number.POSITIVE_INFINITY);
-    leases.put(held(""));
+    leases.put(held("", { leaseDurationSeconds: 1 }));
     leases.before = (verb) => (verb === "update" ? clock.advance(700) : undefined);
     await clock.advance(100);
     expect(await lock.tryAcquireOrRenew()).toBeTrue();
@@ -375,7 +375,7 @@ describe("a record", () => {
 });
 
 describe("a Lease that was emptied but not released", () => {
-  test.each([15, 2_000_000_000])(
+  test.each([0, 15, 2_000_000_000])(
     "is acquired a lease duration of ours later, also when its own is %d s",
     async (leaseDurationSeconds) => {
       const { lock, leases, clock } = setup();
@@ -389,6 +389,28 @@ describe("a Lease that was emptied but not released", () => {
       expect(await lock.tryAcquireOrRenew()).toBeTrue();
     },
   );
+
+  test("is left to its last holder also by a candidate that starts then", async () => {
+    const { lock, leases, clock } = setup();
+    leases.put(held(""));
+    expect(await lock.tryAcquireOrRenew()).toBeFalse();
+    await clock.advance(15_000);
+    expect(await lock.tryAcquireOrRenew()).toBeFalse();
+    await clock.advance(1);
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+  });
+
+  test.each([
+    [15_000, true],
+    [15_001, false],
+  ])("is renewed by its last holder %d ms after the last renewal: %p", async (ms, renewed) => {
+    const { lock, leases, clock } = setup();
+    await lock.tryAcquireOrRenew();
+    await clock.advance(ms);
+    // Perhaps another candidate has created, held and released it since: that ends without a transition, too.
+    leases.put(held("", { leaseDurationSeconds: 1, leaseTransitions: 0 }));
+    expect(await lock.tryAcquireOrRenew({ renewal: true })).toBe(renewed);
+  });
 });
 
 describe("a deleted Lease", () => {
