@@ -1,4 +1,4 @@
-import { rmSync } from "node:fs";
+import { existsSync, readdirSync, rmSync } from "node:fs";
 import { lstat, mkdir, mkdtemp, readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { connect, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
@@ -7,7 +7,11 @@ import { dirname, join } from "node:path";
 import { CodedError, forEachConcurrently, messageOf } from "cloud-controller-host/sdk";
 
 const prefix = "cloud-controller-host-";
+const socketPrefix = "alive-";
 const dependencies = "node_modules";
+const barriers = ["tsconfig.json", "package.json"];
+/** A start that takes longer to create its folder finds another one. */
+const maxStartMs = 600_000;
 const maxChecks = 16;
 
 /** The folder of this process's private copies. Only this user can read it, and nothing above it decides an import. */
@@ -91,18 +95,20 @@ const isSafe = ({ uid, mode }: { readonly uid: number; readonly mode: number }):
  */
 async function create(place: string): Promise<CopiesFolder> {
   const path = await mkdtemp(join(place, prefix));
-  const onExit = (): void => rmSync(path, { recursive: true, force: true });
+  const onExit = (): void => {
+    for (const each of inOrderOfRemoval(path)) rmSync(each, { recursive: true, force: true });
+  };
   process.once("exit", onExit);
   let alive: Server | undefined;
   const close = async (): Promise<void> => {
     process.off("exit", onExit);
+    await remove(path);
     alive?.close();
-    await rm(path, { recursive: true, force: true });
   };
   try {
     alive = await listen(path).catch(() => undefined);
     await mkdir(join(path, dependencies));
-    for (const barrier of ["tsconfig.json", "package.json"]) await writeFile(join(path, barrier), "{}\n");
+    for (const barrier of barriers) await writeFile(join(path, barrier), "{}\n");
   } catch (error) {
     await close();
     throw error;
@@ -129,7 +135,18 @@ async function listen(folder: string): Promise<Server> {
 
 async function socketIn(folder: string): Promise<string> {
   const boot = await readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => "");
-  return join(folder, `alive-${boot.slice(0, 8)}`);
+  return join(folder, `${socketPrefix}${boot.slice(0, 8)}`);
+}
+
+/** The socket goes with the folder itself: a removal that was cut short is completed by the next start. */
+function inOrderOfRemoval(folder: string): readonly string[] {
+  const found = existsSync(folder) ? readdirSync(folder) : [];
+  const names = found.filter((name) => !name.startsWith(socketPrefix));
+  return [...names.map((name) => join(folder, name)), folder];
+}
+
+async function remove(folder: string): Promise<void> {
+  for (const path of inOrderOfRemoval(folder)) await rm(path, { recursive: true, force: true });
 }
 
 /** Removes the folders of processes that no longer exist. Others, of whatever age, are left alone. */
@@ -137,12 +154,21 @@ async function removeAbandoned(place: string): Promise<void> {
   const names = (await readdir(place)).filter((name) => name.startsWith(prefix));
   await forEachConcurrently({ workers: maxChecks }, names, async (name) => {
     const folder = join(place, name);
-    const socket = await socketIn(folder);
-    const status = await lstat(socket).catch(() => undefined);
-    if (status?.isSocket() !== true || status.uid !== process.getuid?.()) return;
-    if (await isRefused(socket)) await rm(folder, { recursive: true, force: true }).catch(() => undefined);
+    if (await isAbandoned(folder).catch(() => false)) await remove(folder).catch(() => undefined);
   });
 }
+
+async function isAbandoned(folder: string): Promise<boolean> {
+  const socket = await socketIn(folder);
+  const status = await lstat(socket).catch(() => undefined);
+  if (status?.isSocket() === true) return isOwn(status) && isRefused(socket);
+  const [{ uid, mtimeMs }, names] = await Promise.all([lstat(folder), readdir(folder)]);
+  // Killed as it was created. Later on it may be without a socket because none could be created there.
+  const wasStarting = barriers.every((name) => !names.includes(name));
+  return isOwn({ uid }) && wasStarting && Date.now() - mtimeMs > maxStartMs;
+}
+
+const isOwn = ({ uid }: { readonly uid: number }): boolean => uid === process.getuid?.();
 
 /** Whether no process listens. A process that is stopped still does. */
 function isRefused(path: string): Promise<boolean> {

@@ -1,5 +1,6 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeEach, expect, mock, test } from "bun:test";
 import { existsSync } from "node:fs";
+import * as promises from "node:fs/promises";
 import {
   chmod,
   chown,
@@ -11,6 +12,7 @@ import {
   rename,
   rm,
   stat,
+  utimes,
   writeFile,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -77,6 +79,69 @@ test("the folder of a killed process is removed at the next start; those of runn
   expect(dirname(next.path)).toBe(place);
 });
 
+test.each([0, 1, 2, 3, 4])(
+  "a removal that is cut short after %d entries is completed by the next start",
+  async (count) => {
+    const [killed, closed] = [await holder(), await openCopiesFolder()];
+    await mkdir(join(killed.path, "copy-1"));
+    await killed.kill("SIGKILL");
+    const real = { ...promises };
+    let left = count;
+    const cutShort = (): Promise<void> => Promise.reject(new Error("killed"));
+    const removal: typeof rm = (path, options) => (left-- > 0 ? real.rm(path, options) : cutShort());
+    await mock.module("node:fs/promises", () => ({ ...real, rm: removal }));
+    try {
+      stack.use(await openCopiesFolder());
+      left = Math.min(count, 2);
+      await expect(closed[Symbol.asyncDispose]()).rejects.toThrow("killed");
+    } finally {
+      await mock.module("node:fs/promises", () => real);
+    }
+    expect(existsSync(killed.path)).toBe(true);
+    expect((await readdir(closed.path)).filter((name) => name.startsWith("alive-"))).toHaveLength(1);
+    await using _ = await openCopiesFolder();
+    expect(existsSync(killed.path)).toBe(false);
+  },
+);
+
+test.each([
+  ["without an entry", () => undefined],
+  ["with a socket that is not named yet", (folder: string) => writeFile(join(folder, "early"), "")],
+])("a folder %s is removed when no start takes as long, and not before", async (_, fill) => {
+  const folder = join(place, "cloud-controller-host-started");
+  await mkdir(folder);
+  await fill(folder);
+  const aged = (seconds: number): Promise<void> => utimes(folder, 0, Date.now() / 1000 - seconds);
+  await aged(590);
+  await using _first = await openCopiesFolder();
+  expect(existsSync(folder)).toBe(true);
+  await aged(610);
+  await using _second = await openCopiesFolder();
+  expect(existsSync(folder)).toBe(false);
+});
+
+test("the folder of a process that could not have a socket is left alone, of whatever age", async () => {
+  const folder = join(place, "cloud-controller-host-mute");
+  await mkdir(folder);
+  await writeFile(join(folder, "tsconfig.json"), "{}");
+  await utimes(folder, 0, 0);
+  await using _ = await openCopiesFolder();
+  expect(existsSync(folder)).toBe(true);
+});
+
+test("a process that ends by itself removes its folder, whatever is left in it", async () => {
+  const module = join(import.meta.dir, "../../../../host/generation/plugins/copies-folder.ts");
+  const code = `const { openCopiesFolder } = await import(${JSON.stringify(module)});
+    const { path } = await openCopiesFolder();
+    await Bun.write(path + "/copy-1/plugin.ts", "");
+    if (process.argv.at(-1) === "gone") require("node:fs").rmSync(path, { recursive: true });
+    process.exit(3);`;
+  for (const state of ["there", "gone"]) {
+    const child = Bun.spawn([process.execPath, "--no-install", "-e", code, state], { env: process.env });
+    expect([await child.exited, await readdir(place)]).toEqual([3, []]);
+  }
+});
+
 test("a folder without a socket, or with one of another boot, is left alone", async () => {
   const killed = await holder();
   const [socket = ""] = (await readdir(killed.path)).filter((name) => name.startsWith("alive-"));
@@ -91,12 +156,16 @@ test("a folder without a socket, or with one of another boot, is left alone", as
 });
 
 test.skipIf(process.getuid?.() !== 0)("the folder of another user's killed process is left alone", async () => {
+  const started = join(place, "cloud-controller-host-started");
+  await mkdir(started);
+  await chown(started, 65_534, 65_534);
+  await utimes(started, 0, 0);
   const killed = await holder();
   const [socket = ""] = (await readdir(killed.path)).filter((name) => name.startsWith("alive-"));
   await chown(join(killed.path, socket), 65_534, 65_534);
   await killed.kill("SIGKILL");
   await using _ = await openCopiesFolder();
-  expect(existsSync(killed.path)).toBe(true);
+  expect([existsSync(killed.path), existsSync(started)]).toEqual([true, true]);
 });
 
 test("a cache folder below one that others can write to is not used", async () => {
