@@ -86,7 +86,7 @@ test.each([0, 1, 2, 3, 4])(
     await mkdir(join(killed.path, "copy-1"));
     await killed.kill("SIGKILL");
     const real = { ...promises };
-    let left = count;
+    let left: number = count;
     const cutShort = (): Promise<void> => Promise.reject(new Error("killed"));
     const removal: typeof rm = (path, options) => (left-- > 0 ? real.rm(path, options) : cutShort());
     await mock.module("node:fs/promises", () => ({ ...real, rm: removal }));
@@ -113,10 +113,10 @@ test.each([
   await fill(folder);
   const aged = (seconds: number): Promise<void> => utimes(folder, 0, Date.now() / 1000 - seconds);
   await aged(590);
-  await using _first = await openCopiesFolder();
+  stack.use(await openCopiesFolder());
   expect(existsSync(folder)).toBe(true);
   await aged(610);
-  await using _second = await openCopiesFolder();
+  stack.use(await openCopiesFolder());
   expect(existsSync(folder)).toBe(false);
 });
 
