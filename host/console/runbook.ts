@@ -37,6 +37,10 @@ export const runbook = {
     "Which other clients use the subscription? Raise the cache times in the cloud config (`…CacheTTLInSeconds`)",
   FailedWrites:
     "401 and 403: the identity lacks a role; `check-credentials` lists what to grant. 409 and 412: another write came in between, and it is tried again. 429: see `CloudControllerHostThrottled`. Others: the message names what the cloud refuses",
+  FailedRequests:
+    "Does the network of the Pod reach the address: DNS, proxy, firewall, private endpoint? 5xx: see the cloud's status page. The requests are sent again without a restart",
+  ControllerSkipped:
+    "The reason names the missing flag, or what the cloud provider does not support. To leave the controller out on purpose, use `--controllers=*,-NAME`",
   NodeNotInitialized:
     "Is there a leader? Is `cloud-node` enabled, or does a `cloud-node-manager` initialize nodes? `AADSTS…` in the log: check the identity. `instance not found`: does an instance with the node's name exist in this subscription and resource group?",
   ServiceSettings:

@@ -3,6 +3,7 @@ import type { WriteRecord } from "../process/writes/record.ts";
 import type { runbook } from "./runbook.ts";
 import type { NodeRow, Problem, ServiceRow } from "./schema.ts";
 import type { ConsoleStatus } from "./sources.ts";
+import { isAboutServices, kindOfWarning, textOfWarning, type WarningKind, warningKinds } from "./warning-kinds.ts";
 
 /** What the troubles are found in. Rows are undefined while nothing here watches the kind. */
 export interface Findings {
@@ -27,8 +28,24 @@ const recentMs = 600_000;
 /** A Service or a node that is new waits for a while. */
 const patienceMs = 60_000;
 const dayMs = 86_400_000;
-/** Warnings of service-lb about Services, which are troubles of their own. */
-const aboutServices = /^[^:]+: (?:failing Services: |Service \S+ fails since |and \d+ more$)/u;
+const troubleOf = (kind: WarningKind): Trouble => ({
+  severity: "warning",
+  title: kind.title,
+  advice: kind.advice,
+  runbook: kind.runbook,
+  find: ({ status: { warnings } }) => {
+    const found = warnings.filter((line) => kindOfWarning(line) === kind).map(textOfWarning);
+    return named(
+      found.map((name) => ({ name, view: kind.view, ...sinceIn(name) })),
+      kind.view,
+    );
+  },
+});
+
+const sinceIn = (text: string): Since => {
+  const [, since] = / since (\d{4}-[\d:T.-]+Z)/u.exec(text) ?? [];
+  return since === undefined ? {} : { since };
+};
 
 const troubles: readonly Trouble[] = [
   {
@@ -152,13 +169,27 @@ const troubles: readonly Trouble[] = [
   },
   {
     severity: "warning",
+    title: "Controller does not run",
+    advice: "The cause is the controller's own reason: correct the flag or the config that it names.",
+    runbook: "ControllerSkipped",
+    // What a flag turns off is meant to be off; what failed is in the row above.
+    find: ({ status: { skipped, refusedPlugins } }) =>
+      skipped
+        .filter(({ name, reason }) => !reason.startsWith("--") && !refusedPlugins.some(({ plugin }) => plugin === name))
+        .map(({ name, reason }) => ({ cause: `${name}: ${reason}`, view: "controllers" })),
+  },
+  ...warningKinds.map(troubleOf),
+  {
+    severity: "warning",
     title: "Needs an operator",
     advice: "The lines are those of warnings in /statusz: the controller works, and cannot fix this.",
     runbook: "Warnings",
     find: ({ status: { warnings }, services }) =>
       [
         ...Map.groupBy(
-          warnings.filter((line) => services === undefined || !aboutServices.test(line)),
+          warnings.filter(
+            (line) => kindOfWarning(line) === undefined && (services === undefined || !isAboutServices(line)),
+          ),
           (line) => line.split(": ", 1)[0] ?? "",
         ),
       ].map(([name, lines]) => ({

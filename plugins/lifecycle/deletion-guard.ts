@@ -40,6 +40,7 @@ export class DeletionGuard {
   readonly #deletedAt = new Map<string, number>();
   #held = 0;
   #message = "";
+  #since = "";
 
   constructor(context: Pick<ControllerContext, "clock" | "events" | "log" | "metrics">, limits: Limits) {
     this.#context = context;
@@ -79,9 +80,9 @@ export class DeletionGuard {
     else this.#deletedAt.delete(uid);
   }
 
-  /** Why deletions are held, for `/statusz`. */
+  /** Why deletions are held and since when, for `/statusz`. */
   get warnings(): readonly string[] {
-    return this.#held === 0 ? [] : [this.#message];
+    return this.#held === 0 ? [] : [`deletions of nodes are held since ${this.#since}: ${this.#message}`];
   }
 
   #forgetOld(): void {
@@ -98,6 +99,7 @@ export class DeletionGuard {
     this.#heldNodes.set(this.#held);
     if (changed) log.warn(this.#message, { missing: nodes.length, nodes: population });
     if (!begins) return;
+    this.#since = new Date(this.#context.clock.now()).toISOString();
     for (const node of nodes.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1)).slice(0, maxEvents))
       events.event(node, "Warning", "DeletionHeld", this.#message);
   }

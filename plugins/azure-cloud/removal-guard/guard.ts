@@ -52,6 +52,7 @@ interface Hold {
   readonly items: Timed;
   readonly hash: string;
   readonly message: string;
+  readonly since: string;
 }
 
 export type GuardContext = Pick<CloudContext, "clock" | "confirmations" | "log" | "metrics" | "planning" | "signal">;
@@ -91,10 +92,10 @@ export class RemovalGuard {
     });
   }
 
-  /** Why removals are held, for `/statusz`. */
+  /** Why removals are held and since when, for `/statusz`. */
   get warnings(): readonly string[] {
     this.#forgetOld();
-    return [...this.#holds.values()].map(({ message }) => message);
+    return [...this.#holds.values()].map(({ since, message }) => `removals are held since ${since}: ${message}`);
   }
 
   /** What a plan must not do now. Everything else may be carried out. */
@@ -213,7 +214,8 @@ export class RemovalGuard {
     const isNew = known?.hash !== hash;
     const all = itemsOf(items);
     const message = isNew ? this.#explain(change, found, all, hash) : known.message;
-    this.#holds.set(id, { title: change.title, items, hash, message });
+    const since = known?.since ?? new Date(this.#context.clock.now()).toISOString();
+    this.#holds.set(id, { title: change.title, items, hash, message, since });
     this.#gauge.set(items.size, { resource: change.title });
     if (isNew)
       log.warn("Removals are held", { resource: change.id, removals: items.size, confirmation: hash, reason: message });

@@ -137,6 +137,47 @@ describe("the overview", () => {
     expect(shown(undefined)).toEqual([["service-lb needs an operator", 4]]);
   });
 
+  test.each([
+    ["Removals are held", "CloudRemovalsHeld", "plan", "azure-cloud: removals are held since @: 3 of 3 rules of lb"],
+    [
+      "Deletions of nodes are held",
+      "CloudNodeDeletionsHeld",
+      "nodes",
+      "lc: deletions of nodes are held since @: 30 of",
+    ],
+    [
+      "Requests to the cloud are throttled",
+      "CloudControllerHostThrottled",
+      "cloud",
+      "azure-cloud: GET a/b fails since @, 2 attempts: ARM throttles reads of a/b",
+    ],
+    ["Requests to the cloud fail", "FailedRequests", "cloud", "azure-cloud: GET a/b fails since @, 1 attempt: refused"],
+  ])("names %s with its row of the runbook, its view and since when", (title, runbook, view, line) => {
+    const warning = line.replace("@", at(3));
+    const cause = warning.slice(warning.indexOf(": ") + 2);
+    expect(found({ status: { warnings: [warning, "other: line"] } })).toMatchObject([
+      { severity: "warning", title, runbook, view, since: at(3), cause },
+      { title: "other needs an operator", cause: "line" },
+    ]);
+  });
+
+  test("names a suspended allocation of pod CIDRs with its row of the runbook", () => {
+    const warnings = ["ipam: Pod CIDR allocation is suspended: another allocator is active"];
+    expect(found({ status: { warnings } })).toMatchObject([{ runbook: "CloudPodCIDRAllocationSuspended" }]);
+  });
+
+  test("names a controller that skipped itself, but not one that a flag turns off or whose plugin was left out", () => {
+    const skipped = ["no load balancers", "--configure-cloud-routes is false", "threw"].map((reason, index) => ({
+      name: `c${index}`,
+      reason,
+    }));
+    const refusedPlugins = [{ plugin: "c2", reason: "threw", at: at(1) }];
+    expect(found({ status: { skipped, refusedPlugins } }).map(({ title, cause }) => [title, cause])).toEqual([
+      ["Plugin left out", "c2: threw"],
+      ["Controller does not run", "c0: no load balancers"],
+    ]);
+  });
+
   test("names 20 of a thousand failing Services, and links to all of them", () => {
     const problems = found({ services: Array.from({ length: 1_000 }, (_, index) => failing(`s${index}`, 1)) });
     expect(problems).toHaveLength(21);

@@ -1,5 +1,5 @@
 import type { PipelinePolicy, PipelineRequest, PipelineResponse } from "@azure/core-rest-pipeline";
-import { type Clock, messageOf } from "cloud-controller-host/sdk";
+import { type Clock, messageOf, RetryAfterError } from "cloud-controller-host/sdk";
 
 import { TransportError } from "./fetch-client.ts";
 import type { Troubles } from "./troubles.ts";
@@ -39,7 +39,7 @@ const dateIn = (value = ""): string => (/^[A-Z][a-z]{2}/u.test(value) ? value : 
 /**
  * Retries what failed in the network or in the service (408, 500, 502, 503, 504), three times, after about 5, 15 and
  * 35 seconds or `Retry-After`. A wait of more than a minute is left to the caller; a 429 is not retried
- * here, the budget delays requests instead. Source: the retry options of upstream's ARM clients.
+ * here, the budget delays requests instead; it is a trouble until the kind of request is answered again. Source: the retry options of upstream's ARM clients.
  */
 export const retryPolicy = (
   clock: Clock,
@@ -59,6 +59,7 @@ export const retryPolicy = (
           return response;
         }
       } catch (error) {
+        if (error instanceof RetryAfterError) troubles.failed(kind, messageOf(error));
         if (!(error instanceof TransportError)) throw error;
         failure = error;
       }

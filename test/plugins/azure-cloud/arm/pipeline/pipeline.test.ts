@@ -247,17 +247,23 @@ describe("throttling", () => {
   test("requests of a throttled kind fail without a network call until the wait is over, and others are sent", async () => {
     await using world = await openWorld({ operationStyle: "none" });
     const clock = manualClock();
-    const { network } = await world.clients({}, { clock });
+    const { network, troubles } = await world.clients({}, { clock });
     world.simulator.failNext(list, throttled);
     await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
     await clock.advance(10_000);
     const error = await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
     expect(error).toMatchObject({ delayMs: 7_000 });
     expect(countOf(world.simulator, "/publicIPAddresses")).toBe(1);
+    expect(troubles.warnings).toEqual([
+      expect.stringMatching(
+        /^GET microsoft\.network\/publicipaddresses fails since .*, 2 attempts: ARM throttles reads/u,
+      ),
+    ]);
     expect(await Array.fromAsync(network.loadBalancers.list("rg0"))).toEqual([]);
     await network.publicIPAddresses.createOrUpdate("rg0", "writes-pass", publicIP);
     await clock.advance(7_000);
     expect(await Array.fromAsync(network.publicIPAddresses.list("rg0"))).toHaveLength(1);
+    expect(troubles.warnings).toEqual([]);
     expect(world.measured.filter((line) => line.startsWith("arm_request_throttle_counter_total"))).toHaveLength(1);
   });
 
