@@ -45,7 +45,7 @@ export interface WatchedPage {
 }
 
 /** Opens a page that notes what goes wrong. `refused` are statuses that the test causes. */
-export async function watchedPage(browser: Browser, origin: string): Promise<WatchedPage> {
+export async function watchedPage(browser: Pick<Browser, "newPage">, origin: string): Promise<WatchedPage> {
   const page = await browser.newPage();
   const complaints: string[] = [];
   page.on("console", (message) => {
@@ -53,7 +53,7 @@ export async function watchedPage(browser: Browser, origin: string): Promise<Wat
   });
   page.on("pageerror", (error) => complaints.push(`exception: ${String(error)}`));
   page.on("request", (request) => {
-    if (!request.url().startsWith(`${origin}/ui`)) complaints.push(`request: ${request.url()}`);
+    if (!request.url().startsWith(new URL("/ui", origin).href)) complaints.push(`request: ${request.url()}`);
   });
   return { page, complaints };
 }

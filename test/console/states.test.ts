@@ -1,0 +1,238 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { appendFile } from "node:fs/promises";
+
+import axe from "axe-core";
+import { kinds } from "cloud-controller-host/sdk";
+import type { Browser } from "puppeteer-core";
+
+import { serveLoopback } from "../../host/console/loopback.ts";
+import type { RunningHost } from "../../host/host.ts";
+import { freePort } from "../envtest/free-port.ts";
+import { SandboxLab } from "../host/sandbox-lab.ts";
+import { joinNodes } from "../kit/azure.ts";
+import { until } from "../kit/sandbox-services.ts";
+import { addressesOf, balancedService, findService } from "../kit/services.ts";
+import { openBrowser, untilText, type WatchedPage, watchedPage } from "./browser.ts";
+
+setDefaultTimeout(180_000);
+
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+
+afterAll(() => browser.close());
+
+const flags = [
+  "--controllers=service-lb-controller,cloud-node-controller",
+  "--enable-dynamic-reloading",
+  "--leader-elect-lease-duration=3s",
+  "--leader-elect-renew-deadline=2s",
+  "--leader-elect-retry-period=500ms",
+];
+
+const start = async (lab: SandboxLab): Promise<RunningHost> =>
+  (await lab.host([`--secure-port=${freePort()}`, ...flags])).host;
+
+/** A host that leads, with Service web. */
+async function leader(lab: SandboxLab): Promise<RunningHost> {
+  const host = await start(lab);
+  await until("it leads", () => host.status.leading && host.status.running, 60_000);
+  if ((await findService(lab.admin, "web")) !== undefined) return host;
+  await joinNodes(lab.admin, lab.azure, 1);
+  await lab.admin.create(kinds.Service, balancedService("web"));
+  await until("web has an address", async () => addressesOf(await findService(lab.admin, "web")).length > 0, 60_000);
+  return host;
+}
+
+async function stop(host: RunningHost): Promise<void> {
+  host.stop();
+  await host.finished;
+}
+
+/** The console of a host on loopback, as `cloud-controller-host console` serves it. */
+const consoleOf = (lab: SandboxLab, host: RunningHost) =>
+  serveLoopback(0, (path, headers, signal) => {
+    headers.set("Authorization", `Bearer ${lab.api.tokens.of("admin")}`);
+    return fetch(`${host.url}${path}`, { headers, signal, tls: { rejectUnauthorized: false } });
+  });
+
+/** The text of each view. */
+type Texts = Readonly<Record<(typeof views)[number], string | RegExp>>;
+
+const node = "vmss0000000";
+const views = [
+  "overview",
+  "leadership",
+  "controllers",
+  "services",
+  "services/default/web",
+  "nodes",
+  `nodes/${node}`,
+  "cloud",
+  "writes",
+  "plan",
+  "runbook",
+] as const;
+
+const always = {
+  overview: "In order",
+  leadership: "Locks",
+  controllers: "service-lb",
+  services: "web",
+  "services/default/web": "Service default/web",
+  nodes: node,
+  [`nodes/${node}`]: "provider ID",
+  cloud: "azure",
+  writes: "Writes",
+  plan: "What a host with these flags would write now",
+  runbook: "CloudRemovalsHeld",
+} as const satisfies Texts;
+
+/** Opens every view in a page of its own, and waits until each has its text. */
+async function openViews(url: string, texts: Texts): Promise<readonly WatchedPage[]> {
+  return Promise.all(
+    views.map(async (view) => {
+      // Pages of one context share six connections.
+      const watched = await watchedPage(await browser.createBrowserContext(), url);
+      await watched.page.goto(new URL(`/ui/${view}`, url).href, { waitUntil: "domcontentloaded" });
+      await untilText(watched.page, texts[view], 90_000);
+      return watched;
+    }),
+  );
+}
+
+/** Each page is sound: wide and light, narrow and dark, with the keyboard alone, and its console is empty. */
+async function expectSound(pages: readonly WatchedPage[]): Promise<void> {
+  for (const [index, { page, complaints }] of pages.entries()) {
+    const view = views[index];
+    await page.bringToFront();
+    await page.evaluate(axe.source);
+    const findings = async (): Promise<string> => String(await page.evaluate(axeFindings));
+    expect([view, await findings()]).toEqual([view, ""]);
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
+    await page.setViewport({ width: 360, height: 640 });
+    expect([view, await findings()]).toEqual([view, ""]);
+    expect([view, Number(await page.evaluate("document.documentElement.scrollWidth")) <= 360]).toEqual([view, true]);
+    expect([view, await page.evaluate(unreachable)]).toEqual([view, []]);
+    await page.evaluate("document.activeElement?.blur()");
+    await page.keyboard.press("Tab");
+    expect([view, await page.evaluate("document.activeElement.textContent")]).toEqual([view, "Skip to content"]);
+    expect([view, ...complaints]).toEqual([view]);
+    await page.close();
+  }
+}
+
+const axeFindings =
+  "axe.run(document).then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' ')).join())";
+
+/** What a pointer can use and the Tab key does not reach. */
+const unreachable =
+  "[...document.querySelectorAll('a, button:enabled, input, summary')].filter((one) => one.tabIndex < 0 || (one.localName === 'a' && !one.href)).map((one) => one.outerHTML)";
+
+interface State {
+  /** Brings the cluster into it; resolves with the host whose pages are looked at. */
+  readonly enter: (lab: SandboxLab) => Promise<RunningHost>;
+  readonly texts: Partial<Texts>;
+}
+
+const dnsLabel = "service.beta.kubernetes.io/azure-dns-label-name";
+
+const states: Readonly<Record<string, State>> = {
+  "a failing Service": {
+    async enter(lab) {
+      const host = await leader(lab);
+      await lab.admin.patch(kinds.Service, { namespace: "default", name: "web" }, "merge", {
+        metadata: { annotations: { [dnsLabel]: "-" } },
+      });
+      return host;
+    },
+    texts: {
+      overview: /Service fails[^]*Runbook: CloudLoadBalancerSyncFailing/u,
+      services: /✖ failing[^]*is not valid/u,
+      "services/default/web": /last error[^]*is not valid[^]*SyncLoadBalancerFailed/u,
+      writes: "Service default/web (status)",
+      plan: /What could not be planned[^]*is not valid/u,
+    },
+  },
+  "a held removal": {
+    async enter(lab) {
+      await stop(await leader(lab));
+      await appendFile(lab.azure.config, "loadBalancerName: other\n");
+      return leader(lab);
+    },
+    texts: {
+      overview: /Removals are held[^]*Since [^]*Show plan[^]*Runbook: CloudRemovalsHeld/u,
+      services: /✖ failing[^]*would be removed/u,
+      "services/default/web": /would be removed[^]*RemovalHeld/u,
+      plan: "Removals that are held: no cause explains them",
+    },
+  },
+  "a refused reload": {
+    async enter(lab) {
+      const host = await leader(lab);
+      await appendFile(lab.azure.config, '\nvmType: "unknown"\n');
+      return host;
+    },
+    texts: {
+      overview: /Reload refused[^]*vmType[^]*Runbook: CloudControllerHostReloadRefused/u,
+      leadership: /✖ refused\s+vmType[^]*ReloadRefused/u,
+      plan: "It could not be made",
+    },
+  },
+  "a throttled cloud": {
+    async enter(lab) {
+      const host = await leader(lab);
+      lab.azure.simulator.failNext(
+        { path: "/providers/" },
+        { status: 429, headers: { "retry-after": "300" }, times: 1_000 },
+      );
+      await joinNodes(lab.admin, lab.azure, 1);
+      return host;
+    },
+    texts: {
+      overview: /Requests to the cloud are throttled[^]*Runbook: CloudControllerHostThrottled/u,
+      cloud: "throttled for another",
+    },
+  },
+  "a standby": {
+    async enter(lab) {
+      await leader(lab);
+      return start(lab);
+    },
+    texts: {
+      overview: /This replica, \S+, stands by\. \S+ leads/u,
+      controllers: "standing by",
+    },
+  },
+};
+
+test.each(Object.entries(states))(
+  "in every view %s is shown by text, and each is sound: policy, axe, keyboard, dark and 360 px wide",
+  async (_name, { enter, texts }) => {
+    await using lab = await SandboxLab.open();
+    await using server = consoleOf(lab, await enter(lab));
+    await expectSound(await openViews(server.url, { ...always, ...texts }));
+  },
+);
+
+test("every view follows a hand-over while it is looked at, and is sound afterwards", async () => {
+  await using lab = await SandboxLab.open();
+  const one = await leader(lab);
+  const other = await start(lab);
+  await using server = consoleOf(lab, other);
+  const pages = await openViews(server.url, { ...always, overview: `${one.status.identity} leads` });
+  await stop(one);
+  const after: Partial<Texts> = {
+    overview: `held by ${other.status.identity}`,
+    leadership: `${other.status.identity} (this replica)`,
+    controllers: "✔ running",
+  };
+  for (const [index, { page }] of pages.entries()) {
+    const text = after[views[index] ?? "overview"];
+    if (text !== undefined) await untilText(page, text, 60_000);
+    await untilText(page, "● Live");
+  }
+  await expectSound(pages);
+});
