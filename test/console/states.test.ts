@@ -209,7 +209,7 @@ const states: Readonly<Record<string, State>> = {
 };
 
 test.each(Object.entries(states))(
-  "in every view %s is shown by text, and each is sound: policy, axe, keyboard, dark and 360 px wide",
+  "%s is shown by text in every view, which is sound: policy, axe, keyboard, dark and 360 px wide",
   async (_name, { enter, texts }) => {
     await using lab = await SandboxLab.open();
     await using server = consoleOf(lab, await enter(lab));
