@@ -68,6 +68,7 @@ export function nodeRow(node: Node): NodeRow {
     routes: network === undefined ? "" : network.status === "False" ? "ready" : (network.message ?? "not ready"),
     providerID: spec?.providerID ?? "",
     notInPool: reasonNotInPool(node),
+    ...sinceOf(metadata?.creationTimestamp),
   };
 }
 

@@ -155,6 +155,7 @@ const nodeRow = Type.Object({
   cidrs: Type.String(),
   routes: Type.String({ description: "The condition NetworkUnavailable" }),
   providerID: Type.String(),
+  since: optionalTime("When it was created"),
   notInPool: Type.String({ description: "Why no load balancer sends traffic to it; empty if one may" }),
 });
 

@@ -34,11 +34,11 @@ const troubleOf = (kind: WarningKind): Trouble => ({
   advice: kind.advice,
   runbook: kind.runbook,
   find: ({ status: { warnings } }) => {
-    const found = warnings.filter((line) => kindOfWarning(line) === kind).map(textOfWarning);
-    return named(
-      found.map((name) => ({ name, view: kind.view, ...sinceIn(name) })),
-      kind.view,
-    );
+    const lines = warnings.filter((line) => kindOfWarning(line) === kind).map(textOfWarning);
+    const [first] = lines.map(sinceIn).toSorted(bySince);
+    const more = lines.length > maxNamed ? [`and ${lines.length - maxNamed} more`] : [];
+    const cause = [...lines.slice(0, maxNamed), ...more].join("\n");
+    return first === undefined ? [] : [{ cause, view: kind.view, ...first }];
   },
 });
 
@@ -205,7 +205,9 @@ const troubles: readonly Trouble[] = [
     runbook: "NodeNotInitialized",
     find: ({ nodes = [] }) =>
       named(
-        nodes.filter(({ state }) => state === "uninitialized").map(({ name }) => ({ name, view: `nodes/${name}` })),
+        nodes
+          .filter(({ state }) => state === "uninitialized")
+          .map(({ name, since }) => ({ name, view: `nodes/${name}`, ...(since !== undefined && { since }) })),
         "nodes?filter=state:uninitialized",
       ),
   },

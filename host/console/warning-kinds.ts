@@ -48,7 +48,7 @@ export const warningKinds: readonly WarningKind[] = [
 ];
 
 export const kindOfWarning = (line: string): WarningKind | undefined =>
-  warningKinds.find(({ pattern }) => pattern.test(textOfWarning(line)));
+  isAboutServices(line) ? undefined : warningKinds.find(({ pattern }) => pattern.test(textOfWarning(line)));
 
 /** Without the name of the controller. */
 export const textOfWarning = (line: string): string => line.slice(line.indexOf(": ") + 2);

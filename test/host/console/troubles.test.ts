@@ -161,6 +161,23 @@ describe("the overview", () => {
     ]);
   });
 
+  test("names requests of one cause together, since the first of them, and at most 20", () => {
+    const line = (minutes: number): string =>
+      `azure-cloud: GET a/${minutes} fails since ${at(minutes)}, 1 attempt: refused`;
+    const warnings = Array.from({ length: 25 }, (_, index) => line(index + 1));
+    const [problem, ...others] = found({ status: { warnings } });
+    expect(others).toEqual([]);
+    expect(problem?.since).toBe(at(25));
+    expect(problem?.cause.split("\n").slice(19)).toEqual([expect.stringContaining("GET a/20 "), "and 5 more"]);
+  });
+
+  test("says nothing about throttling for a Service that fails by it, and since when a node waits", () => {
+    const warnings = [`service-lb: Service default/web fails since ${at(1)}: ARM throttles reads`];
+    expect(found({ status: { warnings } })).toEqual([]);
+    const node = nodeRow({ metadata: { name: "vm", creationTimestamp: at(4) }, spec: { taints: [uninitialized()] } });
+    expect(found({ nodes: [node] })).toMatchObject([{ cause: "vm", since: at(4) }]);
+  });
+
   test("names a suspended allocation of pod CIDRs with its row of the runbook", () => {
     const warnings = ["ipam: Pod CIDR allocation is suspended: another allocator is active"];
     expect(found({ status: { warnings } })).toMatchObject([{ runbook: "CloudPodCIDRAllocationSuspended" }]);
