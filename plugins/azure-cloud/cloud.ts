@@ -77,6 +77,7 @@ function routesOf(config: AzureConfig, { context, clients, vms, removals }: Rout
     config,
     clock,
     log,
+    metrics,
     signal,
     isKnownNode,
     removals: { ...removals, client, nodes },

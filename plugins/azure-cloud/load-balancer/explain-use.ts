@@ -3,7 +3,7 @@ import { defaultLoadBalancerName, type Explanation, type Fact, keyOf, type Servi
 
 import { sameName } from "../arm/resource-id.ts";
 import { sameId } from "./model/ids.ts";
-import { limits, warningShare } from "./model/limits.ts";
+import { isNearly, limits } from "./model/limits.ts";
 import { hasBase, hasBaseInAnyCase, withoutInternal } from "./model/names.ts";
 import { destinationsOf, sourcesOf } from "./plan/security-group/rules.ts";
 import type { Subject } from "./service/subject.ts";
@@ -13,7 +13,7 @@ const maxNamed = 10;
 
 const use = (name: string, used: number, limit: number): Fact => ({
   name,
-  value: `${used} of at most ${limit}${used > limit * warningShare ? ", nearly all" : ""}`,
+  value: `${used} of at most ${limit}${isNearly(used, limit) ? ", nearly all" : ""}`,
 });
 
 export const balancerUse = (balancer: LoadBalancer): readonly Fact[] => {

@@ -1,5 +1,5 @@
 import type { RouteTable } from "@azure/arm-network";
-import { type Clock, CodedError, type Logger } from "cloud-controller-host/sdk";
+import { type Clock, CodedError, type Gauge, type Logger, type Metrics } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { isUnprovisioned, unlessAbsent } from "../arm/errors.ts";
@@ -10,6 +10,7 @@ import { withOperationLimit } from "../arm/writes/operation-limit.ts";
 import { ifMatch } from "../arm/writes/resources.ts";
 import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
+import { limitGauge, limits } from "../load-balancer/model/limits.ts";
 import { RemovalHeldError } from "../removal-guard/guard.ts";
 import { findDrift, heldRoutes, type RouteRemovals } from "./held-routes.ts";
 import { excessRoutes, maxRoutes, planRoutes, type RouteChange, type RouteTableWrite } from "./plan-routes.ts";
@@ -19,6 +20,7 @@ export interface RouteTableOptions {
   readonly config: AzureConfig;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly metrics: Metrics;
   /** Ends waiting changes; a write in flight is not interrupted. */
   readonly signal: AbortSignal;
   readonly isKnownNode: (name: string) => boolean;
@@ -53,11 +55,13 @@ export class ClusterRouteTable {
   readonly #pauses = new Map<string, Pause>();
   /** As it was last written, or planned on. */
   #last: RouteTable | undefined;
+  readonly #used: Gauge<"limit" | "resource">;
   #isFull = false;
 
   constructor(options: RouteTableOptions) {
     const { clock, config, signal } = options;
     this.#options = options;
+    this.#used = limitGauge(options.metrics);
     this.#resourceGroup = config.routeTableResourceGroup || config.resourceGroup;
     const ttlMs = config.disableAPICallCache ? 0 : config.routeTableCacheTTLInSeconds * 1000;
     this.#table = new SharedRead({ clock, ttlMs, read: () => this.#read() });
@@ -91,7 +95,13 @@ export class ClusterRouteTable {
     const { clients, config, removals } = this.#options;
     const table = await unlessAbsent(clients.network.routeTables.get(this.#resourceGroup, config.routeTableName));
     if (table !== undefined) findDrift(table, removals);
+    this.#measure(table);
     return table;
+  }
+
+  #measure(table: RouteTable | undefined): void {
+    const used = (table?.routes?.length ?? 0) / limits.routesPerTable;
+    this.#used.set(used, { limit: "routes", resource: this.#options.config.routeTableName });
   }
 
   async #apply(changes: readonly RouteChange[]): Promise<readonly Outcome<void>[]> {
@@ -159,6 +169,7 @@ export class ClusterRouteTable {
       this.#last = written;
       removals.drifts.ended(id);
       findDrift(written, removals);
+      this.#measure(written);
     } catch (error) {
       removals.drifts.ended(id);
       // The table may have changed, by another writer or by this write: the next attempt reads it again.

@@ -19,6 +19,7 @@ import type { ObserveOperation } from "../arm/writes/operation-metrics.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { isUnmanaged } from "../instances/node-resource-groups.ts";
 import type { Vm, VmSet } from "../instances/vm-set.ts";
+import { limits } from "../load-balancer/model/limits.ts";
 import { parseTags, reconcileTags } from "../load-balancer/model/tags.ts";
 import type { ResourceChange } from "../removal-guard/guard.ts";
 import { nodeNameOf, routeNameOf } from "./route-names.ts";
@@ -146,6 +147,12 @@ export class AzureRoutes implements Routes {
       return;
     }
     this.#requireTableName();
+    const { length } = routeNameOf(targetNode, cidr);
+    if (length > limits.nameLength)
+      throw new CodedError(
+        "LimitReached",
+        `the name of the route of node ${targetNode} to ${cidr} would have ${length} characters, ${limits.nameLength} at most; use shorter VM names`,
+      );
     const vm = await abandonable(() => this.#vmOf(node ?? { metadata: { name: targetNode } }), signal);
     const nextHop = firstOfFamily(await abandonable(() => vm.privateIPs("cached"), signal), parseCIDR(cidr).family);
     if (nextHop === undefined)

@@ -1,9 +1,10 @@
 import { lastSegment, sameName, startsWithName } from "../../arm/resource-id.ts";
+import { limits } from "./limits.ts";
 import type { Family } from "./model.ts";
 
-/** Resource names end here, so that `-IPv6` fits into ARM's 80 characters. */
-const maxLength = 75;
 const ipv6Suffix = "-IPv6";
+/** Names end here, so that the suffix fits. */
+const maxLength = limits.nameLength - ipv6Suffix.length;
 export const sharedProbeName = "cluster-service-shared-health-probe";
 export const internalSuffix = "-internal";
 

@@ -1,8 +1,8 @@
 import type { LoadBalancingRule } from "@azure/arm-network";
 
 import { sameName, startsWithName } from "../../arm/resource-id.ts";
-import { limits, warningShare } from "../model/limits.ts";
-import type { Family } from "../model/model.ts";
+import { isNearly, limits } from "../model/limits.ts";
+import type { Family, ServiceKey } from "../model/model.ts";
 import { poolName, withoutInternal } from "../model/names.ts";
 import type { Subject } from "../service/subject.ts";
 import { addEvent, type Draft, reject, type ResourceDraft } from "./draft/draft.ts";
@@ -28,6 +28,7 @@ interface Use {
  * already is left to it, whatever the limit.
  */
 export function checkLimits(draft: Draft, links: PlannedLinks): void {
+  rejectLongNames(draft);
   const balancers = [...draft.balancers.values()].filter(({ services, current }) => services.size > 0 && current);
   const uses = [
     ...balancers.flatMap((one) => [rulesOf(one), frontendsOf(one), linksOf(draft, one, links)]),
@@ -39,7 +40,7 @@ export function checkLimits(draft: Draft, links: PlannedLinks): void {
   for (const use of uses) {
     let excess = use.used - use.limit;
     for (const { subject } of newestFirst) {
-      if (use.used <= use.limit * warningShare) break;
+      if (!isNearly(use.used, use.limit)) break;
       const added = use.addedBy(subject);
       if (added <= 0) continue;
       if (excess > 0) reject(draft, subject.key, "LimitReached", exceeded(use));
@@ -47,6 +48,23 @@ export function checkLimits(draft: Draft, links: PlannedLinks): void {
       excess -= added;
     }
   }
+}
+
+/** Names that are made of those of the cluster or of a Service. All others are cut, or have a bound of their own. */
+function rejectLongNames(draft: Draft): void {
+  for (const { name, observed, services } of draft.balancers.values())
+    if (observed === undefined)
+      for (const key of services) rejectLong(draft, key, `load balancer ${name}`, name, "--cluster-name");
+  for (const { name, local, services } of draft.pools.values()) {
+    const advice = local ? "the names of the Service and its namespace" : "--cluster-name";
+    for (const key of services) rejectLong(draft, key, `backend pool ${name}`, name, advice);
+  }
+}
+
+function rejectLong(draft: Draft, key: ServiceKey, what: string, { length }: string, shorten: string): void {
+  const { nameLength } = limits;
+  const message = `the name of ${what} would have ${length} characters, ${nameLength} at most; shorten ${shorten}`;
+  if (length > nameLength) reject(draft, key, "LimitReached", message);
 }
 
 const exceeded = ({ resource, what, limit, used, advice }: Use): string =>

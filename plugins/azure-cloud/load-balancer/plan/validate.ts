@@ -93,15 +93,17 @@ const count = (number: number, one: string, several: string): string => `${numbe
 /** Tags that the cloud itself adds to a public IP. */
 const ownTags = 3;
 
-const tags: Check = ({ settings }, config) => {
+const tags: Check = ({ settings, internal }, config) => {
   const { tagsPerResource, tagNameLength, tagValueLength } = limits;
   const given = parseTags(settings.get(annotations.pipTags));
-  const number = overrideTags(config.tags, given).size + ownTags;
-  const long = [...given].find(([key, value]) => key.length > tagNameLength || value.length > tagValueLength);
-  const where = `annotation ${fullKey(annotations.pipTags)}`;
+  const number = internal ? config.tags.size : overrideTags(config.tags, given).size + ownTags;
+  const all = [...config.tags, ...given];
+  const long = all.find(([key, value]) => key.length > tagNameLength || value.length > tagValueLength);
+  const where = given.size > 0 ? `annotation ${fullKey(annotations.pipTags)}` : "cloud config: tags";
+  const what = internal ? "load balancer" : "public IP";
   return [
-    ...(given.size > 0 && number > tagsPerResource
-      ? [`${where}: the public IP would have ${number} tags, ${tagsPerResource} at most; use fewer`]
+    ...(number > tagsPerResource
+      ? [`${where}: the ${what} would have ${number} tags, ${tagsPerResource} at most; use fewer`]
       : []),
     ...(long === undefined
       ? []

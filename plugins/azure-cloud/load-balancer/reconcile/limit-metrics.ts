@@ -1,12 +1,13 @@
 import type { Explanation, Metrics } from "cloud-controller-host/sdk";
 
-import { sameName } from "../../arm/resource-id.ts";
-import { limits, warningShare } from "../model/limits.ts";
+import { sameName, startsWithName } from "../../arm/resource-id.ts";
+import { isNearly, limitGauge, limits } from "../model/limits.ts";
 import type { Observed } from "../model/model.ts";
 import { poolName, withoutInternal } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
+import { destinationsOf, sourcesOf } from "../plan/security-group/rules.ts";
 
-type Seen = Pick<Observed, "loadBalancers" | "securityGroup">;
+type Seen = Pick<Observed, "loadBalancers" | "securityGroup" | "privateLinkServices">;
 type Use = readonly [limit: string, resource: string, used: number, most: number];
 
 export interface LimitMetrics {
@@ -17,11 +18,7 @@ export interface LimitMetrics {
 
 /** Sets the share of Azure's limits that is in use, for each observation; a resource that is gone uses none. */
 export function limitMetrics(metrics: Metrics, config: PlannerConfig): LimitMetrics {
-  const gauge = metrics.gauge({
-    name: "cloudprovider_azure_limit_used_ratio",
-    help: "Share of one of Azure's limits that is in use, by limit and resource.",
-    labels: ["limit", "resource"],
-  });
+  const gauge = limitGauge(metrics);
   let known: readonly Use[] = [];
   return {
     seen(observed) {
@@ -33,27 +30,34 @@ export function limitMetrics(metrics: Metrics, config: PlannerConfig): LimitMetr
     get status() {
       const facts = known.map(([limit, resource, used, most]) => ({
         name: `${limit}, ${resource}`,
-        value: `${used} of at most ${most}${used > most * warningShare ? ", nearly all" : ""}`,
+        value: `${used} of at most ${most}${isNearly(used, most) ? ", nearly all" : ""}`,
       }));
       return facts.length === 0 ? [] : [{ title: "limits of Azure", facts }];
     },
   };
 }
 
-function usesOf({ loadBalancers, securityGroup }: Seen, config: PlannerConfig): readonly Use[] {
+function usesOf({ loadBalancers, securityGroup, privateLinkServices }: Seen, config: PlannerConfig): readonly Use[] {
   const ofBalancers = loadBalancers.flatMap((one): readonly Use[] => {
     const rules = (one.loadBalancingRules?.length ?? 0) + (one.inboundNatRules?.length ?? 0);
     const frontends = one.frontendIPConfigurations?.length ?? 0;
+    const links = privateLinkServices.filter(({ loadBalancerFrontendIpConfigurations: used = [] }) =>
+      used.some(({ id = "" }) => startsWithName(id, `${one.id}/`)),
+    );
     return [
       ["load balancer rules", one.name ?? "", rules, limits.rulesPerLoadBalancer],
       ["load balancer frontends", one.name ?? "", frontends, limits.frontendsPerLoadBalancer],
+      ["private link services", one.name ?? "", links.length, limits.privateLinksPerLoadBalancer],
     ];
   });
-  const securityRules = securityGroup?.securityRules?.length ?? 0;
+  const rules = securityGroup?.securityRules ?? [];
+  const prefixes = limits.prefixesPerSecurityGroup;
   return [
     ...ofBalancers,
     ...(config.pools === "interfaces" ? interfaceUses(loadBalancers, config) : []),
-    ["security rules", config.securityGroup, securityRules, limits.rulesPerSecurityGroup],
+    ["security rules", config.securityGroup, rules.length, limits.rulesPerSecurityGroup],
+    ["security rule sources", config.securityGroup, rules.flatMap(sourcesOf).length, prefixes],
+    ["security rule destinations", config.securityGroup, rules.flatMap(destinationsOf).length, prefixes],
   ];
 }
 

@@ -1,4 +1,5 @@
 import { groupPattern, namePattern } from "../../resource-names.ts";
+import { limits } from "../model/limits.ts";
 import { flag, matching, type Reader } from "./readers.ts";
 
 /** Prefix of every annotation of Services that this cloud reads. */
@@ -50,7 +51,7 @@ const groupName = matching(groupPattern, "letters, digits, `-`, `_`, `.`, `(` an
 const resourceName = matching(
   namePattern,
   "letters, digits, `.`, `_` and `-`, a letter or digit first, and a letter, digit or `_` last",
-  80,
+  limits.nameLength,
 );
 
 type NamedRow = Partial<Row> & { readonly values?: string };

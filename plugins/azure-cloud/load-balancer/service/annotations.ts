@@ -221,7 +221,7 @@ export const annotations = {
   }),
   plsCount: row(
     "azure-pls-ip-configuration-ip-address-count",
-    integer(1, 8),
+    integer(1, limits.addressesPerPrivateLink),
     "Number of addresses of the private link service.",
     {
       values: "integer, 1 to 8",

@@ -3,7 +3,7 @@ import { isObject } from "cloud-controller-host/sdk";
 import { sameName } from "../../arm/resource-id.ts";
 import { type JsonObject, objectsAt } from "../../json.ts";
 import { ArmFault, type ArmReply, methodNotAllowed, notFound } from "../faults.ts";
-import { checkTags } from "../resources/limit-checks.ts";
+import { checkNameLengths, checkTags } from "../resources/limit-checks.ts";
 import { idAt, nameOf, propertiesOf, without } from "../resources/references.ts";
 import type { ResourceType } from "../resources/resource-rules.ts";
 import { resourceType } from "../resources/resource-types.ts";
@@ -117,7 +117,9 @@ export function drafted(
       ? { provisioningState: "Succeeded", ...named.properties }
       : { ...named.properties, provisioningState: "Succeeded" },
   };
-  return type.prepare?.(settled, { id: previous?.id ?? id, previous, state, seeding, child }) ?? settled;
+  const context = { id: previous?.id ?? id, previous, state, seeding, child };
+  if (!seeding && type.type.startsWith("Microsoft.Network/")) checkNameLengths(settled, context);
+  return type.prepare?.(settled, context) ?? settled;
 }
 
 /** Stores a resource and updates the resources that refer to it. */

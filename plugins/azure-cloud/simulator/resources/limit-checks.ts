@@ -1,4 +1,6 @@
-import { sameName } from "../../arm/resource-id.ts";
+import { isObject } from "cloud-controller-host/sdk";
+
+import { lastSegment, sameName } from "../../arm/resource-id.ts";
 import { type JsonObject, objectAt, objectsAt, stringAt, stringsAt } from "../../json.ts";
 import { ArmFault } from "../faults.ts";
 import type { Draft } from "../state/store.ts";
@@ -29,6 +31,20 @@ export function checkTags(body: JsonObject, { limits }: SubscriptionState): void
         `Tag value too large. Following tag value '${String(value)}' exceeded the maximum length. Maximum allowed length for tag value - '${limits.tagValueLength}' characters.`,
       );
   }
+}
+
+/** Names of a network resource and of its parts. */
+export function checkNameLengths(draft: Draft, { id, state }: WriteContext): void {
+  const parts = Object.values(draft.properties).flatMap((value) =>
+    Array.isArray(value) ? value.filter(isObject) : [],
+  );
+  const names = [lastSegment(id), ...parts.map((part) => stringAt(part, "name") ?? "")];
+  const long = names.find(({ length }) => length > state.limits.nameLength);
+  if (long !== undefined)
+    throw refusal(
+      "InvalidResourceName",
+      `Resource name ${long} is invalid. The name can be up to ${state.limits.nameLength} characters long.`,
+    );
 }
 
 /** Rules by lower-case pool id of the load balancer as it would be stored, and of all others. */
@@ -65,9 +81,14 @@ export function checkRulesOfInterfaces(draft: Draft, context: WriteContext): voi
   }
 }
 
-/** A load balancer has few private link services, whatever its frontends. */
+/** A load balancer has few private link services, whatever its frontends, and each of them has few addresses. */
 export function checkPrivateLinks(draft: Draft, { id, state }: WriteContext): void {
-  const limit = state.limits.privateLinkServices;
+  const { privateLinkServices: limit, privateLinkAddresses } = state.limits;
+  if (objectsAt(draft.properties, "ipConfigurations").length > privateLinkAddresses)
+    throw refusal(
+      "PrivateLinkServiceIpConfigurationCountLimitReached",
+      `Private link service ${id} cannot have more than ${privateLinkAddresses} IP configurations.`,
+    );
   const balancers = (one: { readonly properties: JsonObject }): readonly string[] =>
     idsAt(one.properties, "loadBalancerFrontendIpConfigurations").map((frontend) => parentId(frontend).toLowerCase());
   const [balancer] = balancers(draft);

@@ -175,10 +175,14 @@ function checkLimits(draft: Draft, { id, state }: WriteContext): void {
   const { frontends, rulesPerLoadBalancer } = state.limits;
   const counts: readonly (readonly [string, number, string])[] = [
     ["frontendIPConfigurations", frontends, "LoadBalancerFrontendIPConfigurationCountLimitReached"],
-    ["loadBalancingRules", rulesPerLoadBalancer, "LoadBalancerRuleCountLimitReached"],
+    ["loadBalancingRules inboundNatRules", rulesPerLoadBalancer, "LoadBalancerRuleCountLimitReached"],
   ];
-  for (const [property, limit, code] of counts) {
-    const { length } = objectsAt(draft.properties, property);
-    if (length > limit) throw badRequest(code, `Load balancer ${id} has ${length} ${property}; the limit is ${limit}.`);
+  for (const [properties, limit, code] of counts) {
+    const { length } = properties.split(" ").flatMap((property) => objectsAt(draft.properties, property));
+    if (length > limit)
+      throw badRequest(
+        code,
+        `Load balancer ${id} has ${length} ${properties.replace(" ", " and ")}; the limit is ${limit}.`,
+      );
   }
 }

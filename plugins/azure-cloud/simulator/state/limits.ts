@@ -10,6 +10,8 @@ export interface SubscriptionLimits {
   readonly rulesPerInterface: number;
   /** Private link services of one load balancer. */
   readonly privateLinkServices: number;
+  /** IP configurations of one private link service. */
+  readonly privateLinkAddresses: number;
   /** Rules of one security group. */
   readonly securityRules: number;
   /** Source prefixes of all rules of one security group, and destination prefixes likewise. */
@@ -20,6 +22,8 @@ export interface SubscriptionLimits {
   readonly tags: number;
   readonly tagNameLength: number;
   readonly tagValueLength: number;
+  /** Characters of the name of a network resource or of one of its parts. */
+  readonly nameLength: number;
 }
 
 /** The limits of the planner, and those that only ARM knows. */
@@ -29,10 +33,12 @@ export const defaultLimits: SubscriptionLimits = {
   rulesPerLoadBalancer: limits.rulesPerLoadBalancer,
   rulesPerInterface: limits.rulesPerInterface,
   privateLinkServices: limits.privateLinksPerLoadBalancer,
+  privateLinkAddresses: limits.addressesPerPrivateLink,
   securityRules: limits.rulesPerSecurityGroup,
   securityPrefixes: limits.prefixesPerSecurityGroup,
   routes: limits.routesPerTable,
   tags: limits.tagsPerResource,
   tagNameLength: limits.tagNameLength,
   tagValueLength: limits.tagValueLength,
+  nameLength: limits.nameLength,
 };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { InstanceNotFoundError, type Route } from "cloud-controller-host/sdk";
+import { InstanceNotFoundError, type Metrics, type Route } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import type { AzureSimulator } from "../../../../plugins/azure-cloud/simulator/simulator.ts";
@@ -526,6 +526,11 @@ describe("a route table without room", () => {
     );
     world.simulator.put(tablePath, { properties: { routes } });
   };
+  const shareOf = (used: number) => [
+    "cloudprovider_azure_limit_used_ratio",
+    used / 400,
+    { limit: "routes", resource: "rt0" },
+  ];
   const create = (cloud: TestCloud, index: number): Promise<unknown> =>
     errorOf(cloud.routes.createRoute("kubernetes", "", routeTo(index)));
 
@@ -542,6 +547,35 @@ describe("a route table without room", () => {
     expect(world.logged.filter(({ message }) => message.startsWith("Route table is full"))).toHaveLength(1);
     await cloud.routes.deleteRoute("kubernetes", routeTo(0));
     expect(await create(cloud, 2)).toBeUndefined();
+  });
+
+  test("a route table without room reports the share of its routes in use when it is read and when it is written", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    fill(world, 319);
+    const shares: unknown[] = [];
+    const metrics: Metrics = {
+      counter: () => ({ inc: () => undefined }),
+      gauge: ({ name }) => ({ set: (value, labels) => void shares.push([name, value, labels]) }),
+      histogram: () => ({ observe: () => undefined }),
+    };
+    await using cloud = await world.create(settings, { context: { metrics } });
+    await cloud.routes.listRoutes("kubernetes");
+    expect(await create(cloud, 0)).toBeUndefined();
+    expect(shares).toEqual([319, 320].map((used) => shareOf(used)));
+  });
+
+  test("a route whose name Azure would refuse as too long is not written, and the others are", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    await using cloud = await world.create(settings);
+    const long = { ...routeTo(0), targetNode: "n".repeat(64), destinationCIDR: "fd12:2433:e132::/64" };
+    expect(await errorOf(cloud.routes.createRoute("kubernetes", "", long))).toMatchObject({
+      code: "LimitReached",
+      message: expect.stringContaining("would have 82 characters, 80 at most; use shorter VM names"),
+    });
+    expect(putsOf(world.simulator)).toEqual([]);
+    expect(await create(cloud, 0)).toBeUndefined();
   });
 
   test("a route table without room with more routes than Azure allows elsewhere is written: its limit is ARM's to know", async () => {

@@ -1,10 +1,11 @@
 import type { PrivateLinkServiceIpConfiguration, Subnet } from "@azure/arm-network";
 
 import { sameId } from "../../model/ids.ts";
+import { limits } from "../../model/limits.ts";
 import { annotations } from "../../service/annotations.ts";
 import type { Subject } from "../../service/subject.ts";
 
-const maxNameLength = 80;
+const { nameLength: maxNameLength } = limits;
 
 /** IP configurations: static addresses first, dynamic ones up to the count. Source: upstream `reconcilePLSIpConfigs`. */
 export function desiredIPConfigurations(

@@ -2,21 +2,20 @@ import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
 import { annotations as annotationKeys, defaultLoadBalancerName, keyOf } from "cloud-controller-host/sdk";
 
 import { securityGroupId } from "../../model/ids.ts";
-import { limits, warningShare } from "../../model/limits.ts";
+import { limits } from "../../model/limits.ts";
 import type { ServiceKey } from "../../model/model.ts";
 import { isServiceFrontend } from "../../model/names.ts";
 import { reconcileTags } from "../../model/tags.ts";
 import { readSubject, type Subject, wantedAddresses } from "../../service/subject.ts";
-import { addEvent, type Draft, reject, type ResourceDraft } from "../draft/draft.ts";
+import { type Draft, reject, type ResourceDraft } from "../draft/draft.ts";
 import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
 import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
 import { indexPublicIPs, wantedPublicIPs } from "../public-ip/desired.ts";
-import { clean, cleanFormerPorts, cleanNodes, type Holder, maxPrefixesOf, patch } from "./edits.ts";
-import { destinationsOf, RuleSet, sourcesOf } from "./rules.ts";
+import { clean, cleanFormerPorts, cleanNodes, type Holder, patch } from "./edits.ts";
+import { destinationsOf, RuleSet } from "./rules.ts";
+import { refuse, rejectTooManyPrefixes, warnIfNearly, warnOfPrefixes } from "./size.ts";
 
 type Group = Readonly<NetworkSecurityGroup>;
-
-const { rulesPerSecurityGroup: maxRules, prefixesPerSecurityGroup: maxPrefixes } = limits;
 
 /** Addresses of the nodes behind a Service's pools after the plan. */
 type BackendAddresses = (subject: Subject) => readonly string[];
@@ -44,9 +43,11 @@ export function planSecurityGroup(draft: Draft, backendAddresses: BackendAddress
     current: group,
     services: new Set(),
   };
-  const rules = planRules(draft, group.securityRules ?? [], holders, active);
-  const changed = changedDestinations(group.securityRules ?? [], rules);
+  const present = group.securityRules ?? [];
+  const rules = planRules(draft, present, holders, active);
+  const changed = changedDestinations(present, rules);
   const involved = active.filter(({ destinations }) => destinations.some((address) => changed.has(address)));
+  warnOfPrefixes(draft, present, rules, involved);
   for (const { subject } of involved.length > 0 ? involved : active) {
     one.services.add(subject.key);
     one.current = withTags(withRules(one.current ?? group, rules), draft);
@@ -101,9 +102,8 @@ function planRules(
   for (const holder of active) {
     const before = set.size;
     if (holder.action === "ensure") patch(set, holder);
-    if (set.size > maxRules) reject(draft, holder.subject.key, "TooManySecurityRules", tooMany("rules", maxRules));
-    else if (set.size > before && set.size > maxRules * warningShare)
-      addEvent(draft, holder.subject.key, { type: "Warning", reason: "LimitNearlyReached", message: nearly(set.size) });
+    if (set.size > limits.rulesPerSecurityGroup) refuse(draft, holder, "rules");
+    else if (set.size > before) warnIfNearly(draft, holder, "rules", set.size);
   }
   const known = knownDestinations(draft, holders);
   if (!hasUnreadAddress(draft) && !isShared(draft)) set.retain((one) => known.has(one));
@@ -119,34 +119,6 @@ function planRules(
 const isShared = ({ config, observed }: Draft): boolean =>
   config.shardSuffix !== undefined ||
   observed.services.some(({ metadata }) => metadata?.annotations?.[annotationKeys.servedBy] !== undefined);
-
-const advice =
-  "give Services the same ports, ranges and service tags, so that they share rules, or remove unused rules";
-const tooMany = (what: string, limit: number): string =>
-  `the security group exceeds the maximum number of ${what} (${limit}); ${advice}`;
-const nearly = (count: number): string => `the security group has ${count} of ${maxRules} rules; ${advice}`;
-
-/**
- * Rejects the newest Services until the group is within ARM's limits. Several at once, if each is certain to be one too
- * many: every rejection is followed by planning all others again.
- */
-function rejectTooManyPrefixes(draft: Draft, rules: readonly SecurityRule[], active: readonly Holder[]): void {
-  const counts = {
-    sources: rules.reduce((sum, rule) => sum + sourcesOf(rule).length, 0),
-    destinations: rules.reduce((sum, rule) => sum + destinationsOf(rule).length, 0),
-  };
-  const newestFirst = active.filter(({ action }) => action === "ensure").toReversed();
-  for (const kind of ["sources", "destinations"] as const) {
-    let excess = counts[kind] - maxPrefixes;
-    for (const holder of newestFirst) {
-      if (excess <= 0) break;
-      reject(draft, holder.subject.key, "TooManySecurityRules", tooMany(prefixesOf[kind], maxPrefixes));
-      excess -= maxPrefixesOf(holder)[kind];
-    }
-  }
-}
-
-const prefixesOf = { sources: "source prefixes", destinations: "destination prefixes" } as const;
 
 function holdersOf(draft: Draft, backendAddresses: BackendAddresses): readonly Holder[] {
   const planned = new Set<ServiceKey>();

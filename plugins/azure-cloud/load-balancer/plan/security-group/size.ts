@@ -1,9 +1,14 @@
+import type { SecurityRule } from "@azure/arm-network";
+
 import { familyOf } from "../../model/addresses.ts";
-import { limits } from "../../model/limits.ts";
+import { isNearly, limits } from "../../model/limits.ts";
 import { fullKey } from "../../service/annotation-rows.ts";
 import { annotations } from "../../service/annotations.ts";
 import type { Subject } from "../../service/subject.ts";
+import { addEvent, type Draft, reject } from "../draft/draft.ts";
 import { accessOf, portsOf } from "./access.ts";
+import { type Holder, maxPrefixesOf } from "./edits.ts";
+import { destinationsOf, sourcesOf } from "./rules.ts";
 
 interface Size {
   readonly rules: number;
@@ -64,4 +69,57 @@ function listed({ service, settings }: Subject): string {
   const given = lists.filter((row) => (settings.get(row)?.length ?? 0) > 0).map((row) => fullKey(row));
   const ranges = service.spec?.loadBalancerSourceRanges ?? [];
   return [...given, ...(ranges.length > 0 ? ["spec.loadBalancerSourceRanges"] : [])].join(", ");
+}
+
+const advice =
+  "give Services the same ports, ranges and service tags, so that they share rules, or remove unused rules";
+
+/** Refuses a Service for which the group has no room. */
+export function refuse(draft: Draft, { subject }: Holder, kind: keyof Size): void {
+  const [limit, what] = limitOf[kind];
+  const message = `the security group exceeds the maximum number of ${what} (${limit}); ${advice}`;
+  reject(draft, subject.key, "TooManySecurityRules", message);
+}
+
+/** Warns a Service that adds to what uses up the last fifth of a limit. */
+export function warnIfNearly(draft: Draft, { subject }: Holder, kind: keyof Size, used: number): void {
+  const [limit, what] = limitOf[kind];
+  const message = `the security group has ${used} of ${limit} ${what}; ${advice}`;
+  if (isNearly(used, limit)) addEvent(draft, subject.key, { type: "Warning", reason: "LimitNearlyReached", message });
+}
+
+const prefixCounts = (rules: readonly SecurityRule[]): Readonly<Record<"sources" | "destinations", number>> => ({
+  sources: rules.reduce((sum, rule) => sum + sourcesOf(rule).length, 0),
+  destinations: rules.reduce((sum, rule) => sum + destinationsOf(rule).length, 0),
+});
+
+/** Warns the Services of a write that uses up the last fifth of the group's prefixes. */
+export function warnOfPrefixes(
+  draft: Draft,
+  before: readonly SecurityRule[],
+  rules: readonly SecurityRule[],
+  involved: readonly Holder[],
+): void {
+  const [old, next] = [prefixCounts(before), prefixCounts(rules)];
+  for (const kind of ["sources", "destinations"] as const)
+    if (next[kind] > old[kind])
+      for (const holder of involved.filter(({ action }) => action === "ensure"))
+        warnIfNearly(draft, holder, kind, next[kind]);
+}
+
+/**
+ * Rejects the newest Services until the group is within ARM's limits. Several at once, if each is certain to be one too
+ * many: every rejection is followed by planning all others again.
+ */
+export function rejectTooManyPrefixes(draft: Draft, rules: readonly SecurityRule[], active: readonly Holder[]): void {
+  const counts = prefixCounts(rules);
+  const newestFirst = active.filter(({ action }) => action === "ensure").toReversed();
+  for (const kind of ["sources", "destinations"] as const) {
+    let excess = counts[kind] - limits.prefixesPerSecurityGroup;
+    for (const holder of newestFirst) {
+      if (excess <= 0) break;
+      refuse(draft, holder, kind);
+      excess -= maxPrefixesOf(holder)[kind];
+    }
+  }
 }

@@ -164,10 +164,39 @@ describe("the newest Service for which Azure has no room is refused, and the las
     expect(tagged(pairs(48))).toEqual([expect.stringContaining("the public IP would have 51 tags, 50 at most")]);
     expect(tagged(pairs(47), plannerConfigOf({ tags: "team=network" }))).toEqual([expect.stringContaining("51 tags")]);
     expect(tagged(pairs(47), plannerConfigOf({ tags: "k0=network" }))).toBeUndefined();
+    const many = plannerConfigOf({ tags: pairs(48) });
+    expect(tagged("", many)).toEqual(["cloud config: tags: the public IP would have 51 tags, 50 at most; use fewer"]);
+    const inside = (count: number) =>
+      planned([serviceOf("web", { annotations: internal })], world({ nodes }), plannerConfigOf({ tags: pairs(count) }));
+    expect(inside(50).problem("web")).toBeUndefined();
+    expect(inside(51).problem("web")?.messages).toEqual([expect.stringContaining("the load balancer would have 51")]);
     expect(tagged(`a=${"v".repeat(256)}`)).toBeUndefined();
     expect(tagged(`a=${"v".repeat(257)}`)).toEqual([expect.stringContaining("a value 256 at most")]);
     expect(tagged(`${"k".repeat(513)}=v`)).toEqual([expect.stringContaining("a key has 512 characters")]);
   });
+});
+
+test("a Service is refused for names that Azure would refuse as too long, with what to shorten", () => {
+  const named = (clusterName: string) => plannerConfigOf({}, clusterName);
+  const problem = (clusterName: string, shape: ServiceShape = {}) =>
+    planned([serviceOf("web", shape)], world({ nodes }), named(clusterName)).problem("web");
+  expect(problem("c".repeat(80))).toBeUndefined();
+  expect(problem("c".repeat(81))).toEqual({
+    code: "LimitReached",
+    messages: [
+      expect.stringMatching(
+        /^the name of load balancer c+ would have 81 characters, 80 at most; shorten --cluster-name$/u,
+      ),
+      expect.stringMatching(/^the name of backend pool c+ would have 81 characters/u),
+    ],
+  });
+  expect(problem("c".repeat(71), { annotations: internal })).toBeUndefined();
+  expect(problem("c".repeat(72), { annotations: internal })?.messages).toEqual([
+    expect.stringContaining("-internal would have 81 characters"),
+  ]);
+  const dual = { spec: { ipFamilies: ["IPv4", "IPv6"] } };
+  expect(problem("c".repeat(75), dual)).toBeUndefined();
+  expect(problem("c".repeat(76), dual)?.messages).toEqual([expect.stringContaining("-IPv6 would have 81 characters")]);
 });
 
 describe("a limit that was exceeded before", () => {
@@ -186,11 +215,11 @@ describe("a limit that was exceeded before", () => {
 describe("a Service that uses the last fifth of a limit gets a warning event that names it", () => {
   test("a Service that uses the last fifth of a limit gets a warning event that names it, for rules of network interfaces", () => {
     const from = (count: number) => withRules(started(), count, "kubernetes");
-    expect(planned([first, serviceOf("late")], from(238)).warnings("late")).toEqual([]);
-    const { warnings } = planned([first, serviceOf("late")], from(239));
+    expect(planned([first, serviceOf("late")], from(237)).warnings("late")).toEqual([]);
+    const { warnings } = planned([first, serviceOf("late")], from(238));
     expect(warnings("late")).toEqual([
       expect.stringContaining(
-        "the IPv4 configuration of each node's network interface behind load balancer kubernetes has 241 of 300 rules",
+        "the IPv4 configuration of each node's network interface behind load balancer kubernetes has 240 of 300 rules",
       ),
     ]);
     expect(warnings("first")).toEqual([]);
@@ -204,10 +233,30 @@ describe("a Service that uses the last fifth of a limit gets a warning event tha
       const users = Array.from({ length: count - own.length }, (_, index) => ({ name: `u${index}`, priority: 100 }));
       return { ...observed, securityGroup: { ...observed.securityGroup, securityRules: [...own, ...users] } };
     };
-    expect(planned([tagged], from(798)).warnings("first")).toEqual([]);
-    expect(planned([tagged], from(799)).warnings("first")).toEqual([
-      expect.stringContaining("the security group has 801 of 1000 rules; give Services the same ports"),
+    expect(planned([tagged], from(797)).warnings("first")).toEqual([]);
+    expect(planned([tagged], from(798)).warnings("first")).toEqual([
+      expect.stringContaining("the security group has 800 of 1000 rules; give Services the same ports"),
     ]);
     expect(planned([first], from(900)).warnings("first")).toEqual([]);
+  });
+
+  test("a Service that uses the last fifth of a limit gets a warning event that names it, for prefixes of the security group", () => {
+    const late = serviceOf("late", { spec: { ports: portsOf(2).slice(1), loadBalancerSourceRanges: ["20.0.0.0/24"] } });
+    const from = (side: "source" | "destination", count: number): Observed => {
+      const observed = converge([first, late], world({ nodes }), interfaces).observed;
+      const own = converge([first], world({ nodes }), interfaces).observed.securityGroup?.securityRules ?? [];
+      const prefixes = Array.from({ length: count }, (_, index) => `10.${index >> 8}.${index & 255}.0/24`);
+      const users = { name: "u", priority: 100, [`${side}AddressPrefixes`]: prefixes };
+      return { ...observed, securityGroup: { ...observed.securityGroup, securityRules: [...own, users] } };
+    };
+    // Two rules of the first Service's world, and one of the late one.
+    for (const side of ["source", "destination"] as const) {
+      expect(planned([first, late], from(side, 3196)).warnings("late")).toEqual([]);
+      const { warnings } = planned([first, late], from(side, 3197));
+      expect(warnings("late")).toEqual([
+        expect.stringContaining(`the security group has 3200 of 4000 ${side} prefixes; give Services the same ports`),
+      ]);
+      expect(warnings("first")).toEqual([]);
+    }
   });
 });

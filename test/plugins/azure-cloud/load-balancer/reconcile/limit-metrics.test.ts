@@ -33,16 +33,21 @@ test("the shares of Azure's limits in use are metrics of each load balancer, of 
   const { observed } = converge([web], world({ nodes }), plannerConfigOf());
   const [balancer] = observed.loadBalancers;
   const inboundNatRules = Array.from({ length: 14 }, (_, index) => ({ name: `nat-${index}` }));
-  seen({ ...observed, loadBalancers: [{ ...balancer, inboundNatRules }] });
+  const link = (id: string) => ({ loadBalancerFrontendIpConfigurations: [{ id: `${id}/frontendIPConfigurations/f` }] });
+  const privateLinkServices = [link(balancer?.id?.toUpperCase() ?? ""), link(`${balancer?.id}-internal`)];
+  seen({ ...observed, loadBalancers: [{ ...balancer, inboundNatRules }], privateLinkServices });
   expect(Object.fromEntries(values)).toEqual({
     "limit_used_ratio/load balancer rules/kubernetes": 15 / 1500,
     "limit_used_ratio/load balancer frontends/kubernetes": 1 / 600,
     "limit_used_ratio/rules of a network interface/kubernetes": 1 / 300,
+    "limit_used_ratio/private link services/kubernetes": 1 / 8,
     "limit_used_ratio/security rules/nsg0": 2 / 1000,
+    "limit_used_ratio/security rule sources/nsg0": 2 / 4000,
+    "limit_used_ratio/security rule destinations/nsg0": 2 / 4000,
   });
   const facts = metrics.status[0]?.facts ?? [];
   expect(facts[0]).toEqual({ name: "load balancer rules, kubernetes", value: "15 of at most 1500" });
-  expect(facts).toHaveLength(4);
+  expect(facts).toHaveLength(7);
   seen({ ...observed, loadBalancers: [{ ...balancer, inboundNatRules: Array.from({ length: 1_200 }, () => ({})) }] });
   expect(metrics.status[0]?.facts?.[0]?.value).toBe("1201 of at most 1500, nearly all");
   seen(world());
