@@ -71,7 +71,7 @@ export class Reasons {
   of(resource: string, fields: readonly FieldChange[], more: readonly string[] = []): readonly string[] {
     const found = new Set<string>();
     const text = `${resource}\n${more.join("\n")}\n${JSON.stringify(fields)}`.toLowerCase();
-    for (const [token] of text.matchAll(/[^\s"',[\]{}=()]+/gu))
+    for (const token of new Set(text.match(/[^\s"',[\]{}=()]+/gu)))
       for (const part of partsOf(token)) for (const reason of this.#byToken.get(part) ?? []) found.add(reason);
     return [...found].toSorted();
   }
@@ -81,5 +81,5 @@ export class Reasons {
 function partsOf(token: string): readonly string[] {
   const dash = token.indexOf("-");
   const trimmed = token.replace(/[.:]$/u, "");
-  return [...new Set([token, trimmed, ...(dash > 0 ? [token.slice(0, dash)] : [])])];
+  return [token, trimmed, ...(dash > 0 ? [token.slice(0, dash)] : [])];
 }

@@ -151,11 +151,11 @@ export class RemovalGuard {
   async #reviewOne(planned: ResourceChange, causes: Causes): Promise<readonly HeldChange[]> {
     const id = planned.id.toLowerCase();
     if (planned.isVolatile !== true) this.seen(id, planned.before);
-    const change = {
-      ...planned,
-      before: [...((planned.isVolatile ? undefined : this.#known.get(id))?.values() ?? planned.before)],
-    };
-    const after = new Set(change.after.map(itemKey));
+    const known = planned.isVolatile ? undefined : this.#known.get(id);
+    const after = new Set(planned.after.map(itemKey));
+    // Most writes remove nothing.
+    if ((known?.keys() ?? planned.before.values().map(itemKey)).every((key) => after.has(key))) return [];
+    const change = { ...planned, before: [...(known?.values() ?? planned.before)] };
     const goes = (item: Item): boolean => !after.has(itemKey(item));
     const recent = [...(this.#recent.get(id)?.values() ?? [])].map(({ item }) => item);
     const isFree = (item: Item): boolean =>

@@ -1,7 +1,6 @@
 import type { RouteTable } from "@azure/arm-network";
 import { isBeingDeleted, type KubeClient, type Node, type Store } from "cloud-controller-host/sdk";
 
-import { isUnmanaged } from "../instances/node-resource-groups.ts";
 import { itemsNamed, type OwnedType } from "../load-balancer/removals/drifts.ts";
 import type { Removals } from "../load-balancer/removals/guarded-round.ts";
 import { confirmGone } from "../removal-guard/confirm-gone.ts";
@@ -59,10 +58,11 @@ const itemsOf = ({ routes = [] }: RouteTableWrite): readonly Item[] =>
     return [{ kind: "routes", name: `${node} ${addressPrefix}`, owners: [{ kind: "Node", name: node }], services: [] }];
   });
 
+/** Routes of unmanaged nodes are never planned to go. */
 function causeOf({ name }: Item, nodes: RouteRemovals["nodes"]): Cause {
   const [node = "", cidr = ""] = name.split(" ");
   const found = nodes.get(node);
   if (found === undefined) return "unconfirmed";
-  const isOut = isBeingDeleted(found) || isUnmanaged(found) || !(found.spec?.podCIDRs ?? []).includes(cidr);
+  const isOut = isBeingDeleted(found) || !(found.spec?.podCIDRs ?? []).includes(cidr);
   return isOut ? "known" : "none";
 }

@@ -24,7 +24,7 @@ interface Put<Kind extends string, Body> extends Target {
   readonly kind: Kind;
   readonly body: Readonly<Body>;
   /** The last operation failed, and nothing else is to change: if ARM rejects it, no Service of the write is at fault. */
-  readonly repeats?: boolean;
+  readonly repeats?: true;
 }
 
 interface Delete<Kind extends string> extends Target {

@@ -1,9 +1,9 @@
 import { keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { isUnprovisioned } from "../../arm/errors.ts";
+import { oncePer } from "../../once-per.ts";
 import { familyOf, RangeSet } from "../model/addresses.ts";
 import type { Observed, PlanProblem, ServiceIntent, ServiceKey } from "../model/model.ts";
-import { oncePer } from "../model/once-per.ts";
 import type { Plan, ServiceResult } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { fullKey } from "../service/annotation-rows.ts";

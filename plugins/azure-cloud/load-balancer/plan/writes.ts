@@ -49,7 +49,7 @@ const targetOf = <T>({ id, resourceGroup, name, services }: ResourceDraft<T>) =>
 function putOf<T>(one: ResourceDraft<T>, current: T | undefined) {
   if (current === undefined || (current === one.observed && !one.repeats)) return undefined;
   const target = { ...targetOf(one), body: current };
-  return current === one.observed ? { ...target, repeats: true } : target;
+  return current === one.observed ? { ...target, repeats: true as const } : target;
 }
 
 function linkDeletions({ linkDeletions: deletions }: Draft): readonly Write[] {

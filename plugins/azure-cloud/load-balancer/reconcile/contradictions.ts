@@ -109,7 +109,7 @@ export class Contradictions {
     readMs?: number,
   ): readonly Contradiction[] {
     const { config } = this.#options;
-    if (config.serviceGateway || intents.length === 0) return [];
+    if (config.serviceGateway) return [];
     const keys = new Map(intents.map(({ service }) => [readSubject(service, config).subject.base, keyOf(service)]));
     return [
       ...this.#withoutTrace(intents, lists, readMs).map((one) => ({

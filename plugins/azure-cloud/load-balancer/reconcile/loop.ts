@@ -167,8 +167,7 @@ export class Loop {
   async #shared({ round, observed }: GuardedRound<Round>, held: readonly Flight[]): Promise<readonly Write[]> {
     if (round.early.size === 0) return round.ready;
     const rest = round.active.filter(({ service }) => !round.early.has(keyOf(service)));
-    const others = await this.#plan(rest, observed, held);
-    return others.held.size > 0 ? round.ready : withShared(round, others.round);
+    return withShared(round, (await this.#plan(rest, observed, held)).round);
   }
 
   #report({ planned, active }: Round, observed: Observed): void {

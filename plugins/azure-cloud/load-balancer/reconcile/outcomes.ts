@@ -33,7 +33,7 @@ export interface OutcomesOptions {
 }
 
 /** True if ARM may have rejected some Services of the write, and accept others. */
-const isDivisible = (write: Write): boolean => !("repeats" in write && write.repeats);
+const isDivisible = (write: Write): boolean => !("repeats" in write);
 
 type Of<Kind extends WriteOutcome["kind"]> = Extract<WriteOutcome, { readonly kind: Kind }>;
 

@@ -80,6 +80,16 @@ describe("routes of nodes", () => {
     expect(routesIn(world)).toBe(0);
   });
 
+  test("go when the nodes are being deleted, although they keep their pod CIDRs", async () => {
+    await using lab = await routed();
+    const { world, cloud } = lab;
+    const deletionTimestamp = "2026-01-01T00:00:00Z";
+    const leaving = (node: Node): Node => ({ ...node, metadata: { ...node.metadata, deletionTimestamp } });
+    world.nodes.splice(0, count, ...indices.map((index) => leaving(nodeAt(index))));
+    expect(await deleteAll(cloud, indices)).toEqual(indices.map(() => undefined));
+    expect(routesIn(world)).toBe(0);
+  });
+
   test("stay when nodes that keep their pod CIDRs are to lose them", async () => {
     await using lab = await routed();
     expect(await deleteAll(lab.cloud, indices)).toEqual(indices.map(() => held));

@@ -1,5 +1,6 @@
 import type { PublicIPAddress } from "@azure/arm-network";
 
+import { oncePer } from "../../../once-per.ts";
 import { canonicalAddress, isPublicAddress } from "../../model/addresses.ts";
 import { groupOf, publicIPId } from "../../model/ids.ts";
 import type { Family, PlanProblem } from "../../model/model.ts";
@@ -24,7 +25,8 @@ export interface PublicIPIndex {
   addressed(group: string, address: string): PublicIP | undefined;
 }
 
-export function indexPublicIPs(publicIPs: readonly PublicIP[]): PublicIPIndex {
+/** Of each list once: a plan asks for it several times, and ticks in a row read the same list. */
+export const indexPublicIPs = oncePer((publicIPs: readonly PublicIP[]): PublicIPIndex => {
   const keyOf = (group: string, text: string): string => `${group}/${text}`.toLowerCase();
   const canonical = (address: string): string => canonicalAddress(address) ?? address;
   const byName = new Map(publicIPs.map((one) => [keyOf(groupOf(one.id), one.name ?? ""), one]));
@@ -42,7 +44,7 @@ export function indexPublicIPs(publicIPs: readonly PublicIP[]): PublicIPIndex {
       return byAddress.get(keyOf(group, canonical(address)));
     },
   };
-}
+});
 
 export type PublicIPChoice = DesiredPublicIP | { readonly problem: PlanProblem };
 

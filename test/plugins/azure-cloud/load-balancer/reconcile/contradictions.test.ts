@@ -77,6 +77,30 @@ describe("a Service that is deleted", () => {
     expect(frontendsOf(cluster, "kubernetes")).toBe(0);
   });
 
+  test("goes although another one of its name has an address, while the config names a resource group that does not exist", async () => {
+    await using cluster = await openCluster(1);
+    const next = await cluster.start({ loadBalancerResourceGroup: "rg-typo" });
+    cluster.services.set("default/web", {
+      ...serviceOf("web", { incarnation: 1 }),
+      status: { loadBalancer: { ingress: [{ ip: "20.0.0.1" }] } },
+    });
+    const deleted = requestedAt(serviceOf("web"), "2026-01-02T00:00:00Z");
+    expect(await errorOf(next.balancers.ensureLoadBalancerDeleted("kubernetes", deleted))).toBeUndefined();
+  });
+
+  test("is refused in service gateway mode, where no load balancer is looked for", async () => {
+    await using cluster = await openCluster(1);
+    cluster.services.set("default/web", serviceOf("web"));
+    const next = await cluster.start({
+      serviceGatewayEnabled: true,
+      loadBalancerSku: "service",
+      loadBalancerBackendPoolConfigurationType: "podIP",
+    });
+    const removed = next.balancers.ensureLoadBalancerDeleted("kubernetes", serviceOf("web"));
+    expect(await errorOf(removed)).toMatchObject({ code: "ServiceGatewayUnsupported" });
+    expect(cluster.world.simulator.log.filter(({ path }) => path.includes("/loadBalancers/"))).toEqual([]);
+  });
+
   test("leaves nothing although a list from the cache, which was read too early, lacks its load balancer", async () => {
     await using cluster = await openCluster(1);
     await cluster.ensure(await cluster.start(), internal("web"));
