@@ -127,6 +127,18 @@ describe("the audit log", () => {
     expect((await lines(path)).slice(41)).toEqual(['{"lostRecords":59}', "last"]);
   });
 
+  test("loses nothing of more than four megabytes as long as they are written in between", async () => {
+    const path = join(folder, "audit.log");
+    const log = opened(path);
+    const record = "x".repeat(1_000_000);
+    for (let count = 1; count <= 6; count += 1) {
+      log.write(record);
+      await eventually("it is written", async () => (await stat(path).catch(() => ({ size: 0 }))).size > count * 1e6);
+    }
+    await log.flush(5_000);
+    expect((await lines(path)).map(({ length }) => length)).toEqual(Array.from({ length: 6 }, () => record.length));
+  });
+
   test("begins a new line after a record that was cut off, and writes that record again as a whole", async () => {
     const pipe = join(folder, "pipe");
     expect(Bun.spawnSync(["mkfifo", pipe]).exitCode).toBe(0);

@@ -83,6 +83,25 @@ for (const [mode, config, types] of [
           expect(missing(before, cluster)).toEqual([]);
         });
 
+    for (const type of ["subnets", "networkSecurityGroups", ...balancing])
+      test(`${type} that neither a list nor a read by name shows lose nothing, in one process and after a restart`, async () => {
+        const { cluster, generation, services } = await served(config);
+        await using _ = cluster;
+        const { simulator } = cluster.world;
+        const before = parts(cluster);
+        const byName = new RegExp(`/${type}/[^/]+$`, "u");
+        simulator.changeLists((all) => all.filter(({ id }) => !byName.test(id)));
+        simulator.failNext({ method: "GET", path: byName }, { status: 404, code: "ResourceNotFound", times: 10_000 });
+        simulator.clearLog();
+        const linked = { ...internal, "azure-pls-create": "true" };
+        const added = [serviceOf("public"), serviceOf("internal", { annotations: linked })];
+        await ensureAll(cluster, generation, [...added, ...services]);
+        expect(missing(before, cluster)).toEqual([]);
+        await ensureAll(cluster, await cluster.start({ ...config, disableAPICallCache: true }), services);
+        expect(missing(before, cluster)).toEqual([]);
+        expect(simulator.log.some(({ method, path }) => method === "GET" && byName.test(path))).toBe(true);
+      });
+
     test("a security group without its rules in every read is not overwritten", async () => {
       const { cluster, generation, services } = await served(config);
       await using _ = cluster;

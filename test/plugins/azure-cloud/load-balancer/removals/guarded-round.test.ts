@@ -189,6 +189,32 @@ describe("removals that a person has caused are never held", () => {
     expect(balancerOf(cluster)).toBeUndefined();
   });
 
+  test("a namespace deleted: the 300 Services of it, whose endpoints go first, beside others that stay", async () => {
+    await using cluster = await openCluster(12);
+    const generation = await cluster.start(addresses);
+    const team = many(300).map((one, index) => ({
+      ...one,
+      metadata: { ...one.metadata, namespace: "team" },
+      spec: { ...one.spec, ...(index < 20 && { externalTrafficPolicy: "Local", healthCheckNodePort: 32_000 + index }) },
+    }));
+    const stays = serviceOf("stays");
+    cluster.namespaces.push({ apiVersion: "v1", kind: "Namespace", metadata: { name: "team" } });
+    const names = cluster.nodes.map(({ metadata }) => metadata?.name ?? "");
+    for (const one of team.slice(0, 20)) cluster.setEndpoints(one, names);
+    expect(await ensureAll(cluster, generation, [stays, ...team])).toEqual([stays, ...team].map(() => undefined));
+    expect(countOf(cluster, "frontendIPConfigurations")).toBe(301);
+    cluster.slices.splice(0);
+    cluster.namespaces.splice(0);
+    for (const one of team) cluster.services.set(keyOf(one), deletedAt(one));
+    const errors = await Promise.all(
+      team.map((one) => errorOf(generation.balancers.ensureLoadBalancerDeleted("kubernetes", deletedAt(one)))),
+    );
+    expect(errors).toEqual(team.map(() => undefined));
+    expect(generation.warnings()).toEqual([]);
+    expect(generation.events.filter((event) => event.includes("RemovalHeld"))).toEqual([]);
+    expect(countOf(cluster, "frontendIPConfigurations")).toBe(1);
+  });
+
   test("Services that became ClusterIP, and Services with other ports, after a restart too", async () => {
     await using cluster = await openCluster(1);
     const ports = Array.from({ length: 40 }, (_, index) => ({
