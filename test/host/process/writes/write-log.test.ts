@@ -1,4 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { Value } from "@sinclair/typebox/value";
@@ -227,5 +228,57 @@ describe("the record of writes", () => {
     const [, secret = ""] = /aadClientSecret"?: "?([0-9a-f-]{36})/u.exec(lab.azure.configText) ?? [];
     expect(secret).not.toBe("");
     expect(lines.join("")).not.toContain(secret);
+  });
+
+  test("contains no secret, neither at /statusz/writes nor in the audit log: of the config, of Secrets, of annotations, of tokens", async () => {
+    await using lab = await SandboxLab.open();
+    await joinNodes(lab.admin, lab.azure, 1);
+    const canary = "c4n4ry-77d2";
+    const annotations = { "corp.example/password": canary, "corp.example/join-token": canary };
+    const { metadata, ...other } = balancedService("web");
+    await lab.admin.create(kinds.Service, { ...other, metadata: { ...metadata, annotations } });
+    const plugins = await lab.plugin(
+      "secretive",
+      `import { defineController, kinds } from "cloud-controller-host/sdk";
+       export default defineController({
+         name: "secretive-controller",
+         permissions: [],
+         construct: () => ({ client }) => ({
+           run: async (signal) => {
+             const metadata = { namespace: "default", name: "own", annotations: { "corp.example/token": "${canary}" } };
+             await client.create(kinds.Secret, { metadata, stringData: { key: "${canary}" } });
+             await client.patch(kinds.Secret, metadata, "merge", { stringData: { key: "${canary}-2" } });
+             await client.create(kinds.ConfigMap, { metadata: { ...metadata, name: "map" }, data: { password: "${canary}" } });
+             await client.patch(kinds.Service, { ...metadata, name: "web" }, "merge", { metadata: { annotations: { "corp.example/password": "${canary}-3" } } });
+             await new Promise((resolve) => signal.addEventListener("abort", resolve));
+           },
+         }),
+       });`,
+    );
+    const path = join(lab.azure.folder, "audit.log");
+    await appendFile(lab.azure.config, `aadClientCertPassword: ${canary}\n`);
+    const host = lab.start({
+      flags: [
+        `--audit-log-path=${path}`,
+        "--controllers=cloud-node-controller,service-lb-controller,secretive-controller",
+        "--authorization-always-allow-paths=/statusz,/statusz/writes",
+        plugins,
+      ],
+    });
+    await eventually(
+      "the Service has an address",
+      async () => addressesOf(await findService(lab.admin, "web")).length > 0,
+      60_000,
+    );
+    const served = await (await host.get("/statusz/writes")).text();
+    expect(await host.stop()).toBe(0);
+    const written = await Bun.file(path).text();
+    const [, secret = "-"] = /aadClientSecret"?: "?([0-9a-f-]{36})/u.exec(lab.azure.configText) ?? [];
+    for (const text of [served, written]) {
+      for (const resource of ["Secret default/own", "ConfigMap default/map", "Service default/web"])
+        expect(text).toContain(`"${resource}`);
+      expect(text).toContain("corp.example/password");
+      for (const hidden of [canary, secret, lab.api.tokens.of("admin")]) expect(text).not.toContain(hidden);
+    }
   });
 });
