@@ -1,4 +1,4 @@
-import { CodedError, controllerNames, messageOf } from "cloud-controller-host/sdk";
+import { CodedError, controllerNames, keyOf, kinds, messageOf } from "cloud-controller-host/sdk";
 
 import { anonymized } from "../bundle/anonymize.ts";
 import { writeBundle } from "../bundle/bundle.ts";
@@ -8,7 +8,7 @@ import { isControllerEnabled, resolveControllers } from "../config/values/contro
 import { didYouMean } from "../config/values/suggestion.ts";
 import { bundleOf } from "../plan/capture.ts";
 import { planAbout, planDocument } from "../plan/document.ts";
-import { makePlan } from "../plan/plan.ts";
+import { makePlan, type Plan } from "../plan/plan.ts";
 import { printPlan } from "../plan/print.ts";
 import { redactText } from "../process/log/redact.ts";
 import type { HostInput } from "../run/process-parts.ts";
@@ -76,6 +76,11 @@ export async function runPlan(argv: readonly string[], surroundings: Surrounding
     }
     const plan = planDocument(made);
     const shown = service === undefined ? plan : planAbout(plan, `Service ${service}`);
+    if (service !== undefined && shown.changes.length === 0 && !hasService(made, service))
+      throw new CodedError(
+        "InvalidFlags",
+        `--service=${service}: the cluster has no such Service, and nothing is left of one`,
+      );
     const color = surroundings.color ?? false;
     stdout(output === "json" ? `${JSON.stringify(shown, undefined, 2)}\n` : printPlan(shown, { color }));
     if (!shown.complete) return 1;
@@ -85,6 +90,11 @@ export async function runPlan(argv: readonly string[], surroundings: Surrounding
     return 1;
   }
 }
+
+const hasService = ({ read }: Plan, service: string): boolean =>
+  read.kinds.some(
+    ({ kind, objects }) => kind.plural === kinds.Service.plural && objects.some((one) => keyOf(one) === service),
+  );
 
 /** Takes the options of the command from the flags of the host. Throws with all that is wrong. */
 function readOptions(argv: readonly string[]): PlanOptions {

@@ -84,6 +84,11 @@ describe("a plan in trouble", () => {
     const one = await runCommand("plan", [...lab.flags([controllers]), "--service=default/web"]);
     expect(one.status).toBe(2);
     expect(one.stdout).not.toContain("odd");
+    const misspelled = await runCommand("plan", [...lab.flags([controllers]), "--service=default/wep"]);
+    expect(misspelled.status).toBe(1);
+    expect(misspelled.stderr).toContain("--service=default/wep: the cluster has no such Service");
+    const known = await runCommand("plan", [...lab.flags([controllers]), "--service=default/odd", "--only=nodes"]);
+    expect(known).toMatchObject({ status: 0, stderr: "" });
     const other = await runCommand("explain", ["service", "default/odd", ...lab.flags([controllers])]);
     expect(other.status).toBe(0);
     expect(other.stdout).toMatch(/A host with these flags refuses it:\n {2}.*idle-timeout.*soon/u);
