@@ -4,6 +4,7 @@ import { join } from "node:path";
 import {
   controllerNames,
   forEachConcurrently,
+  isNotFound,
   isUninitialized,
   kinds,
   type KubeClient,
@@ -14,22 +15,25 @@ import { createClient } from "../../host/kube/connection/client.ts";
 import { createTransport } from "../../host/kube/connection/transport.ts";
 import { SandboxApiServer } from "../../sdk/testing/api-server/index.ts";
 import type { Cluster } from "../envtest/cluster.ts";
-import { createNode, simulateAzure } from "../kit/azure.ts";
+import { createNode, simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { rolesOf } from "../kit/host-under-test.ts";
 import { hostUser } from "../kit/platform.ts";
 import { watchProgress } from "./progress.ts";
 import { realNode } from "./real-node.ts";
 import { type Bench, type Figure, medians, percentile } from "./report.ts";
-import { cpuSecondsOf, engineSettings, loadAverage, memoryOf, numberOf, realCluster } from "./world.ts";
+import { cpuSecondsOf, engineSettings, loadAverage, memoryOf, numberOf, realCluster, until } from "./world.ts";
 
 /** A kubelet reports an unchanged status this often; its lease, which is renewed more often, is not watched. */
 const statusReportSeconds = 300;
 
+/** More at once are held by the guard of the node lifecycle controller. */
+const maxRemovedShare = 0.09;
+
 /** What a large cluster costs over the life of a host, beyond the first pass that `nodes` measures. */
 export const scaleBench: Bench = {
-  about: "initialize, rest, add a node, reload and restart in a cluster with very many nodes",
-  options: { nodes: "15000", server: "real", reloads: "100", rest: "60s", limit: "900s", runs: "1" },
+  about: "initialize, rest, add and remove nodes, reload, restart and hand over in a cluster with very many nodes",
+  options: { nodes: "15000", server: "real", reloads: "100", removed: "1000", rest: "60s", limit: "900s", runs: "1" },
   async run(options) {
     const runs: (readonly Figure[])[] = [];
     while (runs.length < numberOf(options, "runs")) runs.push(await runOnce(options));
@@ -90,18 +94,19 @@ async function runOnce(options: Readonly<Record<string, string>>): Promise<reado
   await second.host.until("the next host runs", ({ running }) => running);
   const runningSeconds = (performance.now() - restarted) / 1000;
   await second.idle(limitMs);
-  const figures: readonly Figure[] = [
-    ...initialized,
-    ...rested,
-    ...added,
-    ...reloaded,
+  const restart: readonly Figure[] = [
     { name: "restartSeconds", value: runningSeconds, unit: "s until controllers run" },
     { name: "restartIdleSeconds", value: (performance.now() - restarted) / 1000, unit: "s until all is verified" },
     { name: "restartCpuSeconds", value: await cpuSecondsOf(second.host.pid), unit: "s of one processor until then" },
     ...(await second.standing("restart")),
   ];
-  await second.host.stop();
-  return figures;
+  const third = start();
+  await third.host.until("a host stands by", ({ generation, running }) => generation === 1 && !running);
+  const gone = names.slice(0, Math.min(numberOf(options, "removed"), Math.floor(count * maxRemovedShare)));
+  await removeMachines(place.admin, azure, gone);
+  const handedOver = await handOver(second, third, place.admin, gone);
+  await third.host.stop();
+  return [...initialized, ...rested, ...added, ...reloaded, ...restart, ...handedOver];
 }
 
 async function real(stack: AsyncDisposableStack, roles: Awaited<ReturnType<typeof rolesOf>>): Promise<Place> {
@@ -195,6 +200,52 @@ async function reload(subject: Subject, config: string, times: number): Promise<
     { name: "rssHalfMiB", value: warm, unit: "MiB after half of the reloads" },
     ...(await subject.standing("reload")),
   ];
+}
+
+/** Deletes machines, whose kubelets then fall silent. */
+async function removeMachines(admin: KubeClient, azure: SimulatedAzure, names: readonly string[]): Promise<void> {
+  for (const name of names) await azure.simulator.removeInstance(name);
+  const lost = { conditions: [{ type: "Ready", status: "Unknown", reason: "NodeStatusUnknown" }] };
+  await forEachConcurrently({ workers: 32 }, names, async (name) => {
+    await admin.patch(kinds.Node, { name }, "strategic", { status: lost }, { subresource: "status" });
+  });
+}
+
+/**
+ * Stops a leader cleanly beside a standby, which has read nothing of Azure yet and therefore sees at once which machines
+ * are gone. A leader would see it when its lists are read again, within ten minutes.
+ */
+async function handOver(
+  leader: Subject,
+  standby: Subject,
+  admin: KubeClient,
+  gone: readonly string[],
+): Promise<readonly Figure[]> {
+  const begun = performance.now();
+  leader.host.signal("SIGTERM");
+  await standby.host.until("the standby leads", ({ running }) => running);
+  const ms = Math.round(performance.now() - begun);
+  await leader.host.ended();
+  for (const name of gone)
+    await until(`${name} is deleted`, async () => !(await exists(admin, name)), {
+      state: () => standby.host.stderr.slice(-2000),
+    });
+  return [
+    { name: "handOverMs", value: ms, unit: "ms from the signal until the standby's controllers run" },
+    { name: "removedNodes", value: gone.length },
+    { name: "removedSeconds", value: (performance.now() - begun) / 1000, unit: "s until nodes without a VM are deleted" },
+    ...(await standby.standing("handOver")),
+  ];
+}
+
+async function exists(admin: KubeClient, name: string): Promise<boolean> {
+  try {
+    await admin.get(kinds.Node, { name });
+    return true;
+  } catch (error) {
+    if (isNotFound(error)) return false;
+    throw error;
+  }
 }
 
 /** A host, with what its metrics show. */
