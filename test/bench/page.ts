@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { CodedError } from "cloud-controller-host/sdk";
 
-import { type Bench, type Figure, medians } from "./report.ts";
+import { type Bench, type Figure, medians, shown } from "./report.ts";
 import { loadAverage } from "./world.ts";
 
 /** One recorded run of a bench: a line of `runs.jsonl`. */
@@ -85,28 +85,40 @@ function sectionOf([command, all]: readonly [string, readonly Run[]]): readonly 
   const runs = all.filter((run) => run.commit === commit && run.machine === machine);
   const loads = runs.map(({ load }) => load);
   const figures = medians(runs.map((run) => run.figures)).filter(({ name }) => name !== "loadAverage");
-  const cells = figures.map(({ name, value, unit = "", aim = "" }) => [name, shown(value), unit, aim]);
+  const isComparison = figures.some(({ against }) => against !== undefined);
+  const head = [
+    "Figure",
+    isComparison ? "This host" : "Value",
+    ...(isComparison ? ["The Go binary"] : []),
+    "Unit",
+    "Aim",
+  ];
+  const cells = figures.map(({ name, value, unit = "", aim = "", against = "" }) => [
+    name,
+    shown(value),
+    ...(isComparison ? [shown(against)] : []),
+    unit,
+    aim,
+  ]);
   return [
     `## \`bun run bench ${command}\``,
     "",
     `${day}, commit ${commit}, ${machine}, load ${shown(Math.min(...loads))} to ${shown(Math.max(...loads))} before it began.`,
     "",
-    ...table([["Figure", "Value", "Unit", "Aim"], ...cells]),
+    ...table([head, ...cells]),
     "",
   ];
 }
 
 /** As the formatter of the project aligns it. */
 function table(rows: readonly (readonly string[])[]): readonly string[] {
-  const widths = [0, 1, 2, 3].map((column) => Math.max(3, ...rows.map((row) => row[column]?.length ?? 0)));
+  const columns = rows[0]?.keys().toArray() ?? [];
+  const widths = columns.map((column) => Math.max(3, ...rows.map((row) => row[column]?.length ?? 0)));
   const line = (row: readonly string[]): string =>
     `| ${row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join(" | ")} |`;
   const [head = [], ...body] = rows;
   return [line(head), `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`, ...body.map(line)];
 }
-
-const shown = (value: number | string): string =>
-  typeof value === "number" && !Number.isInteger(value) ? value.toFixed(value < 10 ? 2 : 1) : String(value);
 
 /** What grows with the number of nodes. */
 const plotted = ["firstSeconds", "allSeconds", "restCpuPercent", "reloadP99Ms", "reloadRssMiB", "restartIdleSeconds"];

@@ -5,6 +5,8 @@ export interface Figure {
   readonly unit?: string;
   /** What is aimed at, for comparison. */
   readonly aim?: string;
+  /** The same of the other program, in a comparison. */
+  readonly against?: number | string;
 }
 
 export interface Bench {
@@ -25,9 +27,11 @@ const asObject = (name: string, figures: readonly Figure[]): object => ({
 });
 
 function table(name: string, figures: readonly Figure[]): string {
-  const rows = figures.map(({ name: label, value, unit = "", aim = "" }) => [
+  const rows = figures.map(({ name: label, value, unit = "", aim = "", against }) => [
     label,
-    `${shown(value)} ${unit}`.trim(),
+    against === undefined
+      ? `${shown(value)} ${unit}`.trim()
+      : `${shown(value)} against ${shown(against)} ${unit}`.trim(),
     aim,
   ]);
   const widths = [0, 1].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
@@ -37,7 +41,7 @@ function table(name: string, figures: readonly Figure[]): string {
   return `\nbench ${name}\n${lines.join("\n")}\n`;
 }
 
-const shown = (value: number | string): string =>
+export const shown = (value: number | string): string =>
   typeof value === "number" && !Number.isInteger(value) ? value.toFixed(value < 10 ? 2 : 1) : String(value);
 
 /** The median of each figure over runs of the same bench, and the lowest and highest value of each. */

@@ -2,6 +2,7 @@ import { parseArgs } from "node:util";
 
 import { messageOf } from "cloud-controller-host/sdk";
 
+import { compareBench } from "./compare.ts";
 import { controllersBench } from "./controllers.ts";
 import { handoverBench } from "./handover.ts";
 import { nodesBench } from "./nodes.ts";
@@ -25,6 +26,7 @@ const benches: Readonly<Record<string, Bench>> = {
   handover: handoverBench,
   simulation: simulationBench,
   start: startBench,
+  compare: compareBench,
   page: pageBench,
 };
 

@@ -22,6 +22,7 @@ import { hostUser } from "../kit/platform.ts";
 import { watchProgress } from "./progress.ts";
 import { realNode } from "./real-node.ts";
 import { type Bench, type Figure, medians, percentile } from "./report.ts";
+import { Subject } from "./subject.ts";
 import { cpuSecondsOf, engineSettings, loadAverage, memoryOf, numberOf, realCluster, until } from "./world.ts";
 
 /** A kubelet reports an unchanged status this often; its lease, which is renewed more often, is not watched. */
@@ -233,7 +234,11 @@ async function handOver(
   return [
     { name: "handOverMs", value: ms, unit: "ms from the signal until the standby's controllers run" },
     { name: "removedNodes", value: gone.length },
-    { name: "removedSeconds", value: (performance.now() - begun) / 1000, unit: "s until nodes without a VM are deleted" },
+    {
+      name: "removedSeconds",
+      value: (performance.now() - begun) / 1000,
+      unit: "s until nodes without a VM are deleted",
+    },
     ...(await standby.standing("handOver")),
   ];
 }
@@ -245,49 +250,5 @@ async function exists(admin: KubeClient, name: string): Promise<boolean> {
   } catch (error) {
     if (isNotFound(error)) return false;
     throw error;
-  }
-}
-
-/** A host, with what its metrics show. */
-class Subject {
-  readonly host: HostProcess;
-  #stallSeconds = 0;
-
-  constructor(host: HostProcess) {
-    this.host = host;
-  }
-
-  /** Waits until no key of a work queue waits or is in progress. */
-  async idle(limitMs: number): Promise<void> {
-    const deadline = performance.now() + limitMs;
-    for (let still = 0; still < 3 && performance.now() < deadline;) {
-      await Bun.sleep(200);
-      const busy = await this.#sum(/^workqueue_(?:depth|unfinished_work_seconds)\{.*\} (\S+)$/gm);
-      still = busy === 0 ? still + 1 : 0;
-    }
-  }
-
-  /** Memory now, and the longest stall of the event loop since the last call. */
-  async standing(phase: string): Promise<readonly Figure[]> {
-    await this.#sum(/$^/gm);
-    const stallMs = Math.round(1000 * this.#stallSeconds);
-    this.#stallSeconds = 0;
-    return [
-      {
-        name: `${phase}StallMs`,
-        value: stallMs,
-        unit: "ms, the longest stall of the event loop",
-        aim: "at most 50 ms",
-      },
-      { name: `${phase}RssMiB`, value: await memoryOf(this.host.pid, "VmRSS"), unit: "MiB" },
-    ];
-  }
-
-  /** The sum of what a pattern finds. Each scrape begins a new period of the event loop's metric. */
-  async #sum(pattern: RegExp): Promise<number> {
-    const text = await (await this.host.get("/metrics")).text();
-    const stall = Number(/^nodejs_eventloop_lag_max_seconds (\S+)$/m.exec(text)?.[1] ?? 0);
-    this.#stallSeconds = Math.max(this.#stallSeconds, Number.isFinite(stall) ? stall : 0);
-    return [...text.matchAll(pattern)].reduce((sum, [, value]) => sum + Number(value), 0);
   }
 }

@@ -1,36 +1,29 @@
 import { writeFile } from "node:fs/promises";
 
-import {
-  controllerNames,
-  forEachConcurrently,
-  kinds,
-  type Node,
-  type Service,
-  taints,
-} from "cloud-controller-host/sdk";
+import { controllerNames, forEachConcurrently, kinds } from "cloud-controller-host/sdk";
 
-import { freshNode } from "../../host/sandbox/kubelet.ts";
 import { sampleOf } from "../../host/sandbox/testing/exposition.ts";
 import { limits } from "../../plugins/azure-cloud/load-balancer/model/limits.ts";
-import type { AzureSimulator } from "../../plugins/azure-cloud/simulator/simulator.ts";
-import type { Cluster } from "../envtest/cluster.ts";
-import { createNode, simulateAzure } from "../kit/azure.ts";
+import { simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { rolesOf } from "../kit/host-under-test.ts";
 import { hostUser } from "../kit/platform.ts";
-import { addressesOf, balancedService } from "../kit/services.ts";
+import { balancedService } from "../kit/services.ts";
 import { planCost, type RestartCost } from "./plan-cost.ts";
-import { type Progress, watchProgress } from "./progress.ts";
+import { watchProgress } from "./progress.ts";
 import type { Bench, Figure } from "./report.ts";
+import {
+  addNode,
+  type Aims,
+  createAll,
+  hasAddress,
+  named,
+  numbers,
+  requestsOf,
+  type ServicesLab,
+  stateOf,
+} from "./services-lab.ts";
 import { cpuSecondsOf, engineSettings, memoryOf, numberOf, realCluster, until } from "./world.ts";
-
-/** The lab of one run. */
-interface ServicesLab {
-  readonly cluster: Cluster;
-  readonly simulator: AzureSimulator;
-  readonly config: string;
-  readonly progress: Progress;
-}
 
 /** How long the write takes behind which Services of the option `slow` are. */
 const slowMs = 60_000;
@@ -85,9 +78,6 @@ export const servicesBench: Bench = {
   },
 };
 
-/** What is aimed at, by the name of a figure without its phase. */
-type Aims = Readonly<Record<string, string>>;
-
 /** Aims by number of Services. */
 const aimsFor: Readonly<Record<number, Aims>> = {
   50: { seconds: "under 1.8 s", "PUT loadBalancers": "at most 8", "PUT networkSecurityGroups": "at most 8" },
@@ -109,36 +99,6 @@ const usageOf = async ({ pid }: HostProcess, phase: string): Promise<readonly Fi
   { name: named(phase, "hostCpuSeconds"), value: await cpuSecondsOf(pid), unit: "s of one processor" },
   { name: named(phase, "peakRssMiB"), value: await memoryOf(pid, "VmHWM"), unit: "MiB", aim: "under 250 MiB with 500" },
 ];
-
-const numbers = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
-
-const hasAddress = (service: Service): boolean => addressesOf(service).length > 0;
-
-const stateOf = ({ status }: Service): string => (status?.conditions ?? []).map(({ message }) => message).join(", ");
-
-/** A VM and the node of its kubelet, once cloud-node has initialized it. */
-async function addNode({ cluster, simulator }: ServicesLab): Promise<void> {
-  const [instance] = simulator.addScaleSetInstances("vmss0", 1);
-  if (instance === undefined) return;
-  const { computerName, privateIP, instanceId } = instance;
-  const fresh = freshNode(computerName, new Date());
-  const scaleSet = `${simulator.subscriptionId}/resourceGroups/${simulator.resourceGroup}/providers/Microsoft.Compute/virtualMachineScaleSets/vmss0`;
-  const node: Node = {
-    ...fresh,
-    spec: {
-      providerID: `azure:///subscriptions/${scaleSet}/virtualMachines/${instanceId}`,
-      taints: (fresh.spec?.taints ?? []).filter(({ key }) => key !== taints.uninitialized),
-    },
-    status: {
-      ...fresh.status,
-      addresses: [
-        { type: "Hostname", address: computerName },
-        { type: "InternalIP", address: privateIP },
-      ],
-    },
-  };
-  await createNode(cluster.admin, node);
-}
 
 const startHost = async ({ cluster, config }: ServicesLab): Promise<HostProcess> =>
   new HostProcess({
@@ -167,32 +127,6 @@ const looked = (host: HostProcess, queue: string, times: number): Promise<void> 
     state: () => host.stderr.slice(-2000),
   });
 
-/** Creates Services at once, and reports how long it took and what ARM was asked. */
-async function createAll(
-  lab: ServicesLab,
-  from: number,
-  count: number,
-  phase: string,
-  aims: Aims,
-): Promise<readonly Figure[]> {
-  const { cluster, simulator, progress } = lab;
-  simulator.clearLog();
-  const started = performance.now();
-  const creating = forEachConcurrently({ workers: 32 }, numbers(count), async (index) => {
-    await cluster.admin.create(kinds.Service, balancedService(`web-${from + index}`));
-  });
-  await progress.reached(from + 1);
-  const first = (performance.now() - started) / 1000;
-  await progress.reached(from + count);
-  const seconds = (performance.now() - started) / 1000;
-  await creating;
-  return [
-    { name: named(phase, "seconds"), value: seconds, unit: "s until all have an address", aim: aims["seconds"] ?? "" },
-    { name: named(phase, "firstSeconds"), value: first, unit: "s until the first" },
-    ...requestsOf(simulator, phase, aims),
-  ];
-}
-
 /** Creates Services while `slow` internal ones wait for a write of their load balancer, and waits for these in the end. */
 async function createBeside(lab: ServicesLab, from: number, count: number, slow: number): Promise<readonly Figure[]> {
   const { cluster, simulator, progress } = lab;
@@ -210,26 +144,6 @@ async function createBeside(lab: ServicesLab, from: number, count: number, slow:
   await progress.reached(from + count + slow);
   return figures;
 }
-
-const named = (phase: string, name: string): string =>
-  phase === "" ? name : `${phase}${name.charAt(0).toUpperCase()}${name.slice(1)}`;
-
-/** ARM's reads and writes since the log was cleared, and the writes by kind of resource: those with an aim in any case. */
-function requestsOf(simulator: AzureSimulator, phase: string, aims: Aims): readonly Figure[] {
-  const requests = simulator.log.filter(({ path }) => path.startsWith("/subscriptions/"));
-  const writes = requests.filter(({ method }) => method !== "GET");
-  const byKind = Map.groupBy(writes, ({ method, path }) => `${method} ${kindOf(path)}`);
-  const kindsOfWrites = new Set([...byKind.keys(), ...Object.keys(aims).filter((name) => name.startsWith("PUT "))]);
-  const figures: readonly Figure[] = [
-    { name: "armReads", value: requests.length - writes.length },
-    { name: "armWrites", value: writes.length },
-    ...[...kindsOfWrites].map((kind) => ({ name: kind, value: byKind.get(kind)?.length ?? 0 })),
-  ];
-  return figures.map((figure) => ({ ...figure, name: named(phase, figure.name), aim: aims[figure.name] ?? "" }));
-}
-
-/** `…/loadBalancers/kubernetes` is of the kind `loadBalancers`. */
-const kindOf = (path: string): string => path.split("/").filter(Boolean).at(-2) ?? "";
 
 /** Starts a host on a cluster in which nothing has changed. */
 async function restartOf(lab: ServicesLab, services: number): Promise<[HostProcess, readonly Figure[], RestartCost]> {

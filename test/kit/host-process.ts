@@ -15,6 +15,8 @@ export interface HostProcessOptions {
   readonly port?: number;
   /** Default: this checkout's `host/main.ts`. */
   readonly main?: string;
+  /** Runs in place of this host: a command that takes the same flags. */
+  readonly program?: readonly string[];
 }
 
 const mainPath = join(import.meta.dir, "..", "..", "host", "main.ts");
@@ -27,12 +29,18 @@ export class HostProcess implements AsyncDisposable {
   #stdout = "";
   #stderr = "";
 
-  constructor({ flags, environment = {}, port = freePort(), main = mainPath }: HostProcessOptions) {
+  constructor({
+    flags,
+    environment = {},
+    port = freePort(),
+    main = mainPath,
+    program = [process.execPath, main],
+  }: HostProcessOptions) {
     this.#port = port;
     const allow = "--authorization-always-allow-paths";
     const open = flags.some((flag) => flag.startsWith(allow)) ? [] : [`${allow}=/*`];
     const serving = ["--bind-address=127.0.0.1", `--secure-port=${port}`, ...open];
-    this.#process = Bun.spawn([process.execPath, main, ...serving, ...flags], {
+    this.#process = Bun.spawn([...program, ...serving, ...flags], {
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",

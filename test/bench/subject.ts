@@ -1,0 +1,47 @@
+import { HostProcess } from "../kit/host-process.ts";
+import type { Figure } from "./report.ts";
+import { memoryOf } from "./world.ts";
+
+/** A host, with what its metrics show. */
+export class Subject {
+  readonly host: HostProcess;
+  #stallSeconds = 0;
+
+  constructor(host: HostProcess) {
+    this.host = host;
+  }
+
+  /** Waits until no key of a work queue waits or is in progress. */
+  async idle(limitMs: number): Promise<void> {
+    const deadline = performance.now() + limitMs;
+    for (let still = 0; still < 3 && performance.now() < deadline;) {
+      await Bun.sleep(200);
+      const busy = await this.#sum(/^workqueue_(?:depth|unfinished_work_seconds)\{.*\} (\S+)$/gm);
+      still = busy === 0 ? still + 1 : 0;
+    }
+  }
+
+  /** Memory now, and the longest stall of the event loop since the last call. */
+  async standing(phase: string): Promise<readonly Figure[]> {
+    await this.#sum(/$^/gm);
+    const stallMs = Math.round(1000 * this.#stallSeconds);
+    this.#stallSeconds = 0;
+    return [
+      {
+        name: `${phase}StallMs`,
+        value: stallMs,
+        unit: "ms, the longest stall of the event loop",
+        aim: "at most 50 ms",
+      },
+      { name: `${phase}RssMiB`, value: await memoryOf(this.host.pid, "VmRSS"), unit: "MiB" },
+    ];
+  }
+
+  /** The sum of what a pattern finds. Each scrape begins a new period of the event loop's metric. */
+  async #sum(pattern: RegExp): Promise<number> {
+    const text = await (await this.host.get("/metrics")).text();
+    const stall = Number(/^nodejs_eventloop_lag_max_seconds (\S+)$/m.exec(text)?.[1] ?? 0);
+    this.#stallSeconds = Math.max(this.#stallSeconds, Number.isFinite(stall) ? stall : 0);
+    return [...text.matchAll(pattern)].reduce((sum, [, value]) => sum + Number(value), 0);
+  }
+}
