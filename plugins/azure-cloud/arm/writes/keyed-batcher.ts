@@ -18,8 +18,6 @@ export interface BatcherOptions<Change, Result> {
   readonly apply: (key: string, changes: readonly Change[], fresh: boolean) => Promise<readonly Outcome<Result>[]>;
   /** Names the source of a change across calls, such as the Service. */
   readonly sourceOf: (change: Change) => string;
-  /** Changes that the error of a rejected write refers to; empty if unknown. */
-  readonly suspects?: (error: Error, changes: readonly Change[]) => readonly Change[];
   /** A batch begins when no change has arrived for this long; default 5 ms. */
   readonly quietMs?: number;
   /** … and at the latest this long after its first change; default 50 ms. */
@@ -127,20 +125,12 @@ export class KeyedBatcher<Change, Result> {
         if (!isRejected(error) || part.length === 1 || --attempts <= 0) {
           fail(part, error);
           this.#markAll(key, part, part.length === 1 && isRejected(error));
-        } else parts.unshift(...this.#split(part, error));
+        } else {
+          const half = Math.ceil(part.length / 2);
+          parts.unshift(part.slice(0, half), part.slice(half));
+        }
       }
     }
-  }
-
-  #split(part: readonly Pending<Change, Result>[], error: unknown): readonly (readonly Pending<Change, Result>[])[] {
-    const changes = part.map(({ change }) => change);
-    const named = new Set(error instanceof Error ? this.#options.suspects?.(error, changes) : []);
-    if (named.size > 0 && named.size < part.length) {
-      const isNamed = ({ change }: Pending<Change, Result>): boolean => named.has(change);
-      return [part.filter((entry) => !isNamed(entry)), part.filter(isNamed)];
-    }
-    const half = Math.ceil(part.length / 2);
-    return [part.slice(0, half), part.slice(half)];
   }
 
   #attempt(key: string, part: readonly Pending<Change, Result>[], fresh: boolean): Promise<readonly Outcome<Result>[]> {

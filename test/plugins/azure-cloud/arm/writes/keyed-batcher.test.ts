@@ -130,22 +130,6 @@ describe("a change that ARM rejects", () => {
     );
   });
 
-  test("costs three writes when the error names it", async () => {
-    const { batcher, attempts } = memoryBatcher({
-      attempt: rejecting(new Set(["c"])),
-      suspects: (_error, changes) => changes.filter((change) => change === "c"),
-    });
-    await Promise.allSettled(["a", "b", "c", "d"].map((change) => batcher.submit("key", change)));
-    expect(attempts).toEqual([["a", "b", "c", "d"], ["a", "b", "d"], ["c"]]);
-  });
-
-  test("is the only one to fail when the error names all of them", async () => {
-    const { batcher, attempts } = memoryBatcher({ attempt: rejecting(new Set(["b"])), suspects: (_error, all) => all });
-    const results = await Promise.allSettled(["a", "b", "c"].map((change) => batcher.submit("key", change)));
-    expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
-    expect(attempts).not.toContainEqual([]);
-  });
-
   test("delays no other when it is tried again: its source is applied apart until it succeeds", async () => {
     const bad = new Set(["b"]);
     const { batcher, attempts } = memoryBatcher({ attempt: rejecting(bad) });
