@@ -36,7 +36,9 @@ import { type PlannedResources, stagesOf } from "./writes.ts";
  */
 export function plan(intents: readonly ServiceIntent[], observed: Observed, config: PlannerConfig): Plan {
   const problems = new Map<ServiceKey, PlanProblem>();
-  let services = intents.toSorted(byAge).flatMap((intent) => read(intent, observed, config, problems));
+  let ranges: RangeSet | undefined;
+  const ownRanges = (): RangeSet => (ranges ??= rangesOf(observed));
+  let services = intents.toSorted(byAge).flatMap((intent) => read(intent, ownRanges, config, problems));
   for (;;) {
     const draft = draftOf(services, observed, config);
     const resources = planRound(draft);
@@ -62,7 +64,7 @@ const serviceGateway =
 /** Invalid annotations never block a deletion: they are treated as absent. */
 function read(
   intent: ServiceIntent,
-  observed: Observed,
+  ownRanges: () => RangeSet,
   config: PlannerConfig,
   rejected: Map<ServiceKey, PlanProblem>,
 ): readonly PlannedService[] {
@@ -73,7 +75,7 @@ function read(
   }
   const planned = { subject, action: intent.action, nodes: intent.nodes };
   if (intent.action === "delete") return [planned];
-  const messages = [...problems, ...problemsOf(subject, config), ...ownAddressProblems(subject, observed)];
+  const messages = [...problems, ...problemsOf(subject, config), ...ownAddressProblems(subject, ownRanges)];
   if (messages.length === 0) return [planned];
   rejected.set(subject.key, { code: "InvalidService", messages });
   return [];
@@ -171,9 +173,9 @@ function outcome(draft: Draft, { subject, action }: PlannedService): Omit<Servic
  * Additional addresses that are the cluster's own. A Service with the address of a node, a Pod or another Service in its
  * status would draw the cluster's traffic to it (CVE-2020-8554).
  */
-function ownAddressProblems({ additionalAddresses }: Subject, observed: Observed): readonly string[] {
+function ownAddressProblems({ additionalAddresses }: Subject, ownRanges: () => RangeSet): readonly string[] {
   if (additionalAddresses.length === 0) return [];
-  const ranges = rangesOf(observed);
+  const ranges = ownRanges();
   const own = additionalAddresses.filter((address) => ranges.has(address));
   return own.length === 0
     ? []
@@ -181,12 +183,12 @@ function ownAddressProblems({ additionalAddresses }: Subject, observed: Observed
 }
 
 /** Addresses and ranges of the cluster. */
-const rangesOf = oncePer(({ nodes, services }: Observed): RangeSet => {
+function rangesOf({ nodes, services }: Observed): RangeSet {
   const ranges = new RangeSet();
   for (const node of nodes) for (const range of ofNode(node)) ranges.add(range);
   for (const service of services) for (const range of ofService(service)) ranges.add(range);
   return ranges;
-});
+}
 
 const ofNode = ({ spec, status }: Node): readonly string[] => [
   ...(spec?.podCIDRs ?? (spec?.podCIDR === undefined ? [] : [spec.podCIDR])),
