@@ -1,7 +1,6 @@
 import { keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { isUnprovisioned } from "../../arm/errors.ts";
-import { oncePer } from "../../once-per.ts";
 import { familyOf, RangeSet } from "../model/addresses.ts";
 import type { Observed, PlanProblem, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Plan, ServiceResult } from "../model/plan-model.ts";
