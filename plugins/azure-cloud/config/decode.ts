@@ -73,8 +73,11 @@ function keyWarnings(keys: ConfigKeys): readonly string[] {
     isKnownCloud(keys.cloud) || keys.resourceManagerEndpoint !== ""
       ? []
       : [`cloud "${keys.cloud}" is unknown; using AzurePublicCloud`];
-  return [...unknownCloud, ...withoutEffect];
+  return [...unknownCloud, ...withoutEffect, ...(keys.loadBalancerSku === "basic" ? [retired] : [])];
 }
+
+const retired =
+  "loadBalancerSku basic: Azure retired Basic load balancers on 30 September 2025; set loadBalancerSku standard, which replaces each load balancer by a standard one with new public IPs, except those that users created, which must be upgraded first";
 
 /** Keys that decide where resources are, what they are called, which VMs belong to them and how. */
 export const placementKeys = [

@@ -1,4 +1,5 @@
-import { type CloudContext, CodedError, messageOf, ProblemsError } from "cloud-controller-host/sdk";
+import type { Subnet } from "@azure/arm-network";
+import { type CloudContext, CodedError, type Logger, messageOf, ProblemsError } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { ArmError } from "../arm/errors.ts";
@@ -22,7 +23,7 @@ export async function checkReferencedResources(
   { generation, log, signal }: Pick<CloudContext, "generation" | "log" | "signal">,
 ): Promise<void> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
-  const checks = [() => scaleSetProblems(config, parts.scaleSets), () => subnetProblems(config, parts.clients)];
+  const checks = [() => scaleSetProblems(config, parts.scaleSets), () => subnetProblems(config, parts.clients, log)];
   const results = await Promise.allSettled(checks.map((check) => abandonable(check, limit)));
   signal.throwIfAborted();
   const problems: string[] = [];
@@ -48,18 +49,44 @@ async function scaleSetProblems(config: AzureConfig, catalog: ScaleSetCatalog): 
   return [`primaryScaleSetName: scale set ${primary} does not exist in resource group ${resourceGroup}`];
 }
 
-async function subnetProblems(config: AzureConfig, { network }: ArmClients): Promise<readonly string[]> {
+async function subnetProblems(config: AzureConfig, clients: ArmClients, log: Logger): Promise<readonly string[]> {
   const { vnetName, subnetName } = config;
   if (vnetName === "" || subnetName === "") return [];
   const group = config.vnetResourceGroup || config.resourceGroup;
   const notFound = `subnetName: subnet ${subnetName} of virtual network ${vnetName} does not exist in resource group ${group}`;
-  const subnet = await problemOf404(network.subnets.get(group, vnetName, subnetName), {
+  const subnet = await problemOf404(clients.network.subnets.get(group, vnetName, subnetName), {
     NotFound: notFound,
     ResourceNotFound: notFound,
     ParentResourceNotFound: notFound,
     ResourceGroupNotFound: `vnetResourceGroup: ${group} does not exist`,
   });
-  return typeof subnet === "string" ? [subnet] : [];
+  if (typeof subnet === "string") return [subnet];
+  if (!(await hasWayOut(subnet, config, clients)))
+    log.warn(
+      "Nodes may not reach the internet: the subnet has no default outbound access and no NAT gateway, and no load balancer has an outbound rule; add one of them, unless a route leads to a firewall",
+      { subnet: subnetName, virtualNetwork: vnetName },
+    );
+  return [];
+}
+
+/** Azure gives new subnets no default outbound access. A rule without disabled SNAT is a way out, too. */
+async function hasWayOut(
+  { defaultOutboundAccess, natGateway }: Subnet,
+  config: AzureConfig,
+  { network }: ArmClients,
+): Promise<boolean> {
+  if (defaultOutboundAccess !== false || natGateway !== undefined) return true;
+  const group = config.loadBalancerResourceGroup || config.resourceGroup;
+  for await (const {
+    outboundRules = [],
+    loadBalancingRules = [],
+    frontendIPConfigurations = [],
+  } of network.loadBalancers.list(group)) {
+    const isPublic = frontendIPConfigurations.some(({ publicIPAddress }) => publicIPAddress !== undefined);
+    const translates = loadBalancingRules.some(({ disableOutboundSnat }) => disableOutboundSnat !== true);
+    if (outboundRules.length > 0 || (isPublic && translates)) return true;
+  }
+  return false;
 }
 
 /** The problem for the code of a 404, or the result. */

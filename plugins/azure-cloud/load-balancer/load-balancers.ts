@@ -28,13 +28,13 @@ import { PoolReads } from "./pools/pool-reads.ts";
 import { Activity } from "./reconcile/activity.ts";
 import { Applier } from "./reconcile/apply.ts";
 import { Drains } from "./reconcile/drains.ts";
-import { failedInterfaces } from "./reconcile/failed-interfaces.ts";
 import { type LimitMetrics, limitMetrics } from "./reconcile/limit-metrics.ts";
 import { LocalServices } from "./reconcile/local-services.ts";
 import { Observer } from "./reconcile/observe.ts";
 import { NewServices } from "./reconcile/preconditions.ts";
 import { Reconciler } from "./reconcile/reconciler.ts";
 import { ResourceLock, ResourceLockError } from "./reconcile/resource-lock.ts";
+import { stuckMembers } from "./reconcile/stuck-members.ts";
 import type { Reconciled } from "./reconcile/wanted.ts";
 import { GuardedRounds, type Removals } from "./removals/guarded-round.ts";
 
@@ -229,7 +229,7 @@ export function azureLoadBalancers(
     reads: poolReads,
     withInstanceView: !config.listVmssVirtualMachinesWithoutInstanceView,
     resourceGroup: planner.resourceGroup,
-    failedInterfaces: failedInterfaces(context),
+    stuckMembers: stuckMembers(context),
   });
   const limitUse = limitMetrics(context.metrics, planner);
   const drains =

@@ -15,9 +15,12 @@ interface Bucket {
   readonly atMs: number;
 }
 
-/** Refill times of ARM's own buckets: 250 reads at 25 per second, 200 writes or deletes at 10 per second. */
+/**
+ * Refill times of ARM's own buckets: 250 reads at 25 per second, 200 writes or deletes at 10 per second. The global ones,
+ * which all identities of a subscription share, have 15 times as much of both.
+ */
 const subscriptionRefillMs = { reads: 10_000, writes: 20_000, deletes: 20_000 } as const;
-const subscriptionHeader = /^x-ms-ratelimit-remaining-subscription-(reads|writes|deletes)$/u;
+const subscriptionHeader = /^x-ms-ratelimit-remaining-subscription-(global-)?(reads|writes|deletes)$/u;
 /** `Microsoft.Compute/HighCostGetVMScaleSet3Min;107` */
 const resourceBucket = /^([^;]+?(\d+)(Min|Sec));(\d+)$/iu;
 
@@ -152,11 +155,11 @@ interface Reported {
 function* reported(kind: string, response: PipelineResponse): Generator<Reported> {
   const subscription = kind.slice(kind.lastIndexOf(" ") + 1);
   for (const [header, value] of response.headers) {
-    const limit = subscriptionHeader.exec(header)?.[1];
+    const [, scope = "", limit] = subscriptionHeader.exec(header) ?? [];
     if (limit === "reads" || limit === "writes" || limit === "deletes") {
       const remaining = Number(value);
       if (Number.isFinite(remaining))
-        yield { name: `${limit} ${subscription}`, remaining, refillMs: subscriptionRefillMs[limit] };
+        yield { name: `${scope}${limit} ${subscription}`, remaining, refillMs: subscriptionRefillMs[limit] };
     }
     if (header !== "x-ms-ratelimit-remaining-resource") continue;
     for (const item of value.split(",")) {

@@ -14,18 +14,21 @@ export interface MemberOptions extends EditOptions, VmReads {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly withInstanceView: boolean;
-  readonly failedInterfaces?: FailedInterfaces;
+  readonly stuckMembers?: StuckMembers;
 }
 
-/** Told of interfaces that ARM accepts no write of because the last one failed. */
-export interface FailedInterfaces {
-  leftOut: (failed: FailedInterface) => void;
+/** Receives interfaces and instances that may be unable to join or leave their pools. */
+export interface StuckMembers {
+  /** It was not written, or not with success, in whatever state it was. */
+  found: (member: StuckMember) => void;
   written: (id: string) => void;
 }
 
-export interface FailedInterface {
+export interface StuckMember {
   readonly id: string;
+  readonly kind: "network interface" | "instance";
   readonly vmId: string | undefined;
+  readonly state: string | undefined;
   readonly change: "join" | "leave";
   /** Services that use the pools. */
   readonly services: readonly ServiceKey[];
@@ -35,10 +38,13 @@ export interface FailedInterface {
 export async function editInstance(
   id: string,
   edits: readonly PoolEdit[],
-  known: VirtualMachineScaleSetVM | undefined,
+  {
+    known,
+    services,
+  }: { readonly known: VirtualMachineScaleSetVM | undefined; readonly services: readonly ServiceKey[] },
   options: MemberOptions,
 ): Promise<number> {
-  const { clients, signal } = options;
+  const { clients } = options;
   const path = parseArmPath(id);
   const [scaleSet = "", instance = ""] = path?.names ?? [];
   const group = path?.resourceGroup ?? "";
@@ -54,7 +60,9 @@ export async function editInstance(
       ...(current.hardwareProfile === undefined ? {} : { hardwareProfile: current.hardwareProfile }),
       networkProfileConfiguration: { networkInterfaceConfigurations: [...edited] },
     };
-    await withOperationLimit(`update of ${id}`, signal, (abortSignal) => {
+    const state = current.provisioningState;
+    const member: StuckMember = { id, kind: "instance", vmId: id, state, change: changeOf(wanted), services };
+    await writing(member, options, (abortSignal) => {
       describeWrite(abortSignal, { before: current, after: { ...current, ...body } });
       return clients.compute.virtualMachineScaleSetVMs.update(group, scaleSet, instance, body, {
         abortSignal,
@@ -64,6 +72,24 @@ export async function editInstance(
     return 1;
   });
 }
+
+/** Writes a member of pools, and reports one that cannot be written. */
+async function writing(
+  member: StuckMember,
+  { signal, stuckMembers }: MemberOptions,
+  write: (abortSignal: AbortSignal) => Promise<unknown>,
+): Promise<void> {
+  try {
+    await withOperationLimit(`update of ${member.id}`, signal, write);
+    stuckMembers?.written(member.id);
+  } catch (error) {
+    stuckMembers?.found(member);
+    throw error;
+  }
+}
+
+const changeOf = (edits: readonly PoolEdit[]): "join" | "leave" =>
+  edits.some(({ change }) => change === "join") ? "join" : "leave";
 
 /** Undefined when the instance does not exist. */
 function readInstance(
@@ -125,7 +151,7 @@ export function editInterface(
   services: readonly ServiceKey[],
   options: MemberOptions,
 ): Promise<number> {
-  const { clients, signal } = options;
+  const { clients } = options;
   const path = parseArmPath(id);
   const group = path?.resourceGroup ?? "";
   const name = path?.names[0] ?? "";
@@ -135,19 +161,20 @@ export function editInterface(
     if (current === undefined) return 0;
     const ipConfigurations = editPools(current.ipConfigurations ?? [], edits, options);
     if (ipConfigurations === undefined) return 0;
+    const { provisioningState: state, virtualMachine } = current;
+    const kind = "network interface";
+    const member: StuckMember = { id, kind, vmId: virtualMachine?.id, state, change: changeOf(edits), services };
     // ARM refuses every write to an interface whose last one failed; upstream skips it too.
-    if (current.provisioningState?.toLowerCase() === "failed") {
-      const change = edits.some((one) => one.change === "join") ? "join" : "leave";
-      options.failedInterfaces?.leftOut({ id, vmId: current.virtualMachine?.id, change, services });
+    if (state?.toLowerCase() === "failed") {
+      options.stuckMembers?.found(member);
       return 0;
     }
     const headers: Record<string, string> = current.etag === undefined ? {} : { "If-Match": current.etag };
     const body = { ...current, ipConfigurations: [...ipConfigurations] };
-    await withOperationLimit(`update of ${id}`, signal, (abortSignal) => {
+    await writing(member, options, (abortSignal) => {
       describeWrite(abortSignal, { before: current, after: body });
       return networkInterfaces.createOrUpdate(group, name, body, { abortSignal, requestOptions: { headers } });
     });
-    options.failedInterfaces?.written(id);
     return 1;
   });
 }

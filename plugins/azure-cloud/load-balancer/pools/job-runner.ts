@@ -132,11 +132,9 @@ export class JobRunner {
 
   #edit({ id, kind, edits, reasons }: Job, known: VirtualMachineScaleSetVM | undefined): Promise<number> {
     if (kind === "model") return editModel(id, edits, this.#modelsAhead.take(id), this.#options);
-    if (kind === "interface") {
-      const services = [...reasons].flatMap((write) => write.services);
-      return editInterface(id, edits, services, this.#options);
-    }
-    return editInstance(id, edits, known, this.#options);
+    const services = [...reasons].flatMap((write) => write.services);
+    if (kind === "interface") return editInterface(id, edits, services, this.#options);
+    return editInstance(id, edits, { known, services }, this.#options);
   }
 }
 

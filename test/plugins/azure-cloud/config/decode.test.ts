@@ -103,6 +103,15 @@ describe("decoding the cloud config", () => {
     expect(valueOf({ loadBalancerSku: "Basic" }).loadBalancerSku).toBe("basic");
   });
 
+  test("accepts loadBalancerSku basic with a warning that Azure has retired it, and how to migrate", () => {
+    expect(warningsOf({ loadBalancerSku: "Basic" })).toEqual([
+      expect.stringMatching(
+        /^loadBalancerSku basic: Azure retired Basic load balancers on 30 September 2025; set loadBalancerSku standard/u,
+      ),
+    ]);
+    expect(warningsOf({ loadBalancerSku: "standard" })).toEqual([]);
+  });
+
   test.each([
     ["cloudProviderRateLimit", "requests are paced by the limits that Azure reports"],
     [

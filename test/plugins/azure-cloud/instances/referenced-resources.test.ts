@@ -7,6 +7,7 @@ import { createLogger } from "../../../../host/process/log/log.ts";
 import { decodeConfig } from "../../../../plugins/azure-cloud/config/decode.ts";
 import { checkReferencedResources } from "../../../../plugins/azure-cloud/instances/referenced-resources.ts";
 import { ScaleSetCatalog } from "../../../../plugins/azure-cloud/instances/scale-set-reads.ts";
+import { objectAt, objectsAt } from "../../../../plugins/azure-cloud/json.ts";
 import { errorOf } from "../../../kit/rejection.ts";
 import { openWorld } from "../world.ts";
 
@@ -94,5 +95,59 @@ describe("a reload", () => {
     const error = await errorOf(checkReferencedResources(decoded.value, { clients, scaleSets }, canceled));
     expect(error).toHaveProperty("name", "AbortError");
     expect(world.simulator.log.slice(before)).toEqual([]);
+  });
+});
+
+describe("a subnet without default outbound access", () => {
+  const balancerOf = (properties: object) => ({ sku: { name: "Standard" }, properties });
+  const frontend = { name: "f", properties: { publicIPAddress: { id: "/pip" } } };
+  const inner = { name: "f", properties: { privateIPAllocationMethod: "Dynamic" } };
+  const rule = (disableOutboundSnat: boolean) => ({
+    name: "r",
+    properties: { protocol: "Tcp", frontendPort: 80, disableOutboundSnat },
+  });
+  const outbound = {
+    name: "o",
+    properties: { protocol: "All", backendAddressPool: { id: "/pool" }, frontendIPConfigurations: [{ id: "/f" }] },
+  };
+  test.each([
+    ["nothing else", { defaultOutboundAccess: false }, {}, true],
+    ["default outbound access", { defaultOutboundAccess: true }, {}, false],
+    ["an answer without that property", {}, {}, false],
+    ["a NAT gateway", { defaultOutboundAccess: false, natGateway: { id: "/nat" } }, {}, false],
+    ["an outbound rule", { defaultOutboundAccess: false }, { outboundRules: [outbound] }, false],
+    [
+      "a public rule with SNAT",
+      { defaultOutboundAccess: false },
+      { frontendIPConfigurations: [frontend], loadBalancingRules: [rule(false)] },
+      false,
+    ],
+    [
+      "a public rule without SNAT",
+      { defaultOutboundAccess: false },
+      { frontendIPConfigurations: [frontend], loadBalancingRules: [rule(true)] },
+      true,
+    ],
+    [
+      "an internal rule",
+      { defaultOutboundAccess: false },
+      { frontendIPConfigurations: [inner], loadBalancingRules: [rule(false)] },
+      true,
+    ],
+  ] as const)("gives a warning if nodes have no other way out: %s", async (_what, subnet, balancer, warned) => {
+    await using world = await openWorld();
+    const id = "/providers/Microsoft.Network/virtualNetworks/vnet0";
+    const network = world.simulator.get(id);
+    const subnets = objectsAt(network?.properties, "subnets").map((one) => ({
+      ...one,
+      properties: { ...objectAt(one, "properties"), ...subnet },
+    }));
+    world.simulator.put(id, { ...network, properties: { ...network?.properties, subnets } });
+    world.simulator.put("/providers/Microsoft.Network/loadBalancers/kubernetes", balancerOf(balancer));
+    await using cloud = await world.create();
+    expect(cloud.name).toBe("azure");
+    const lines = world.logged.filter(({ message }) => message.startsWith("Nodes may not reach the internet"));
+    expect(world.logged.filter(({ message }) => message.startsWith("Unable"))).toEqual([]);
+    expect(lines.map(({ level, fields }) => [level, fields["subnet"]])).toEqual(warned ? [["warn", "subnet0"]] : []);
   });
 });

@@ -310,6 +310,12 @@ test.each([
     10_000,
   ],
   [
+    "the bucket that all identities of the subscription share",
+    "x-ms-ratelimit-remaining-subscription-global-reads",
+    (left: number) => `${left}`,
+    10_000,
+  ],
+  [
     "one of several buckets of the type",
     "x-ms-ratelimit-remaining-resource",
     (left: number) => `Microsoft.Compute/Other30Min;9999,Microsoft.Compute/GetVM3Min;${left}`,

@@ -1,0 +1,66 @@
+import { type CloudContext, keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk";
+
+import { lastSegment, sameName } from "../../arm/resource-id.ts";
+import { vmIdOf } from "../../instances/provider-id.ts";
+import type { StuckMember, StuckMembers } from "../pools/instance-pools.ts";
+
+/** How long an operation of Azure on a member may take until it is reported. */
+const patienceMs = 10 * 60_000;
+
+const stuckStates = ["Failed", "Updating"] as const;
+
+interface Known {
+  readonly state: (typeof stuckStates)[number];
+  readonly sinceMs: number;
+  readonly reported: Set<string>;
+}
+
+/**
+ * Reports network interfaces and instances that cannot join or leave a pool, because their last operation failed or does
+ * not end, to their node and to the Services of the pool. Each once until it has been written: every sync finds them again.
+ */
+export function stuckMembers({
+  clock,
+  events,
+  informers,
+}: Pick<CloudContext, "clock" | "events" | "informers">): StuckMembers {
+  const known = new Map<string, Known>();
+  const report = (subject: Node | Service, key: string, { id, kind, change }: StuckMember, text: string): void => {
+    const { state, reported } = known.get(id.toLowerCase()) ?? {};
+    if (reported === undefined || reported.has(`${key} ${change}`)) return;
+    reported.add(`${key} ${change}`);
+    events.event(subject, "Warning", `${kind === "instance" ? "Instance" : "NetworkInterface"}${state}`, text);
+  };
+  return {
+    found(member) {
+      const { id, vmId, services } = member;
+      const state = stuckStates.find((one) => sameName(one, member.state ?? ""));
+      const before = known.get(id.toLowerCase());
+      if (state === undefined) {
+        known.delete(id.toLowerCase());
+        return;
+      }
+      const now = clock.monotonic();
+      if (before?.state !== state) known.set(id.toLowerCase(), { state, sinceMs: now, reported: new Set() });
+      if (state === "Updating" && now - (before?.sinceMs ?? now) < patienceMs) return;
+      const nodes = informers.of(kinds.Node).store.list();
+      const node = vmId === undefined ? undefined : nodes.find((one) => sameName(vmIdOf(one) ?? "", vmId));
+      const text = messageOf(member, state, node?.metadata?.name ?? lastSegment(vmId ?? id));
+      if (node !== undefined) report(node, "node", member, text);
+      for (const service of informers.of(kinds.Service).store.list())
+        if (services.includes(keyOf(service))) report(service, keyOf(service), member, text);
+    },
+    written: (id) => void known.delete(id.toLowerCase()),
+  };
+}
+
+/** The state, the consequence, and what a person can do. */
+function messageOf({ id, kind, change }: StuckMember, state: Known["state"], node: string): string {
+  const effect = change === "join" ? `node ${node} gets no traffic` : `node ${node} stays in it`;
+  const repair = kind === "instance" ? "az vmss reimage" : `az network nic update --ids ${id}`;
+  const [since, advice] =
+    state === "Failed"
+      ? ["is Failed", `repair it, for example with ${repair}`]
+      : ["has been Updating for 10 minutes", "its activity log has the operation that does not end"];
+  return `${kind} ${lastSegment(id)} cannot ${change} a backend pool, ${effect}: its provisioning state ${since}; ${advice}`;
+}

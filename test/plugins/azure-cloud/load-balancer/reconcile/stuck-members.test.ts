@@ -1,0 +1,64 @@
+import { expect, test } from "bun:test";
+
+import { errorOf } from "../../../../kit/rejection.ts";
+import { openCluster, serviceOf, skippingClock } from "../cluster.ts";
+
+const minute = 60_000;
+
+/** A cluster of one node whose instance ARM refuses to write, in a state. */
+async function stuck(state: string) {
+  const cluster = await openCluster(1);
+  const { clock, skip } = skippingClock();
+  const reported: string[] = [];
+  const generation = await cluster.start({}, clock, {
+    events: { event: ({ kind }, _type, reason, message) => void reported.push(`${kind} ${reason}: ${message}`) },
+  });
+  const { simulator } = cluster.world;
+  simulator.changeInstance("vmss0000000", { provisioningState: state });
+  simulator.failNext(
+    { method: "PUT", path: "virtualMachines/" },
+    { status: 409, code: "OperationNotAllowed", message: "The instance is busy.", times: 1000 },
+  );
+  const ensure = () => errorOf(cluster.ensure(generation, serviceOf("web")));
+  return {
+    [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose](),
+    simulator,
+    skip,
+    ensure,
+    reported,
+    of: (reason: string) => reported.filter((text) => text.includes(reason)),
+  };
+}
+
+test("an instance in state Failed that ARM refuses to write is reported on its node and on the Service, once", async () => {
+  await using world = await stuck("Failed");
+  const { ensure, of } = world;
+  for (let sync = 0; sync < 2; sync += 1) expect(String(await ensure())).toContain("The instance is busy.");
+  expect(of("InstanceFailed").map((text) => text.split(" ", 1)[0])).toEqual(["Node", "Service"]);
+  expect(of("InstanceFailed")[0]).toContain(
+    "instance 0 cannot join a backend pool, node vmss0000000 gets no traffic: its provisioning state is Failed; repair it, for example with az vmss reimage",
+  );
+});
+
+test("an instance that is Updating is reported once after ten minutes", async () => {
+  await using world = await stuck("Updating");
+  const { skip, ensure, of } = world;
+  await ensure();
+  skip(9 * minute);
+  await ensure();
+  expect(of("InstanceUpdating")).toEqual([]);
+  skip(2 * minute);
+  for (let sync = 0; sync < 2; sync += 1) await ensure();
+  expect(of("InstanceUpdating").map((text) => text.split(" ", 1)[0])).toEqual(["Node", "Service"]);
+  expect(of("InstanceUpdating")[0]).toContain(
+    "its provisioning state has been Updating for 10 minutes; its activity log",
+  );
+});
+
+test("an instance in state Failed that ARM accepts a write of joins its pool, and is not reported", async () => {
+  await using world = await stuck("Failed");
+  const { ensure, reported } = world;
+  world.simulator.clearFailures();
+  expect(await ensure()).toBeUndefined();
+  expect(reported.filter((text) => text.includes("InstanceFailed"))).toEqual([]);
+});
