@@ -56,7 +56,7 @@ export class Addresses {
     return `${ipaddr.fromByteArray(bytes).toString()}${length === undefined ? "" : `/${length}`}`;
   }
 
-  /** Whether the bit after this prefix is flipped. */
+  /** True if the bit after this prefix is flipped. */
   #flip(prefix: string): number {
     const known = this.#bits.get(prefix);
     if (known !== undefined) return known;

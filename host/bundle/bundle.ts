@@ -9,7 +9,7 @@ import { CodedError, messageOf, ProblemsError } from "cloud-controller-host/sdk"
 
 const format = "cloud-controller-host bundle";
 const version = 1;
-/** Of the document: about a cluster of 5,000 nodes. */
+/** Size limit of the document, about a cluster of 5,000 nodes. */
 const maxBytes = 512 * 1024 * 1024;
 
 /** Flags that name files, ports, identities or the log, and those that print a text instead: not of the decisions. */
@@ -62,7 +62,7 @@ const bundleSchema = Type.Object(
   { additionalProperties: false },
 );
 
-/** What a plan has read: its own reproduction. It contains no secret. */
+/** Everything that a plan has read, enough to make it again. Contains no secret. */
 export type Bundle = Static<typeof bundleSchema>;
 
 export const bundleHead = { format, version } as const;

@@ -15,7 +15,7 @@ const separatorPattern = /[._-]+/gu;
 /** Computer names in a scale set: a prefix, and the instance in six digits of base 36. */
 const instancePattern = /^(.+?)([0-9a-z]{6})$/u;
 
-/** What the cloud provider adds to a name, and the names that it makes from UIDs. */
+/** Prefixes and suffixes that the cloud provider adds to a name, and the names that it derives from UIDs. */
 const derivedPattern = /^(?:[._-]+(?:internal|ipv[46]|nic|\d+|a[0-9a-f]{31}))+$/u;
 
 /** Names with their replacements. Names are compared without their case, as Azure does. */

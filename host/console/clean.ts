@@ -4,7 +4,7 @@ import { isObject, visible } from "cloud-controller-host/sdk";
 import { type Section, sectionHeadSchema } from "./schema.ts";
 
 const maxText = 4_000;
-/** Of all sections together. */
+/** Limit for all sections together. */
 const maxSections = 500;
 const maxFacts = 5_000;
 

@@ -20,7 +20,7 @@ interface CloudPart {
 /** Reads what the cloud has of one object. */
 export type Ask = () => Promise<readonly Explanation[]> | undefined;
 
-/** What the cloud has of the objects that pages show: one is read at a time, and pages share the answers. */
+/** Cloud resources of the objects that pages show: read one object at a time, and shared by all pages. */
 export class CloudParts {
   readonly #clock: Clock;
   readonly #notAnswered: CloudPart;

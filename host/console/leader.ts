@@ -7,7 +7,7 @@ import type { Forward } from "./loopback.ts";
 export interface LeaderOptions {
   readonly api: ApiServer;
   readonly client: KubeClient;
-  /** Of the Lease and of the Pods. */
+  /** Namespace of the Lease and of the Pods. */
   readonly namespace: string;
   readonly lease: string;
   readonly selector: string;

@@ -65,7 +65,7 @@ export function refusalOf({ headers }: Pick<Request, "headers">, port: number): 
   return site === "same-origin" || site === "none" ? undefined : "the request comes from a page of another site";
 }
 
-/** Those of the connection to the host, and of a body that has been decoded, are not for the browser. */
+/** The headers for the browser: without those of the connection to the host and of an encoding already removed. */
 function passedOn(headers: Headers): Headers {
   const passed = new Headers(headers);
   for (const name of [

@@ -216,7 +216,7 @@ export type Section = Static<typeof sectionSchema>;
 /** One message of the stream: what has a new value since the message before. */
 export interface StreamMessage {
   readonly identity: string;
-  /** Of each source of data a text that changes with it. */
+  /** One text per source of data, which changes with it. */
   readonly versions: Readonly<Record<Source, string>>;
 }
 

@@ -5,7 +5,7 @@ import type { NodeRow, Problem, ServiceRow } from "./schema.ts";
 import type { ConsoleStatus } from "./sources.ts";
 import { isAboutServices, kindOfWarning, textOfWarning, type WarningKind, warningKinds } from "./warning-kinds.ts";
 
-/** What the troubles are found in. Rows are undefined while nothing here watches the kind. */
+/** Input of the rules for troubles. Rows are undefined while nothing here watches the kind. */
 export interface Findings {
   readonly status: ConsoleStatus;
   readonly services: readonly ServiceRow[] | undefined;
@@ -22,7 +22,7 @@ export interface Trouble extends Pick<Problem, "severity" | "title" | "advice"> 
   readonly find: (findings: Findings) => readonly Found[];
 }
 
-/** Of one kind that are named; a last line counts the others. */
+/** Objects of one kind that are named; a last line counts the others. */
 const maxNamed = 20;
 const recentMs = 600_000;
 /** A Service or a node that is new waits for a while. */
@@ -235,7 +235,7 @@ interface Since {
   readonly since?: string;
 }
 
-/** What began first comes first, and last what has no time. */
+/** Oldest first; those without a time last. */
 function bySince({ since: one = "~" }: Since, { since: other = "~" }: Since): number {
   return one === other ? 0 : one < other ? -1 : 1;
 }

@@ -19,7 +19,7 @@ const lookMs = 25;
 const maxAttempts = 3;
 const retryPauseMs = 200;
 
-/** What controllers have under way, and what failed. A plan is complete when they rest and nothing failed. */
+/** Work of controllers under way, and failures. A plan is complete once they are idle and nothing failed. */
 export class Activity {
   readonly #clock: Clock;
   readonly #queues: WorkQueue[] = [];

@@ -6,7 +6,7 @@ import type { Document } from "../changes/patches.ts";
 import type { Setting } from "../config/parse/parse.ts";
 import { isSecretKey, redactText } from "../process/log/redact.ts";
 
-/** What a plan has read. */
+/** Everything that a plan has read. */
 export interface PlanReads {
   readonly cloudConfig: Document;
   readonly kinds: readonly { readonly kind: KindRef; readonly objects: readonly KubeObject[] }[];

@@ -10,7 +10,7 @@ export interface Change {
   readonly title: string;
   /** Services and nodes behind it; empty where it follows from the configuration alone. */
   readonly reasons: readonly string[];
-  /** What interrupts traffic. */
+  /** Changes that interrupt traffic. */
   readonly interruptions: readonly string[];
   /** Empty for a deletion. */
   readonly fields: readonly FieldChange[];

@@ -16,7 +16,7 @@ import { redactText } from "../process/log/redact.ts";
 import { changesAbout, failedSubject, planDocument } from "./document.ts";
 import { type Inspection, makePlan, type PlanRequest } from "./plan.ts";
 
-/** What is asked about. */
+/** The object to explain. */
 export type Subject =
   | { readonly kind: "service"; readonly namespace: string; readonly name: string }
   | { readonly kind: "node"; readonly name: string };
@@ -26,13 +26,13 @@ export interface ExplainDocument {
   readonly version: 1;
   /** `Service default/web` or `Node vm-0`. */
   readonly subject: string;
-  /** What exists: the object, then what it has in the cloud. */
+  /** The object, then its resources in the cloud. */
   readonly tree: readonly Explanation[];
-  /** What a host would change about it now. */
+  /** Changes that a host would make to it now. */
   readonly changes: PlanDocument["changes"];
   /** Why a host refuses it as it is. */
   readonly refused: readonly string[];
-  /** What could not be read or planned. */
+  /** Reads and plans that failed. */
   readonly failures: readonly string[];
 }
 

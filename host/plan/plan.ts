@@ -37,18 +37,18 @@ import { type RecordedChange, RecordedWrites } from "./recorded.ts";
 import { RecordingClient } from "./recording-client.ts";
 import { WrittenObjects } from "./written-objects.ts";
 
-/** What controllers would write now. */
+/** Writes that controllers would send now. */
 export interface Plan {
   /** The cloud's name, as in `--cloud-provider`. */
   readonly cloud: string;
   readonly changes: readonly Change[];
   /** Removals that no cause explains: the host would hold them. */
   readonly held: readonly HeldRemovals[];
-  /** What another manager is changing while the plan is made. */
+  /** Resources that another manager is changing while the plan is made. */
   readonly inFlight: readonly WriteInFlight[];
   /** What the cloud refuses as it is, by subject such as `service default/web`: known outcomes, without a change there. */
   readonly refused: readonly (readonly [subject: string, reason: string])[];
-  /** What could not be planned, and why. The plan is incomplete unless this is empty. */
+  /** Subjects that could not be planned, with the reason. The plan is incomplete unless this is empty. */
   readonly failures: readonly string[];
   /** Controllers that would not run, and why. */
   readonly skipped: readonly string[];
@@ -56,7 +56,7 @@ export interface Plan {
   readonly unserved?: readonly string[] | undefined;
   /** Values in changes that stand for those which the cloud will choose. */
   readonly placeholders: ReadonlySet<string>;
-  /** What it was made from. */
+  /** Inputs of the plan. */
   readonly read: PlanReads;
 }
 
@@ -91,7 +91,7 @@ interface Recording {
   config?: Document;
 }
 
-/** What several plans of one process share. */
+/** Shared by all plans of one process. */
 export interface PlanningProcess {
   readonly parts: ProcessParts;
   readonly source: ConfigSource | undefined;

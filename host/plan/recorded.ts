@@ -58,7 +58,7 @@ export class RecordedWrites implements Planning {
     this.#inFlight.set(write.resource.toLowerCase(), write);
   }
 
-  /** What another manager is changing, in the order of the resources. */
+  /** Resources that another manager is changing, in their order. */
   get writesInFlight(): readonly WriteInFlight[] {
     return [...this.#inFlight.values()].toSorted((one, other) => compare(one.resource, other.resource));
   }
@@ -68,7 +68,7 @@ export class RecordedWrites implements Planning {
     return [...this.#held.values()].toSorted((one, other) => compare(one.resource, other.resource));
   }
 
-  /** What the cloud has read. */
+  /** Resources that the cloud has read. */
   get resources(): readonly ResourceDocument[] {
     return [...this.#read.values()];
   }
@@ -103,7 +103,7 @@ export class RecordedWrites implements Planning {
     this.#read.set(id.toLowerCase(), known === undefined ? resource : merged(known, resource));
   }
 
-  /** How many resources have been written so far. */
+  /** Number of resources written so far. */
   get touched(): number {
     return this.#changes.size;
   }

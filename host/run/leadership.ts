@@ -30,7 +30,7 @@ import type { LeadershipStatus, LockStatus } from "./status.ts";
  */
 export interface LeadershipEnd {
   readonly outcome: ElectionEnd;
-  /** How the work under the locks ended; undefined where it never began. */
+  /** Outcome of the work under the locks; undefined if it never began. */
   readonly work: WorkEnd | undefined;
 }
 
@@ -52,7 +52,7 @@ export interface Leadership {
   readonly locks: Locks;
   /** The subject of events about this process. */
   readonly lease: EventSubject;
-  /** Where this process shares the cluster's Services with others. */
+  /** Present if this process shares the cluster's Services with others. */
   readonly shards?: Shards | undefined;
   run(signal: AbortSignal, callbacks: LeaderCallbacks): Promise<LeadershipEnd>;
 }

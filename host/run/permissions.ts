@@ -29,7 +29,7 @@ export function hostPermissions(
   ];
 }
 
-/** Of a host that only compares: it reads which manager leads, and asks who may read what is served. */
+/** Permissions of `--shadow`: it reads which manager leads, and authorizes readers of its endpoints. */
 const shadowPermissions = (options: Options): readonly Permission[] => [
   ...(options.securePort === 0 ? [] : accessPermissions),
   ...(options.leaderElect ? [leaseReading(options)] : []),
@@ -52,7 +52,7 @@ export const readingOf = (permissions: readonly Permission[]): readonly Permissi
     .map((permission) => ({ ...permission, verbs: permission.verbs.filter((verb) => readVerbs.has(verb)) }))
     .filter(({ verbs }) => verbs.length > 0);
 
-/** What one service account in `kube-system` needs with `--use-service-account-credentials`. */
+/** Permissions of one service account in `kube-system` with `--use-service-account-credentials`. */
 export interface ServiceAccountGrant {
   readonly name: string;
   readonly permissions: readonly Permission[];

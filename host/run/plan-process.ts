@@ -22,7 +22,7 @@ const minRoom = 160 * megabyte;
 /** Behind everything that this process does. */
 const priority = 15;
 
-/** What a plan is made with. */
+/** Flags and environment of the plan's process. */
 export interface PlanCommand {
   /** The flags of the host. */
   readonly argv: readonly string[];
@@ -71,7 +71,7 @@ export const planProcess =
 
 const lastLine = (text: string): string => text.slice(text.trimEnd().lastIndexOf("\n") + 1).trim();
 
-/** It becomes a part of an answer as it is. */
+/** It is embedded in an answer unchanged. */
 function isDocument(text: string): boolean {
   try {
     return isObject(JSON.parse(text));
@@ -82,7 +82,7 @@ function isDocument(text: string): boolean {
 
 const toMegabytes = (bytes: number): number => Math.round(bytes / megabyte);
 
-/** What a container's limit leaves, without caches that the kernel can drop; else what the machine has. */
+/** Memory left below the container's limit, not counting caches that the kernel can drop; else that of the machine. */
 async function memoryLeftHere(): Promise<number> {
   const text = (name: string): Promise<string> =>
     Bun.file(`/sys/fs/cgroup/${name}`)

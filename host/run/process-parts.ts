@@ -47,7 +47,7 @@ export interface HostInput {
   /** The migration configs in force, with `--enable-leader-migration`. */
   readonly migrations: readonly LeaderMigration[];
   readonly environment: Environment;
-  /** Of `--cloud-config`, made while the plugins were being imported. */
+  /** First read of `--cloud-config`, made while the plugins were being imported. */
   readonly firstReading?: Promise<Reading>;
   /** Writes log lines; default: the streams of the process. */
   readonly writeLog?: (line: string) => void;
@@ -79,7 +79,7 @@ export interface ProcessParts {
 
 /** Per attempt to get a service account's token. */
 const tokenTimeMs = 10_000;
-/** How long the process stays, with its lease released, for the events that still wait. */
+/** Time limit for unsent events at the stop, after the lease was released. */
 const lastEventsMs = 3_000;
 const lastRecordsMs = 3_000;
 

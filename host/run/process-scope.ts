@@ -12,7 +12,7 @@ import { createWorkQueue } from "../kube/queue/work-queue.ts";
 import type { Leadership } from "./leadership.ts";
 import { component, type HostInput, type ProcessParts } from "./process-parts.ts";
 
-/** Where the cloud config comes from: a file, or a Secret; undefined where there is none. */
+/** Source of the cloud config: a file or a Secret; undefined without one. */
 export function configSource(
   { options }: HostInput,
   parts: ProcessParts,

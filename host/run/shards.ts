@@ -8,7 +8,7 @@ import type { HostInput } from "./process-parts.ts";
 
 type Input = Pick<HostInput, "options">;
 
-/** What this process shows other shards. */
+/** Record that other shards read from the Lease of this process. */
 const servedBy = ({ options }: Input): Served => ({
   shard: options.shard,
   services: isControllerEnabled(controllerNames.serviceLB, true, options.controllers),
@@ -21,7 +21,7 @@ export const announcement = (input: Input, identity: string): Readonly<Record<st
   [announcementKey]: announcementBy(identity, servedBy(input)),
 });
 
-/** How often a process that shares the cluster's Services looks at the other shards, beside each time that it matters. */
+/** Interval of reads of the other shards' Leases, besides each time that one matters. */
 const pauseMs = 5_000;
 
 interface Parts {

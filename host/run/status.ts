@@ -20,7 +20,7 @@ export interface LeadershipStatus {
   readonly locks: readonly LockStatus[];
 }
 
-/** What `/statusz` shows. */
+/** Content of `/statusz`. */
 export interface HostStatus extends ReloadStatus, LeadershipStatus {
   /** Name of this shard, with `--shard`. */
   readonly shard?: string;
@@ -48,13 +48,13 @@ export interface ShadowDifference {
   readonly since: string;
 }
 
-/** What `/statusz` shows of a host with `--shadow`. */
+/** Section of `/statusz` of a host with `--shadow`. */
 export interface ShadowStatus {
   /** Who holds the lease: the manager that this one is compared with. Empty while the lease has no holder. */
   readonly comparedWith: string;
   /** Changes of Services and nodes after which the other manager had left nothing to do. */
   readonly changesAgreed: number;
-  /** Those after which something was left. */
+  /** Changes after which a difference remained. */
   readonly changesDiffered: number;
   /** Changes that have not settled, or that a failed plan could not judge. */
   readonly changesPending: number;
@@ -63,6 +63,6 @@ export interface ShadowStatus {
   readonly plans: number;
   /** When the last plan was complete, or could judge the rest (RFC 3339). */
   readonly lastComparedAt: string | undefined;
-  /** What the last plan could not read or plan. */
+  /** Subjects that the last plan could not read or plan. */
   readonly notCompared: readonly string[];
 }

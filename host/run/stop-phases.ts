@@ -3,7 +3,7 @@ import { type Clock, type Logger, messageOf } from "cloud-controller-host/sdk";
 import { within } from "../async/timeout.ts";
 
 /**
- * How a host ends, in this order, one log line each. Before the first, readiness fails and reloads stop. Controllers
+ * Phases of a stop, in this order, one log line each. Before the first, readiness fails and reloads stop. Controllers
  * drain under the lease, and the lease is released before anything that they use is closed.
  */
 export const stopPhases = [

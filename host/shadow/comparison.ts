@@ -14,7 +14,7 @@ export interface Compared {
   readonly at: string;
 }
 
-/** Of the settled changes: those after which nothing was left to do, and those after which something was. */
+/** Settled changes, without and with a remaining difference. */
 export interface Verdict {
   readonly agreed: readonly string[];
   readonly differed: readonly string[];
@@ -26,7 +26,7 @@ export interface Verdict {
 
 const nothing: Verdict = { agreed: [], differed: [], found: [], gone: [] };
 
-/** What a change is about: the objects behind it and, in Kubernetes, itself. */
+/** Objects behind a change and, for a Kubernetes object, the object itself. */
 const subjectsOf = ({ system, resource, reasons }: PlannedChange): readonly string[] =>
   system === "kubernetes" ? [resource, ...reasons] : reasons;
 
@@ -48,12 +48,12 @@ export class Differences {
     return [...this.#known.values()];
   }
 
-  /** Whether something has been seen that another plan decides on. */
+  /** True if a change has been seen that another plan decides on. */
   get isOpen(): boolean {
     return this.#known.size > 0 || this.#unexplained.size > 0;
   }
 
-  /** Whether `compare` would find a difference that is not known. */
+  /** True if `compare` would find a new difference. */
   finds(seen: Pick<Compared, "plan" | "unsettled">): boolean {
     return this.#judged(seen).some((change) => !this.#known.has(keyOf(change)));
   }

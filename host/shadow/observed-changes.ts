@@ -44,12 +44,12 @@ export class ObservedChanges {
     return Math.max(0, Math.min(...this.#pending.values()) + settleMs - this.#clock.monotonic());
   }
 
-  /** Those last seen before that time. */
+  /** Changes last seen before that time. */
   before(time: number): ReadonlySet<string> {
     return new Set([...this.#pending].filter(([, seenAt]) => seenAt <= time).map(([subject]) => subject));
   }
 
-  /** Those seen since. */
+  /** Changes seen since. */
   since(time: number): ReadonlySet<string> {
     return new Set([...this.#pending].filter(([, seenAt]) => seenAt > time).map(([subject]) => subject));
   }

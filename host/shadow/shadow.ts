@@ -166,7 +166,7 @@ export class Shadow {
   }
 }
 
-/** What controllers log as they plan has not happened: it is shown for debugging alone. */
+/** Log lines of controllers that plan describe writes that are not sent, so they appear at debug level only. */
 const quiet = (log: Logger): Logger => ({
   info: (message, fields) => log.debug(4, message, fields),
   warn: (message, fields) => log.debug(4, message, fields),

@@ -21,7 +21,7 @@ const quietMs = 5_000;
 /**
  * The same work for this host and for another cloud-controller-manager that takes the same flags, such as the Go
  * provider: one after the other, each with the default limits of its client, on one API server, and seen from outside
- * alone. Whoever ends by itself is started again, as by a kubelet.
+ * alone. A manager that ends by itself is restarted, as by kubelet.
  */
 export const compareBench: Bench = {
   about: "do the same work with this host and with the Go binary at PATH, and print both side by side",

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** Where the page is: the segments below `/ui/`, and the query. */
+/** Address of the page: the segments below `/ui/`, and the query. */
 export interface Route {
   readonly path: readonly string[];
   readonly query: URLSearchParams;

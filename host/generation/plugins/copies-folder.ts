@@ -170,7 +170,7 @@ async function isAbandoned(folder: string): Promise<boolean> {
 
 const isOwn = ({ uid }: { readonly uid: number }): boolean => uid === process.getuid?.();
 
-/** Whether no process listens. A process that is stopped still does. */
+/** True if no process listens. A suspended process still does. */
 function isRefused(path: string): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const socket = connect(path);

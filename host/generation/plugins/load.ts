@@ -55,7 +55,7 @@ export type Loaded =
 
 export interface LoadRequest {
   readonly signal?: AbortSignal;
-  /** Whether a plugin of this folder is left out when it fails, where any other's failure refuses the load. */
+  /** True if a failing plugin of this folder is left out; any other's failure refuses the load. */
   readonly mayLeaveOut: (folder: string) => boolean;
 }
 

@@ -19,7 +19,7 @@ const maxAttempts = 20;
 
 /** A plugin folder as it was at one moment, in a private directory. Its modules are evaluated again for each holder. */
 export interface PrivateCopy {
-  /** Where the copy is. */
+  /** Path of the copy. */
   readonly folder: string;
   /** The folder that was copied. */
   readonly original: string;
@@ -188,7 +188,7 @@ export class PrivateCopies implements AsyncDisposable {
     return hash;
   }
 
-  /** What does not fit is removed at once. `fill` resolves to the paths of the files. */
+  /** Content that does not match is removed at once. `fill` resolves with the paths of the files. */
   async #copy(
     { folder }: PluginTree,
     hash: string,

@@ -93,7 +93,7 @@ function dependenciesOf(manifest: Buffer | undefined): readonly string[] {
   }
 }
 
-/** Where Node's rules find a package for a folder. */
+/** Folder in which Node's resolution finds a package. */
 async function findPackage(name: string, from: string): Promise<string | undefined> {
   for (let folder = from; ; folder = dirname(folder)) {
     const place = join(folder, dependencyFolder, name);

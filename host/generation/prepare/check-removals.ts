@@ -35,7 +35,7 @@ export async function isConfirmed({ confirmations, clock, log }: ProcessScope, h
   }
 }
 
-/** Whether the two configs place resources in the same way, by the cloud's own table of keys. */
+/** True if both configs place resources in the same way, by the cloud's own table of keys. */
 function samePlacement(scope: ProcessScope, { plugins, config }: GenerationSpec, former: CloudConfig): boolean {
   const plugin = plugins.clouds.find(({ name }) => name === scope.settings.cloudProvider);
   const placementOf = ({ document }: CloudConfig): string | undefined =>

@@ -20,7 +20,7 @@ import type { BoundController } from "./bind.ts";
 import type { PluginResources } from "./contexts.ts";
 import { limits, type OwnParts, type PluginParts } from "./plugin-parts.ts";
 
-/** What the controllers of one generation are made with. */
+/** Inputs of the controllers of one generation. */
 export interface ControllerMaking {
   readonly scope: ProcessScope;
   readonly report: ReloadReport;

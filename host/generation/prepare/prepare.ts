@@ -40,7 +40,7 @@ export async function prepare(preparation: Preparation): Promise<Generation> {
   await using undo = new AsyncDisposableStack();
   const aborter = new AbortController();
   undo.defer(async () => {
-    // It was moved into the generation.
+    // Moved into the generation.
     if (failed.disposed) return;
     aborter.abort();
     await disposeWithin(scope, number, failed);

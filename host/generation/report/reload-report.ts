@@ -164,7 +164,7 @@ export class ReloadReport {
     );
   }
 
-  /** What an earlier generation was made of runs again. */
+  /** The config and plugins of an earlier generation run again. */
   ranAgain(generation: number, of: number): void {
     const { lastRollback } = this.#status;
     if (lastRollback === undefined) return;

@@ -11,7 +11,7 @@ export interface SkippedController {
 export interface RunFailure {
   readonly name: string;
   readonly reason: string;
-  /** What it threw; undefined when it returned. */
+  /** The error thrown; undefined if it returned. */
   readonly error?: unknown;
 }
 
@@ -25,7 +25,7 @@ export interface Dated {
 export interface Rollback extends Dated {
   readonly generation: number;
   readonly controller: string;
-  /** What was done about it. */
+  /** Action taken. */
   readonly outcome: string;
   /** The generation that runs in its place, and the one whose plugins and config it has; undefined until it runs. */
   readonly replacement: { readonly generation: number; readonly of: number } | undefined;
@@ -33,7 +33,7 @@ export interface Rollback extends Dated {
 
 /** How a reload ended: `unchanged` where config and plugins are what runs, `superseded` by a newer reload or the end. */
 export interface ReloadOutcome extends Dated {
-  /** What requested it. */
+  /** The trigger. */
   readonly trigger: string;
   readonly result: "reloaded" | "unchanged" | "refused" | "disabled" | "superseded";
 }

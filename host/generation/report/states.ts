@@ -31,7 +31,7 @@ export type EventName =
   | "stop"
   | "lost";
 
-/** What the driver does, in this order. The asynchronous ones report back with the event in parentheses. */
+/** Actions of the driver, in this order. Asynchronous ones report back with the event in parentheses. */
 export type Effect =
   /** Takes the event's generation as the candidate; an earlier candidate is disposed of. */
   | "adopt"

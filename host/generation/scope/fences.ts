@@ -18,12 +18,12 @@ export class Fences {
     this.cloud = new GenerationFence(() => this.safelyHeld);
   }
 
-  /** Whether all the locks that work continues under are safely held. */
+  /** True if all locks of the continuing work are safely held. */
   get safelyHeld(): boolean {
     return [...this.#opened].every((lock) => this.#locks.safelyHeld(lock));
   }
 
-  /** Whether any write would be let through now. */
+  /** True if a write would be allowed now. */
   get anyOpen(): boolean {
     return [this.cloud, ...this.#fences.values()].some(({ closed }) => !closed);
   }

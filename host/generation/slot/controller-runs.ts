@@ -12,7 +12,7 @@ export interface ManagedController {
   readonly name: string;
   /** Its name in `running_managed_controllers`, which is upstream's short one. */
   readonly metricName: string;
-  /** It runs while this lock is held. */
+  /** The lock under which it runs. */
   readonly lock: string;
   readonly log: Logger;
   /** Undefined for one that skipped itself, whose `run` stands in. */
@@ -71,7 +71,7 @@ export class ControllerRuns {
     this.#controllers = new Map(parts.controllers.map((each) => [each.name, each]));
   }
 
-  /** Those that wait for their next attempt, and why. */
+  /** Controllers that wait for their next attempt, with the reason. */
   get stopped(): readonly SkippedController[] {
     return [...this.#stopped].map(([name, reason]) => ({ name, reason }));
   }

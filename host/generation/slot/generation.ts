@@ -36,7 +36,7 @@ export interface GenerationParts {
   readonly resources: AsyncDisposableStack;
 }
 
-/** What a controller or the cloud returns from `status()`. */
+/** Status of a controller or the cloud, from its `status()`. */
 export interface OwnStatus {
   readonly name: string;
   readonly sections: readonly Explanation[];
@@ -185,7 +185,7 @@ export class Generation {
     if (this.#runs.startOnEveryReplica()) this.#parts.metrics.start();
   }
 
-  /** What the running controllers and the cloud show of themselves, each with the name. One that throws shows that. */
+  /** Status sections of the running controllers and the cloud, by name; of one that throws, the error. */
   get ownStatus(): readonly OwnStatus[] {
     const { cloud } = this.#parts;
     const running = this.#runs.under([...this.#started]).map(({ name, controller }) => ({ name, source: controller }));
@@ -198,7 +198,7 @@ export class Generation {
     });
   }
 
-  /** What the cloud can say about one object; it reads. */
+  /** The cloud's resources of one object, read from the cloud. */
   get explain(): Cloud["explain"] {
     return this.#parts.cloud.explain;
   }

@@ -67,7 +67,7 @@ export class GenerationSlot {
     return this.#state.phase === "running";
   }
 
-  /** Whether any write would be let through now. */
+  /** True if a write would be allowed now. */
   get mayWrite(): boolean {
     return this.#active?.mayWrite ?? false;
   }

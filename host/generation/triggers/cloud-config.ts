@@ -6,7 +6,7 @@ import { type Mapping, readMapping } from "../../config/parse/document.ts";
 
 /** The cloud config as a document; what its keys mean is the cloud plugin's business. */
 export interface CloudConfig {
-  /** Where it came from, for people. */
+  /** Its source, for messages. */
   readonly source: string;
   readonly document: Mapping;
   /** The host's own switch in it: controllers stay stopped while it is true. */

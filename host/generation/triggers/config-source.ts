@@ -3,7 +3,7 @@ import { stat } from "node:fs/promises";
 import { readNamedFile } from "../../config/parse/document.ts";
 import { type SourceWatch, watchPath } from "./watch-path.ts";
 
-/** Where the cloud config comes from. */
+/** Source of the cloud config. */
 export interface ConfigSource {
   /** For people, e.g. `--cloud-config=/etc/kubernetes/azure.json`. */
   readonly description: string;

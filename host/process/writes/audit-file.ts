@@ -15,7 +15,7 @@ export interface AuditFileOptions {
   readonly path: string;
   readonly rotation: Rotation;
   readonly clock: Pick<Clock, "now">;
-  /** What went wrong without keeping a record from the file. */
+  /** Reports a failure that lost no record. */
   readonly warn: (problem: string, error?: unknown) => void;
 }
 

@@ -13,18 +13,18 @@ export interface WriteRecord extends Omit<CloudWrite, "change"> {
   readonly system: "cloud" | "kubernetes";
   /** Services and nodes behind it, and keys of the cloud config that a reload has changed: `config key tags`. */
   readonly causes: readonly string[];
-  /** How many more there are. */
+  /** Number of further ones. */
   readonly moreCauses?: number;
   /** Empty for a deletion, and where the state before the write is not known. */
   readonly fields: readonly FieldChange[];
   readonly moreFields?: number;
 }
 
-/** Whether a write is of an object like `Service default/web`, or was caused by it. */
+/** True if a write is of an object like `Service default/web`, or was caused by it. */
 export const concerns = ({ resource, causes }: Pick<WriteRecord, "resource" | "causes">, subject: string): boolean =>
   causes.includes(subject) || resource === subject || resource.startsWith(`${subject} (`);
 
-/** What identifies a record's writer. */
+/** Identity of a record's writer. */
 export type WriteSource = Pick<WriteRecord, "controller" | "generation" | "system">;
 
 export interface WriteDetails {

@@ -17,7 +17,7 @@ import { relevantNode, relevantService } from "../../changes/relevant.ts";
 import { recordOf, type WriteRecord, type WriteSource } from "./record.ts";
 import { recordedClient } from "./recorded-client.ts";
 
-/** For so long after a reload, its changed keys are looked for behind writes. */
+/** Time after a reload in which its changed keys may be the cause of a write. */
 const limitMs = 10 * 60_000;
 const maxKeys = 10;
 
@@ -53,7 +53,7 @@ class ConfigCauses {
 
 /** About the writes of a day of a cluster at rest, or of a minute in which hundreds of nodes join. */
 const capacity = 1_000;
-/** Of their JSON. */
+/** Length limit of their JSON. */
 const maxCharacters = 2 * 1024 * 1024;
 /** Fields in which causes are looked for: a write does not wait for its record. */
 const maxExaminedFields = 1_000;
@@ -83,7 +83,7 @@ export class WriteLog {
     return [...this.#records].map(({ record }) => record);
   }
 
-  /** How many were ever recorded. */
+  /** Number of all writes since the start. */
   get count(): number {
     return this.#count;
   }
