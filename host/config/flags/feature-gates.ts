@@ -12,6 +12,8 @@ interface FeatureGate {
   readonly locked?: boolean;
   /** The effect in this program; a gate without one is accepted so that manifests need no change. */
   readonly effect?: string;
+  /** Why it cannot be enabled by its name. */
+  readonly notOffered?: string;
 }
 
 const gate = (stage: Stage, byDefault: boolean, effect?: string): FeatureGate =>
@@ -37,7 +39,10 @@ export const featureGates: Readonly<Record<string, FeatureGate>> = {
   AllowParsingUserUIDFromCertAuth: gate("BETA", true, "reads the user's UID from the client certificate"),
   ComponentFlagz: gate("BETA", true, "serves /flagz"),
   ComponentStatusz: gate("BETA", true, "serves /statusz"),
-  CoordinatedLeaderElection: gate("BETA", false),
+  CoordinatedLeaderElection: {
+    ...gate("BETA", false),
+    notOffered: "leaders are elected by this program's own Lease alone, on every API server",
+  },
   NativeHistograms: gate("BETA", true),
   ContextualLogging: gate("BETA", true),
   LoggingAlphaOptions: gate("ALPHA", false),
@@ -124,6 +129,8 @@ function parseSetting(item: string): Parsed<{ readonly name: string; readonly va
     return bad(`unrecognized feature gate: ${name}${didYouMean(name, Object.keys(featureGates), "")}`);
   if (known.locked === true && value.value !== known.default)
     return bad(`cannot set feature gate ${name} to ${value.value}, feature is locked to ${known.default}`);
+  if (known.notOffered !== undefined && value.value)
+    return bad(`feature gate ${name} is not offered: ${known.notOffered}`);
   return good({ name, value: value.value });
 }
 

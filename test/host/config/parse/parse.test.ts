@@ -72,6 +72,10 @@ describe("an invalid command line", () => {
       'invalid argument "Foo=true" for "--feature-gates" flag: unrecognized feature gate: Foo',
     ],
     [
+      ["--feature-gates=CoordinatedLeaderElection=true"],
+      'invalid argument "CoordinatedLeaderElection=true" for "--feature-gates" flag: feature gate CoordinatedLeaderElection is not offered: leaders are elected by this program\'s own Lease alone, on every API server',
+    ],
+    [
       ["--feature-gates=ComponentStatuz=false"],
       'invalid argument "ComponentStatuz=false" for "--feature-gates" flag: unrecognized feature gate: ComponentStatuz (did you mean ComponentStatusz?)',
     ],
