@@ -203,6 +203,17 @@ describe("the rate limit", () => {
   });
 });
 
+test("a stream lasts longer than the limit of a request", async () => {
+  const transport = connect({ timeoutMs: 50 });
+  api.intercept = ({ query }) => (query.has("hang") ? "hang" : undefined);
+  const stream = await transport.send({ ...get, query: { watch: "true" }, stream: true });
+  const content = stream.text();
+  // Sent later, with the same limit.
+  expect(await caught(transport.send({ ...get, query: { hang: "true" } }))).toMatchObject({ code: "Timeout" });
+  api.endWatches();
+  expect((await content).trim()).toBe("");
+});
+
 test("requests are counted under client-go's metric names", async () => {
   const registry = new MetricsRegistry();
   const clock = manualClock();
@@ -230,6 +241,7 @@ test("requests are counted under client-go's metric names", async () => {
   const [, seconds] = /rest_client_request_duration_seconds_sum{verb="PUT".*} (.*)/.exec(text) ?? [];
   expect(Number(seconds)).toBeWithin(0, 60);
   expect(text).toContain(`rest_client_request_size_bytes_sum{verb="PUT",host="${host}"} 7\n`);
+  expect(text).toContain(`rest_client_response_size_bytes_sum{verb="PUT",host="${host}"} 50\n`);
   expect(text).toContain(`rest_client_rate_limiter_duration_seconds_bucket{le="0.005",verb="PUT",host="${host}"} 2\n`);
   expect(text).not.toContain(`rest_client_request_duration_seconds_count{verb="GET"`);
 });

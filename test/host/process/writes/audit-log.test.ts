@@ -61,6 +61,7 @@ describe("the audit log", () => {
     expect(names).toContain("audit-notes.log");
     const kept = await Promise.all(backups.map(async (name) => (await readFile(join(folder, name), "utf8")).charAt(0)));
     expect(kept).toEqual(["c", "d"]);
+    expect(warnings).toEqual([]);
   });
 
   test("removes backups older than the limit", async () => {
