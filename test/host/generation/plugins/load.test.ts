@@ -3,7 +3,10 @@ import { mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { loadPlugins } from "../../../../host/generation/plugins/load.ts";
+import { systemClock } from "../../../../host/async/clock.ts";
+import { OutstandingWork } from "../../../../host/async/outstanding-work.ts";
+import { loadPlugins, pluginLoader } from "../../../../host/generation/plugins/load.ts";
+import { PrivateCopies } from "../../../../host/generation/plugins/private-copies.ts";
 import { provideSdk } from "../../../../host/generation/plugins/sdk-module.ts";
 
 provideSdk();
@@ -44,6 +47,20 @@ async function problemsOf(directory: string): Promise<readonly string[]> {
   const loaded = await loadPlugins([directory]);
   return loaded.ok ? [] : loaded.problems;
 }
+
+test("the hash of plugins is that of their content, and of their problems where there are some", async () => {
+  const directory = await pluginDirectory({ a: { "plugin.ts": controller("a"), "data.txt": "1" } });
+  await using copies = new PrivateCopies(systemClock);
+  const outstanding = new OutstandingWork(systemClock);
+  const loader = pluginLoader({ directories: [directory], copies, clock: systemClock, outstanding, importTimeout: 1 });
+  const before = await loader.hash();
+  expect(await loader.hash()).toBe(before);
+  await writeFile(join(directory, "a", "data.txt"), "2, and longer");
+  const after = await loader.hash();
+  expect(after).not.toBe(before);
+  await rm(directory, { recursive: true });
+  expect(await loader.hash()).not.toBe(after);
+});
 
 describe("plugins", () => {
   test("outside the tree import the SDK by name, without a node_modules of their own", async () => {

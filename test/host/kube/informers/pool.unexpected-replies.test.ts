@@ -122,6 +122,16 @@ describe("a streaming list", () => {
       expect(store.size).toBe(3);
     });
 
+  test("that the server ends with an error is read in pages at once", async () => {
+    rig.api.streamingLists = "supported";
+    rig.api.put(widgets, widget("a"));
+    const expired = { type: "ERROR", object: status(410, "Expired", "too old").body };
+    rig.api.intercept = ({ query }) => (query.has("sendInitialEvents") ? stream(added("b"), expired) : undefined);
+    const { store } = await rig.watch();
+    expect(store.list().map((object) => object.metadata?.name)).toEqual(["a"]);
+    expect(warnings()).toEqual([]);
+  });
+
   test("leaves out what is deleted while it is read, and ordinary bookmarks do not end it", async () => {
     rig.api.streamingLists = "supported";
     const bookmark = { type: "BOOKMARK", object: { metadata } };

@@ -1,0 +1,35 @@
+import { expect, test } from "bun:test";
+
+import { defineCloud, defineController, defineWebhook, skipped, Type } from "cloud-controller-host/sdk";
+import { memoryCloud } from "cloud-controller-host/sdk/testing";
+
+import { enabledPlugins } from "../../../../host/generation/plugins/enabled.ts";
+
+const cloud = (name: string) =>
+  defineCloud({
+    name,
+    configSchema: Type.Object({}),
+    decode: () => ({ ok: true, value: {}, warnings: [] }),
+    create: async () => memoryCloud().cloud,
+  });
+const controller = (name: string, enabledByDefault: boolean) =>
+  defineController({ name, enabledByDefault, construct: () => () => skipped("a test") });
+const webhook = (name: string) => defineWebhook({ name, path: `/${name}`, admit: () => ({ allowed: true }) });
+
+const all = {
+  clouds: [cloud("azure"), cloud("other")],
+  controllers: [controller("on", true), controller("off", false), controller("more", true)],
+  webhooks: [webhook("first"), webhook("second")],
+};
+
+test.each([
+  [["*"], ["second"], ["on", "more"], ["second"]],
+  [["off"], [], ["off"], []],
+  [["*", "off", "-on"], ["*"], ["off", "more"], ["first", "second"]],
+])("--controllers=%p --webhooks=%p enable these plugins, and only the cloud that is named", (...row) => {
+  const [controllers, webhooks, enabledControllers, enabledWebhooks] = row;
+  const enabled = enabledPlugins({ cloudProvider: "other", controllers, webhooks }, all);
+  expect(enabled.clouds.map(({ name }) => name)).toEqual(["other"]);
+  expect(enabled.controllers.map(({ name }) => name)).toEqual(enabledControllers);
+  expect(enabled.webhooks.map(({ name }) => name)).toEqual(enabledWebhooks);
+});
