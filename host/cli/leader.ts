@@ -10,8 +10,12 @@ import { isSecretKey } from "../process/log/redact.ts";
 import { concerns } from "../process/writes/record.ts";
 
 const limitMs = 10_000;
+/** Flags of the leader's pace and safety, which decide nothing about an object. */
+const paceFlags = /^(?:kube-api-.*|plugin-.*|shadow.*|disable-http2-serving|generation-drain-timeout)$/u;
 /** Latest writes shown. */
 const maxWrites = 5;
+/** Of one reply, decompressed. The record of writes keeps a thousand. */
+const maxReplyBytes = 32 * 1024 * 1024;
 
 const writesPage = Type.Object({
   writes: Type.Array(
@@ -62,7 +66,8 @@ export async function leaderFlags(leader: LeaderOptions, given: readonly string[
   const defaults = parse([]);
   return (defaults.kind === "run" ? defaults.settings : []).flatMap(({ name, text }) => {
     const its = flags[name];
-    if (its === undefined || its === text || own.has(name) || isMachineFlag(name) || isSecretKey(name)) return [];
+    const isLocal = own.has(name) || isMachineFlag(name) || paceFlags.test(name) || isSecretKey(name);
+    if (its === undefined || its === text || isLocal) return [];
     return [`--${name}=${withoutBrackets(its)}`];
   });
 }
@@ -84,8 +89,20 @@ async function ask<T extends TSchema>(
       tls: { rejectUnauthorized: !["127.0.0.1", "[::1]", "localhost"].includes(hostname) },
     });
     if (response.status !== 200) throw new CodedError("LeaderUnreachable", `${path} answers with ${response.status}`);
-    return Value.Parse(schema, await response.json());
+    return Value.Parse(schema, JSON.parse(await textOf(response)));
   } catch (error) {
     throw new CodedError("LeaderUnreachable", `--leader-url=${url}: ${messageOf(error)}`, { cause: error });
   }
+}
+
+async function textOf({ body }: Response): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of body ?? []) {
+    bytes += piece.length;
+    if (bytes > maxReplyBytes)
+      throw new CodedError("LeaderUnreachable", `its reply is larger than ${maxReplyBytes} bytes`);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString();
 }

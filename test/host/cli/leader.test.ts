@@ -1,14 +1,26 @@
 import { afterAll, expect, test } from "bun:test";
 
 import { leaderFlags } from "../../../host/cli/leader.ts";
+import { parse } from "../../../host/config/parse/parse.ts";
 import { rejection } from "../../kit/rejection.ts";
 
 let flags: Readonly<Record<string, unknown>> = {};
 let accepted = "";
+let endless = false;
+let sent = 0;
+/** Spaces, which JSON allows everywhere, for as long as they are read. */
+const spaces = (): ReadableStream<Uint8Array> =>
+  new ReadableStream({
+    pull(controller) {
+      sent += 1024 * 1024;
+      controller.enqueue(new Uint8Array(1024 * 1024).fill(32));
+    },
+  });
 const server = Bun.serve({
   hostname: "127.0.0.1",
   port: 0,
   fetch(request) {
+    if (endless) return new Response(spaces());
     accepted = request.headers.get("accept") ?? "";
     return Object.hasOwn(flags, "gone") ? new Response("", { status: 404 }) : Response.json({ kind: "Flagz", flags });
   },
@@ -37,6 +49,51 @@ test("the leader's flags are those that decide what it does, differ from the def
     "--controllers=*,-node-route-controller",
   ]);
   expect(accepted).toBe("application/json;g=config.k8s.io;v=v1beta1;as=flagz");
+});
+
+test("a leader sets only flags that decide what happens to an object", async () => {
+  const all = parse([]);
+  flags = Object.fromEntries((all.kind === "run" ? all.settings : []).map(({ name }) => [name, "set"]));
+  expect((await leaderFlags(leader, [])).map((flag) => flag.replace("=set", "").slice(2))).toEqual([
+    "allocate-node-cidrs",
+    "allow-untagged-cloud",
+    "cidr-allocator-type",
+    "cloud-provider",
+    "cluster-cidr",
+    "cluster-name",
+    "concurrent-node-status-updates",
+    "concurrent-node-syncs",
+    "concurrent-service-syncs",
+    "configure-cloud-routes",
+    "controller-start-interval",
+    "controllers",
+    "emulated-version",
+    "external-cloud-volume-plugin",
+    "feature-gates",
+    "load-balancer-class",
+    "min-resync-period",
+    "node-cidr-mask-size",
+    "node-cidr-mask-size-ipv4",
+    "node-cidr-mask-size-ipv6",
+    "node-filter-requirements",
+    "node-monitor-period",
+    "node-status-update-frequency",
+    "node-sync-period",
+    "route-reconciliation-period",
+    "service-cluster-ip-range",
+    "service-selector",
+    "shard",
+  ]);
+});
+
+test("a reply without an end is not read to its end", async () => {
+  endless = true;
+  try {
+    expect(await rejection(leaderFlags(leader, []))).toContain("its reply is larger than 33554432 bytes");
+  } finally {
+    endless = false;
+  }
+  expect(sent).toBeLessThan(64 * 1024 * 1024);
 });
 
 test("a leader without such a page, or with another one, is named by its URL", async () => {

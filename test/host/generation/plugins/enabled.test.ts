@@ -14,7 +14,8 @@ const cloud = (name: string) =>
   });
 const controller = (name: string, enabledByDefault: boolean) =>
   defineController({ name, enabledByDefault, construct: () => () => skipped("a test") });
-const webhook = (name: string) => defineWebhook({ name, path: `/${name}`, admit: () => ({ allowed: true }) });
+const webhook = (name: string) =>
+  defineWebhook({ name, path: `/${name}`, rules: [], admit: () => ({ allowed: true }) });
 
 const all = {
   clouds: [cloud("azure"), cloud("other")],

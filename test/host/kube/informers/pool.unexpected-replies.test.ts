@@ -122,7 +122,7 @@ describe("a streaming list", () => {
       expect(store.size).toBe(3);
     });
 
-  test("that the server ends with an error is read in pages at once", async () => {
+  test("is read in pages at once where the server ends it with an error", async () => {
     rig.api.streamingLists = "supported";
     rig.api.put(widgets, widget("a"));
     const expired = { type: "ERROR", object: status(410, "Expired", "too old").body };
