@@ -170,30 +170,6 @@ test("a list is filtered and sorted by the keyboard, and its address says how", 
   expect(await page.$$eval("th[aria-sort=ascending]", (headings) => headings.length)).toBe(1);
 });
 
-test("no string of a tenant is markup, changes the direction of text or makes a page large", async () => {
-  const markup = '"><img src=x onerror=alert(1)><script>alert(2)</script>\u202e\u001b[31m';
-  await createService(sandbox, "hostile", {
-    "service.beta.kubernetes.io/azure-dns-label-name": markup,
-    "service.beta.kubernetes.io/azure-load-balancer-resource-group": "x".repeat(200_000),
-  });
-  const dialogs: string[] = [];
-  for (const path of ["overview", "services", "services/default/hostile", "writes"]) {
-    const { page, complaints } = await visit(path);
-    page.on("dialog", (dialog) => {
-      dialogs.push(dialog.message());
-      void dialog.dismiss();
-    });
-    const text = await untilText(page, path === "writes" ? "PUT" : "hostile");
-    if (path === "overview") expect(await untilText(page, "<img src=x onerror=alert(1)>")).toContain("\\u{202e}");
-    expect(["\u202e", "\u001b"].filter((mark) => text.includes(mark))).toEqual([]);
-    expect(await page.$$eval("main img, main script, main iframe", (elements) => elements.length)).toBe(0);
-    expect((await page.content()).length).toBeLessThan(300_000);
-    expect(complaints).toEqual([]);
-  }
-  expect(dialogs).toEqual([]);
-  await deleteService(sandbox, "hostile");
-});
-
 describe("the page", () => {
   let token: string | undefined;
   let loopback: Loopback;

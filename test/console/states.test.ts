@@ -5,14 +5,11 @@ import axe from "axe-core";
 import { kinds } from "cloud-controller-host/sdk";
 import type { Browser } from "puppeteer-core";
 
-import { serveLoopback } from "../../host/console/loopback.ts";
 import type { RunningHost } from "../../host/host.ts";
-import { freePort } from "../envtest/free-port.ts";
 import { SandboxLab } from "../host/sandbox-lab.ts";
 import { joinNodes } from "../kit/azure.ts";
-import { until } from "../kit/sandbox-services.ts";
-import { addressesOf, balancedService, findService } from "../kit/services.ts";
 import { openBrowser, untilText, type WatchedPage, watchedPage } from "./browser.ts";
+import { consoleOf, leader, start, stop } from "./leader.ts";
 
 setDefaultTimeout(180_000);
 
@@ -23,40 +20,6 @@ beforeAll(async () => {
 });
 
 afterAll(() => browser.close());
-
-const flags = [
-  "--controllers=service-lb-controller,cloud-node-controller",
-  "--enable-dynamic-reloading",
-  "--leader-elect-lease-duration=3s",
-  "--leader-elect-renew-deadline=2s",
-  "--leader-elect-retry-period=500ms",
-];
-
-const start = async (lab: SandboxLab): Promise<RunningHost> =>
-  (await lab.host([`--secure-port=${freePort()}`, ...flags])).host;
-
-/** A host that leads, with Service web. */
-async function leader(lab: SandboxLab): Promise<RunningHost> {
-  const host = await start(lab);
-  await until("it leads", () => host.status.leading && host.status.running, 60_000);
-  if ((await findService(lab.admin, "web")) !== undefined) return host;
-  await joinNodes(lab.admin, lab.azure, 1);
-  await lab.admin.create(kinds.Service, balancedService("web"));
-  await until("web has an address", async () => addressesOf(await findService(lab.admin, "web")).length > 0, 60_000);
-  return host;
-}
-
-async function stop(host: RunningHost): Promise<void> {
-  host.stop();
-  await host.finished;
-}
-
-/** The console of a host on loopback, as `cloud-controller-host console` serves it. */
-const consoleOf = (lab: SandboxLab, host: RunningHost) =>
-  serveLoopback(0, (path, headers, signal) => {
-    headers.set("Authorization", `Bearer ${lab.api.tokens.of("admin")}`);
-    return fetch(`${host.url}${path}`, { headers, signal, tls: { rejectUnauthorized: false } });
-  });
 
 /** The text of each view. */
 type Texts = Readonly<Record<(typeof views)[number], string | RegExp>>;
