@@ -395,6 +395,30 @@ describe("two Services that reach a limit of Azure at the same moment: one gets 
   });
 });
 
+test("inbound NAT rules count as rules of a load balancer, in ARM as in the planner", async () => {
+  await using cluster = await startedAt(edges.rulesPerLoadBalancer);
+  usersFrontend(cluster);
+  fillTo(
+    cluster,
+    {
+      ...innerFrontends,
+      id: balancer,
+      property: "loadBalancingRules",
+      item: (index) => balancerRule(index),
+      most: limits.rulesPerLoadBalancer,
+    },
+    1,
+  );
+  const arm = await rawClient(cluster.world.simulator);
+  const nat = (count: number) =>
+    range(count).map((index) => {
+      const { name, properties } = balancerRule(5000 + index);
+      return { name: `nat-${name}`, properties };
+    });
+  expect(codeOf(await putWith(arm, balancer, "inboundNatRules", nat(2)))).toBe("LoadBalancerRuleCountLimitReached");
+  expect(codeOf(await putWith(arm, balancer, "inboundNatRules", nat(1)))).toBe("accepted");
+});
+
 test("a limit is nearly reached from 80 % on, as the alert has it", () => {
   expect([isNearly(239, 300), isNearly(240, 300), isNearly(6, 8), isNearly(7, 8)]).toEqual([false, true, false, true]);
 });

@@ -170,6 +170,9 @@ describe("the newest Service for which Azure has no room is refused, and the las
       planned([serviceOf("web", { annotations: internal })], world({ nodes }), plannerConfigOf({ tags: pairs(count) }));
     expect(inside(50).problem("web")).toBeUndefined();
     expect(inside(51).problem("web")?.messages).toEqual([expect.stringContaining("the load balancer would have 51")]);
+    expect(tagged("", plannerConfigOf({ tags: `a=${"v".repeat(257)}` }))).toEqual([
+      expect.stringMatching(/^cloud config: tags: "a": a key has 512 characters and a value 256 at most$/u),
+    ]);
     expect(tagged(`a=${"v".repeat(256)}`)).toBeUndefined();
     expect(tagged(`a=${"v".repeat(257)}`)).toEqual([expect.stringContaining("a value 256 at most")]);
     expect(tagged(`${"k".repeat(513)}=v`)).toEqual([expect.stringContaining("a key has 512 characters")]);
@@ -187,7 +190,9 @@ test("a Service is refused for names that Azure would refuse as too long, with w
       expect.stringMatching(
         /^the name of load balancer c+ would have 81 characters, 80 at most; shorten --cluster-name$/u,
       ),
-      expect.stringMatching(/^the name of backend pool c+ would have 81 characters/u),
+      expect.stringMatching(
+        /^the name of backend pool c+ would have 81 characters, 80 at most; shorten --cluster-name$/u,
+      ),
     ],
   });
   expect(problem("c".repeat(71), { annotations: internal })).toBeUndefined();
@@ -257,6 +262,12 @@ describe("a Service that uses the last fifth of a limit gets a warning event tha
         expect.stringContaining(`the security group has 3200 of 4000 ${side} prefixes; give Services the same ports`),
       ]);
       expect(warnings("first")).toEqual([]);
+      // Another port is another rule with as many prefixes.
+      const { service } = late;
+      const moved = { ...late, service: { ...service, spec: { ...service.spec, ports: portsOf(3).slice(2) } } };
+      const settled = converge([first, late], from(side, 3300), interfaces).observed;
+      expect(planned([first, moved], settled).stages.length).toBeGreaterThan(0);
+      expect(planned([first, moved], settled).warnings("late")).toEqual([]);
     }
   });
 });

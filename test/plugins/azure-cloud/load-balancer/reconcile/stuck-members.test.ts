@@ -14,15 +14,20 @@ async function stuck(state: string) {
     events: { event: ({ kind }, _type, reason, message) => void reported.push(`${kind} ${reason}: ${message}`) },
   });
   const { simulator } = cluster.world;
-  simulator.changeInstance("vmss0000000", { provisioningState: state });
-  simulator.failNext(
-    { method: "PUT", path: "virtualMachines/" },
-    { status: 409, code: "OperationNotAllowed", message: "The instance is busy.", times: 1000 },
-  );
+  const refuse = (): void => {
+    simulator.changeInstance("vmss0000000", { provisioningState: state });
+    simulator.failNext(
+      { method: "PUT", path: "virtualMachines/" },
+      { status: 409, code: "OperationNotAllowed", message: "The instance is busy.", times: 1000 },
+    );
+  };
+  refuse();
   const ensure = () => errorOf(cluster.ensure(generation, serviceOf("web")));
   return {
     [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose](),
     simulator,
+    refuse,
+    remove: () => cluster.remove(generation, serviceOf("web")),
     skip,
     ensure,
     reported,
@@ -53,6 +58,19 @@ test("an instance that is Updating is reported once after ten minutes", async ()
   expect(of("InstanceUpdating")[0]).toContain(
     "its provisioning state has been Updating for 10 minutes; its activity log",
   );
+});
+
+test("an instance in state Failed is reported again if it fails again after a write of it", async () => {
+  await using world = await stuck("Failed");
+  const { ensure, of, simulator, refuse, remove } = world;
+  await ensure();
+  simulator.clearFailures();
+  expect(await ensure()).toBeUndefined();
+  expect(of("InstanceFailed")).toHaveLength(2);
+  await remove();
+  refuse();
+  await ensure();
+  expect(of("InstanceFailed")).toHaveLength(4);
 });
 
 test("an instance in state Failed that ARM accepts a write of joins its pool, and is not reported", async () => {
