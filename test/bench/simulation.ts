@@ -50,7 +50,7 @@ async function system(options: Readonly<Record<string, string>>): Promise<readon
   const first = numberOf(options, "first");
   const seeds = replay === "" ? `${first}-${first + numberOf(options, "seeds") - 1}` : replay;
   const began = performance.now();
-  const sums = { seeds: 0, requests: 0, writes: 0, virtualMs: 0 };
+  const sums = { seeds: 0, actions: 0, kills: 0, reloads: 0, requests: 0, writes: 0, virtualMs: 0 };
   const shrink = replay === "" && options["shrink"] === "true";
   let failures = 0;
   for await (const report of systemCampaign({ seeds, trace: true, shrink })) {
@@ -58,6 +58,10 @@ async function system(options: Readonly<Record<string, string>>): Promise<readon
     sums.requests += report.requests;
     sums.writes += report.writes;
     sums.virtualMs += report.virtualMs;
+    const { killHost = 0, killAtWrite = 0, reload = 0, retag = 0 } = report.happened;
+    sums.actions += Object.values(report.happened).reduce((sum, times) => sum + times, 0);
+    sums.kills += killHost + killAtWrite;
+    sums.reloads += reload + retag;
     if (replay !== "") process.stdout.write(`${report.trace.join("\n")}\n`);
     if (report.violations.length === 0) continue;
     process.stdout.write(`${describeFailure(report)}\n`);
@@ -66,6 +70,9 @@ async function system(options: Readonly<Record<string, string>>): Promise<readon
   }
   return [
     { name: "seeds", value: sums.seeds },
+    { name: "actions", value: sums.actions },
+    { name: "kills", value: sums.kills },
+    { name: "reloads", value: sums.reloads },
     { name: "requests", value: sums.requests },
     { name: "writes", value: sums.writes },
     { name: "virtual hours", value: sums.virtualMs / 3_600_000, unit: "h" },

@@ -124,13 +124,16 @@ export class ProcessTime {
   readonly #listening = new Set<() => void>();
   #state: "runs" | "paused" | "dead" = "runs";
   #resumedAt = Number.NEGATIVE_INFINITY;
+  #steppedMs = 0;
+  readonly rate: number;
 
   /** `offsetMs` is the skew of its wall clock; `rate` how fast its clocks run. */
   constructor(timeline: Timeline, { offsetMs, rate }: { readonly offsetMs: number; readonly rate: number }) {
     this.#timeline = timeline;
+    this.rate = rate;
     const epoch = Date.UTC(2026, 10, 21) + offsetMs;
     this.clock = {
-      now: () => Math.floor(epoch + timeline.now * rate),
+      now: () => Math.floor(epoch + this.#steppedMs + timeline.now * rate),
       monotonic: () => timeline.now * rate,
       sleep: (ms, signal) => {
         if (ms <= 0 || signal?.aborted) return Promise.resolve();
@@ -170,6 +173,11 @@ export class ProcessTime {
   deliver(run: () => void): void {
     if (this.#state === "runs") run();
     else if (this.#state === "paused") this.#waiting.push(run);
+  }
+
+  /** Sets its wall clock forward or back, as an operator or NTP does; its monotonic clock runs on. */
+  step(ms: number): void {
+    this.#steppedMs += ms;
   }
 
   pause(): void {

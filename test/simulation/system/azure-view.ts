@@ -132,13 +132,20 @@ export class AzureView {
         ),
       ),
     );
+    const ownersOf = (publicIP: JsonObject): readonly string[] =>
+      (stringAt(objectAt(publicIP, "tags"), "k8s-azure-service") ?? "").split(",");
     const addresses = this.#publicIPs.filter((publicIP) => {
-      const owners = (stringAt(objectAt(publicIP, "tags"), "k8s-azure-service") ?? "").split(",");
+      const owners = ownersOf(publicIP);
       return (
         owners.some((owner) => owner !== "" && !keys.has(owner)) || isLeft(nameOf(publicIP).replace("kubernetes-", ""))
       );
     });
-    const served = new Set(wanting.map((service) => this.serviceOf(service).address));
+    // A Service that is refused keeps the address and the rules of its last accepted settings.
+    const kept = this.#publicIPs.filter((publicIP) => ownersOf(publicIP).some((owner) => keys.has(owner)));
+    const served = new Set([
+      ...wanting.map((service) => this.serviceOf(service).address),
+      ...kept.map((publicIP) => stringAt(propertiesOf(publicIP), "ipAddress")),
+    ]);
     const rules = this.#securityRules.filter((rule) => {
       const properties = propertiesOf(rule);
       const destinations = [

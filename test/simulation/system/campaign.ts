@@ -97,6 +97,10 @@ export function describeFailure({ seed, violations, history, trace }: Report): s
   return [
     ...violations.map(({ invariant, text }) => `${invariant}: ${text}`),
     `replay with: bun run bench simulation --system --replay='${history === undefined ? seed : JSON.stringify(history)}'`,
-    ...trace.slice(-60),
+    ...trace.filter((line) => !uneventful.test(line)).slice(-60),
   ].join("\n");
 }
+
+/** Reads, renewals and events that succeeded: most of a trace. `--replay` prints it whole. */
+const uneventful =
+  / (?:kube|azure) (?:GET |\w+ \S*(?:\/leases\/|\/events|\/oauth2\/)).* -> 2\d\d$|\] "Event occurred" /u;

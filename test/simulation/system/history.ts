@@ -19,7 +19,12 @@ export const rates = {
   stopHost: 3,
   pauseHost: 3,
   pauseAtWrite: 4,
+  stepClock: 2,
+  wrongCredentials: 1,
   deleteLease: 1,
+  stealLease: 1,
+  emptyLease: 1,
+  editLease: 1,
   breakWatches: 3,
   holdWatches: 2,
   compact: 1,
@@ -29,10 +34,13 @@ export const rates = {
   hideInstance: 2,
   retag: 1,
   revokeTokens: 1,
+  refuseWrites: 2,
   foreignRule: 2,
   foreignTag: 2,
   foreignRoute: 2,
   foreignFrontend: 1,
+  removeRoute: 1,
+  removeRule: 1,
 } as const;
 
 export type ActionKind = keyof typeof rates;
@@ -66,9 +74,8 @@ const quietMs = 45_000;
 const maxActions = 40;
 
 const isKind = (name: string): name is ActionKind => name in rates;
-const weighted: readonly ActionKind[] = Object.entries(rates).flatMap(([kind, rate]) =>
-  isKind(kind) ? Array.from({ length: rate }, () => kind) : [],
-);
+export const actionKinds: readonly ActionKind[] = Object.keys(rates).filter(isKind);
+const weighted = actionKinds.flatMap((kind) => Array.from({ length: rates[kind] }, () => kind));
 
 /** The history of a seed. Half of them have few kinds of actions: what takes three of one kind is rare among all. */
 export function historyOf(seed: number): History {

@@ -34,6 +34,9 @@ export async function readProgram(): Promise<HostInput> {
   return input;
 }
 
+/** How much faster or slower than time clocks run: leader election takes more. */
+const maxDrift = 0.02;
+
 export interface HostOptions {
   readonly runtime: VirtualRuntime;
   readonly program: HostInput;
@@ -53,7 +56,7 @@ export class SimulatedHost {
   constructor({ runtime, program, index, kubeconfig, log }: HostOptions) {
     this.index = index;
     const skewMs = Math.floor((runtime.random() - 0.5) * 600_000);
-    this.process = runtime.process(skewMs);
+    this.process = runtime.process(skewMs, 1 + (runtime.random() - 0.5) * 2 * maxDrift);
     const { plugins } = program;
     const loader: PluginLoader = { hash: async () => plugins.hash, load: async () => ({ ok: true, plugins }) };
     const input: HostInput = {

@@ -48,7 +48,9 @@ async function run(history: History): Promise<void> {
   let smallest = history;
   let { trace, ...outcome } = await simulate(program, history);
   if (values.shrink && outcome.violations.length > 0) {
-    const fails = async (candidate: History) => (await simulate(program, candidate)).violations.length > 0;
+    const [broken] = outcome.violations;
+    const fails = async (candidate: History) =>
+      (await simulate(program, candidate)).violations[0]?.invariant === broken?.invariant;
     smallest = await shrink(history, fails);
     ({ trace, ...outcome } = await simulate(program, smallest));
   }

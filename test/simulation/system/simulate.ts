@@ -4,7 +4,7 @@ import type { HostInput } from "../../../host/run/process-parts.ts";
 import { joinNodes } from "./actions/nodes.ts";
 import { perform } from "./actions/perform.ts";
 import { createService, createUsersIPs, isRefused } from "./actions/services.ts";
-import { eventfulMs, type History } from "./history.ts";
+import { type Action, type ActionKind, eventfulMs, type History } from "./history.ts";
 import { watchNodes } from "./invariants/nodes.ts";
 import { Continuity, problemsOf } from "./invariants/services.ts";
 import type { InvariantName, Violation } from "./invariants/table.ts";
@@ -19,6 +19,8 @@ export interface Outcome {
   readonly requests: number;
   readonly writes: number;
   readonly virtualMs: number;
+  /** How often each kind of action has happened. */
+  readonly happened: Readonly<Partial<Record<ActionKind, number>>>;
 }
 
 const minuteMs = 60_000;
@@ -31,6 +33,8 @@ const silentMs = 10 * minuteMs;
 const freshMs = 3 * minuteMs;
 /** Requests of all hosts in a minute, Leases included. */
 const maxPerMinute = 1_500;
+/** The same of one host at rest: it renews or reads the Lease every two seconds. */
+const maxAtRest = 60;
 const lookMs = 15_000;
 
 /** Runs a history to its end, or to its first violation. */
@@ -45,6 +49,7 @@ class Run {
   readonly #violations: Violation[] = [];
   readonly #continuity: Continuity;
   readonly #writers: Writers;
+  readonly #happened: Partial<Record<ActionKind, number>> = {};
   #requests = 0;
   #writes = 0;
   #minute = { number: 0, requests: 0 };
@@ -55,7 +60,7 @@ class Run {
     this.#continuity = new Continuity(world, this.#violate);
     this.#writers = new Writers(world, this.#violate);
     watchNodes(world, this.#violate);
-    world.observer = { sent: (request) => this.#sent(request), done: (request) => this.#done(request) };
+    world.observer = { sent: (request) => this.#sent(request), done: (request, text) => this.#done(request, text) };
   }
 
   async run(): Promise<Outcome> {
@@ -65,7 +70,7 @@ class Run {
     for (let index = 0; index < nodes; index += 1) joinNodes(world, { pick: 0, forMs: 0 });
     for (let index = 0; index < services; index += 1) createService(world, { pick: index });
     for (let index = 0; index < hosts; index += 1) world.startHost(index);
-    for (const action of actions) if (action.host < hosts) world.after(action.at, () => perform(world, action));
+    for (const action of actions) if (action.host < hosts) world.after(action.at, () => this.#perform(action));
     world.after(lookMs, () => this.#look());
     await this.#until(eventfulMs);
     if (this.#holds()) await this.#end();
@@ -77,7 +82,14 @@ class Run {
       requests: this.#requests,
       writes: this.#writes,
       virtualMs: world.now,
+      happened: this.#happened,
     };
+  }
+
+  #perform(action: Action): void {
+    if (!perform(this.#world, action)) return;
+    this.#happened[action.kind] = (this.#happened[action.kind] ?? 0) + 1;
+    if (this.#world.meddled) this.#continuity.forget();
   }
 
   readonly #violate = (invariant: InvariantName, detail: string): void => {
@@ -103,8 +115,9 @@ class Run {
   }
 
   /** Azure changes with a write, and as its operation ends. */
-  #done({ target, isWrite, exchange }: HostRequest): void {
-    if (target === "azure" && (isWrite || exchange.path.includes("/operations/"))) this.#continuity.check();
+  #done({ target, isWrite, exchange }: HostRequest, text: string): void {
+    if (target !== "azure") return;
+    if (isWrite || (exchange.path.includes("/operations/") && !text.includes("InProgress"))) this.#continuity.check();
   }
 
   #look(): void {
@@ -122,7 +135,8 @@ class Run {
     world.azure.setReadLag(0);
     world.api.watches.resume();
     for (const host of world.hosts) host.process.resume();
-    world.writeConfig({});
+    // What a person has removed comes back with a sync of every Service.
+    world.writeConfig(world.meddled ? { tags: "calm=true" } : {});
     await this.#converge();
     if (this.#holds()) await this.#stayWithoutWrites("then silent", silentMs);
     if (!this.#holds()) return;
@@ -167,8 +181,12 @@ class Run {
             `host${request.host.index} sends ${request.exchange.method} ${request.exchange.path}`,
           );
       },
-      done: (request) => this.#done(request),
+      done: (request, text) => this.#done(request, text),
     };
+    const before = this.#requests;
     await this.#until(world.now + ms);
+    const perMinute = ((this.#requests - before) * minuteMs) / ms / world.hosts.length;
+    if (this.#holds() && perMinute > maxAtRest)
+      this.#violate("no request storm", `${perMinute} requests in a minute of each host at rest`);
   }
 }

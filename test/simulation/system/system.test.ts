@@ -5,6 +5,7 @@ import { findDefect } from "./bites.ts";
 import { campaign, describeFailure, type Report } from "./campaign.ts";
 import { withDefect } from "./defects/defect.ts";
 import { defects } from "./defects/table.ts";
+import { actionKinds, type History } from "./history.ts";
 
 setDefaultTimeout(900_000);
 
@@ -34,9 +35,52 @@ test("the same history takes the same steps, whatever ran before it in the proce
   expect(one.size).toBe(2);
 });
 
+const one = { pick: 7, forMs: 5_000, fault: "slow", target: "azure" } as const;
+
+test("every kind of action happens in a history that has one of each, and no invariant breaks", async () => {
+  const kinds = actionKinds.map((kind, index) => ({ ...one, kind, at: 60_000 + index * 20_000, host: index % 3 }));
+  const history: History = { seed: 1, hosts: 3, nodes: 4, services: 4, operationPolls: 1, actions: kinds };
+  const reports = await Array.fromAsync(campaign({ seeds: JSON.stringify(history), trace: true }));
+  for (const report of reports) {
+    expect(report.violations, describeFailure(report)).toEqual([]);
+    expect(Object.keys(report.happened).toSorted()).toEqual(actionKinds.toSorted());
+  }
+  expect(reports).toHaveLength(1);
+});
+
+/** A process is paused between a write and its reply, longer than its lease is valid, and has another write to do. */
+const paused: History = {
+  seed: 3026,
+  hosts: 3,
+  nodes: 6,
+  services: 4,
+  operationPolls: 10,
+  actions: [
+    { ...one, at: 100_000, kind: "foreignTag", host: 0 },
+    { ...one, at: 427_557, kind: "recreateService", host: 0, pick: 832 },
+    { ...one, at: 445_081, kind: "reload", host: 2, pick: 276 },
+    { ...one, at: 458_070, kind: "pauseAtWrite", host: 0, pick: 811, forMs: 75_970 },
+  ],
+};
+
+test("a failure is shrunk to the actions that it needs, and what it prints runs it again with the same trace", async () => {
+  const defect = "writes without holding the lease";
+  const [shrunk] = await Array.fromAsync(
+    campaign({ seeds: JSON.stringify(paused), defect, trace: true, shrink: true }),
+  );
+  expect(shrunk?.violations[0]?.invariant).toBe("no write after the fence");
+  expect(shrunk?.history?.actions.length).toBeLessThan(paused.actions.length);
+  const text = shrunk === undefined ? "" : describeFailure(shrunk);
+  expect(text).toContain("* kube PATCH");
+  expect(text).not.toMatch(/GET \S+ -> 200/u);
+  const [, replay = ""] = /--replay='(.+)'/u.exec(text) ?? [];
+  const [again] = await Array.fromAsync(campaign({ seeds: replay, defect }));
+  expect(again?.hash).toBe(shrunk?.hash ?? "");
+});
+
 test("a history finds a process that writes after it was paused for longer than its lease is valid", async () => {
   const limits = { cpuSeconds: 120, memoryMiB: 2_048 };
-  expect(await findDefect("writes without holding the lease", "3026", limits)).toMatchObject({
+  expect(await findDefect("writes without holding the lease", JSON.stringify(paused), limits)).toMatchObject({
     seeds: 1,
     by: "no write after the fence",
   });

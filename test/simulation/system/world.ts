@@ -27,7 +27,7 @@ export interface HostRequest {
 
 export interface WorldObserver {
   sent(request: HostRequest): void;
-  done(request: HostRequest, status: number | undefined): void;
+  done(request: HostRequest, text: string): void;
 }
 
 const restartMs = 1_500;
@@ -53,6 +53,8 @@ export class World implements AsyncDisposable {
   readonly #ports: Readonly<Record<number, Target>>;
   observer: WorldObserver | undefined;
   restarts = true;
+  /** A person has removed something of a Service. */
+  meddled = false;
   readonly #afterWrites = new Map<SimulatedHost, { left: number; readonly work: () => void }>();
 
   static async open(program: HostInput, { seed, operationPolls }: History): Promise<World> {
@@ -97,7 +99,7 @@ export class World implements AsyncDisposable {
         this.weather.fateOf(this.#targetOf(exchange), this.#processes.get(exchange.process)?.index, exchange.method),
       sent: (exchange) => this.#observe(exchange, (request) => this.observer?.sent(request)),
       arrived: () => undefined,
-      done: (exchange, status) => this.#done(exchange, status),
+      done: (exchange, status, text) => this.#done(exchange, status, text),
     };
     this.#writeConfig(parts.azure.configWith({ resourceManagerCAFile: undefined }));
   }
@@ -185,7 +187,7 @@ export class World implements AsyncDisposable {
     observe({ host, target: this.#targetOf(exchange), exchange, isWrite });
   }
 
-  #done(exchange: Exchange, status: number | undefined): void {
+  #done(exchange: Exchange, status: number | undefined, text: string): void {
     this.#observe(exchange, (request) => {
       const { host, isWrite, target } = request;
       const path = isWrite ? exchange.path.split("?")[0] : exchange.path;
@@ -194,7 +196,7 @@ export class World implements AsyncDisposable {
         `host${host.index}`,
         `${isWrite ? "*" : " "} ${target} ${exchange.method} ${path}${body} -> ${status ?? "broken"}`,
       );
-      this.observer?.done(request, status);
+      this.observer?.done(request, text);
       if (isWrite) this.#countDown(host);
     });
   }

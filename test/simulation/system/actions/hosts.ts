@@ -1,10 +1,6 @@
-import { kinds } from "cloud-controller-host/sdk";
-
 import type { Action } from "../history.ts";
 import type { SimulatedHost } from "../host-program.ts";
 import type { World } from "../world.ts";
-
-const lease = { namespace: "kube-system", name: "cloud-controller-manager" } as const;
 
 const living = (world: World, { host }: Action): SimulatedHost | undefined => {
   const found = world.hosts[host % world.hosts.length];
@@ -27,6 +23,13 @@ export function retag(world: World, { pick }: Action): void {
 export function badConfig(world: World, { forMs }: Action): void {
   world.note("user", "writes a broken config");
   world.writeConfig("{ this is not a config");
+  world.after(forMs, () => world.writeConfig({}));
+}
+
+/** A secret that the cloud does not accept: the leader continues with the one that it has. */
+export function wrongCredentials(world: World, { forMs }: Action): void {
+  world.note("user", "writes a config with another secret");
+  world.writeConfig({ aadClientSecret: "not-the-secret" });
   world.after(forMs, () => world.writeConfig({}));
 }
 
@@ -78,10 +81,10 @@ export function pauseHost(world: World, action: Action): void {
   world.after(action.forMs, () => host.process.resume());
 }
 
-/** Only while every process has observed it: one that never has creates it at once, as in client-go. */
-export function deleteLease(world: World): void {
-  if (world.api.get(kinds.Lease, lease) === undefined) return;
-  if (world.hosts.some(({ isAlive, running }) => !isAlive || !running?.status.leader)) return;
-  world.note("user", "deletes the Lease");
-  world.api.delete(kinds.Lease, lease);
+export function stepClock(world: World, action: Action): void {
+  const host = living(world, action);
+  if (host === undefined) return;
+  const ms = (action.pick % 2 === 0 ? 1 : -1) * action.forMs * 60;
+  world.note("node", `sets the clock of host${host.index} by ${ms} ms`);
+  host.process.step(ms);
 }

@@ -67,3 +67,19 @@ export function revokeTokens(world: World): void {
   world.note("cloud", "revokes all tokens");
   world.azure.revokeTokens();
 }
+
+const refusals = [
+  ["/publicIPAddresses/", 400, "PublicIPCountLimitReached"],
+  ["/loadBalancers/", 403, "RequestDisallowedByPolicy"],
+  ["/networkSecurityGroups/", 409, "ScopeLocked"],
+  ["/routeTables/", 403, "AuthorizationFailed"],
+  ["/virtualMachine", 409, "OperationNotAllowed"],
+] as const;
+
+/** A quota, a policy, a lock or a missing role: ARM refuses writes of one type, attempt after attempt. */
+export function refuseWrites(world: World, { pick }: Action): void {
+  const [path, status, code] = refusals[pick % refusals.length] ?? refusals[0];
+  const times = 1 + (pick % 12);
+  world.note("cloud", `refuses ${times} writes of ${path} with ${code}`);
+  world.azure.failNext({ path, method: "PUT" }, { status, code, times });
+}

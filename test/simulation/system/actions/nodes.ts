@@ -29,6 +29,7 @@ const become = (world: World, name: string, status: "True" | "Unknown"): void =>
 export function joinNodes(world: World, { pick, forMs }: Pick<Action, "pick" | "forMs">): void {
   const count = Math.min(1 + (pick % 3), maxNodes - instancesOf(world).length);
   if (count <= 0) return;
+  world.note("cloud", `adds ${count} VMs`);
   for (const { computerName } of world.azure.addScaleSetInstances("vmss0", count))
     world.after(forMs * world.random() * 0.1, () => register(world, computerName.toLowerCase()));
 }

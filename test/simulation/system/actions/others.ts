@@ -67,3 +67,24 @@ export function foreignFrontend(world: World, { pick }: Action): void {
     properties: { publicIPAddress: { id: publicIP.id } },
   });
 }
+
+/** Takes the first part of ours out of a list of a resource. */
+function take(world: World, id: string, property: string, isOurs: (name: string) => boolean): boolean {
+  const resource = freeAt(world, id);
+  const parts = objectsAt(resource?.properties, property);
+  const name = parts.map((part) => stringAt(part, "name") ?? "").find(isOurs);
+  if (resource === undefined || name === undefined) return false;
+  world.note("other", `removes ${name} from ${resource.name}`);
+  const rest = parts.filter((part) => stringAt(part, "name") !== name);
+  world.azure.put(id, { ...resource, properties: { ...resource.properties, [property]: rest } });
+  return true;
+}
+
+export function removeRoute(world: World): void {
+  take(world, ids.routeTable, "routes", (name) => name.includes("____"));
+}
+
+/** A person removes a rule of ours. It is back when its Service is next synced: here at the latest with the calm. */
+export function removeRule(world: World): void {
+  if (take(world, ids.securityGroup, "securityRules", (name) => name.startsWith("k8s-azure-lb"))) world.meddled = true;
+}

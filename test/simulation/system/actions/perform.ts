@@ -2,15 +2,17 @@ import type { Action, ActionKind } from "../history.ts";
 import type { World } from "../world.ts";
 import {
   badConfig,
-  deleteLease,
   killAtWrite,
   killHost,
   pauseAtWrite,
   pauseHost,
   reload,
   retag,
+  stepClock,
   stopHost,
+  wrongCredentials,
 } from "./hosts.ts";
+import { deleteLease, editLease, emptyLease, stealLease } from "./leases.ts";
 import {
   breakWatches,
   compact,
@@ -18,11 +20,12 @@ import {
   hideInstance,
   holdWatches,
   lagReads,
+  refuseWrites,
   requests,
   revokeTokens,
 } from "./network.ts";
 import { joinNodes, loseNode, returnNode, stopNode } from "./nodes.ts";
-import { foreignFrontend, foreignRoute, foreignRule, foreignTag } from "./others.ts";
+import { foreignFrontend, foreignRoute, foreignRule, foreignTag, removeRoute, removeRule } from "./others.ts";
 import { changeService, createService, deleteService, flipService, recreateService } from "./services.ts";
 
 const performers: Readonly<Record<ActionKind, (world: World, action: Action) => void>> = {
@@ -42,7 +45,12 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   stopHost,
   pauseHost,
   pauseAtWrite,
+  stepClock,
+  wrongCredentials,
   deleteLease,
+  stealLease,
+  emptyLease,
+  editLease,
   breakWatches,
   holdWatches,
   compact,
@@ -52,10 +60,18 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   hideInstance,
   retag,
   revokeTokens,
+  refuseWrites,
   foreignRule,
   foreignTag,
   foreignRoute,
   foreignFrontend,
+  removeRoute,
+  removeRule,
 };
 
-export const perform = (world: World, action: Action): void => performers[action.kind](world, action);
+/** False when nothing was there for it to happen to. */
+export function perform(world: World, action: Action): boolean {
+  const before = world.trace.lines.length;
+  performers[action.kind](world, action);
+  return world.trace.lines.length > before;
+}

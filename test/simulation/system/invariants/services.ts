@@ -72,6 +72,11 @@ export class Continuity {
     return this.#world.now - (this.#returnedAt.get(uid) ?? Number.NEGATIVE_INFINITY) > returnMs;
   }
 
+  /** What others take from a Service is not ours to keep: it has settled when it is whole again. */
+  forget(): void {
+    this.#settled.clear();
+  }
+
   check(): void {
     const view = this.#world.view();
     this.#checkForeign(view);

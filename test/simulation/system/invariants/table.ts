@@ -6,7 +6,7 @@ export const invariants = {
   "others' property": "Rules, routes, tags and frontends that others have written stay as they are.",
   "no running VM loses its node": "A node is deleted only after its VM is.",
   "one CIDR, one node": "No two nodes have the same Pod CIDR, and no node gets another one.",
-  "no request storm": "Requests per minute stay within a bound, however much fails.",
+  "no request storm": "Requests per minute stay within a bound, however much fails, and within a lower one at rest.",
   "no unhandled error": "Nothing is thrown where no code catches it.",
   "eventually stable": "When faults end, every Service, node and route is as its user wants within a bounded time.",
   "then silent": "A stable cluster causes no write.",

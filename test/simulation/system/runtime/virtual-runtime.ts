@@ -42,9 +42,9 @@ export class VirtualRuntime {
     this.#random = randomOf(seed);
   }
 
-  /** A process with clocks that may be off by `offsetMs`. */
-  process(offsetMs = 0): ProcessTime {
-    return new ProcessTime(this.timeline, { offsetMs, rate: 1 });
+  /** A process with clocks that may be off by `offsetMs`, and that run at a `rate`. */
+  process(offsetMs = 0, rate = 1): ProcessTime {
+    return new ProcessTime(this.timeline, { offsetMs, rate });
   }
 
   get caller(): ProcessTime {
@@ -61,12 +61,12 @@ export class VirtualRuntime {
   }
 
   monotonic(): number {
-    return this.timeline.now;
+    return this.caller.clock.monotonic();
   }
 
   /** Runs `callback` later as the process that called this; the result cancels it. */
   after(ms: number, callback: () => void): () => void {
     const process = this.caller;
-    return this.timeline.after(ms, () => process.deliver(() => current.run(process, callback)));
+    return this.timeline.after(ms / process.rate, () => process.deliver(() => current.run(process, callback)));
   }
 }

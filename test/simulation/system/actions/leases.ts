@@ -1,0 +1,38 @@
+import { kinds, type Lease } from "cloud-controller-host/sdk";
+
+import type { Action } from "../history.ts";
+import type { World } from "../world.ts";
+
+const lease = { namespace: "kube-system", name: "cloud-controller-manager" } as const;
+/** A holder that is no process of this world, and that renews nothing. */
+export const intruder = "intruder";
+
+const change = (world: World, text: string, spec: NonNullable<Lease["spec"]>): void => {
+  if (world.api.get(kinds.Lease, lease) === undefined) return;
+  world.note("user", text);
+  world.api.update(kinds.Lease, lease, (now) => ({ ...now, spec: { ...now.spec, ...spec } }));
+};
+
+/** Only while every process has observed it: one that never has creates it at once, as in client-go. */
+export function deleteLease(world: World): void {
+  if (world.api.get(kinds.Lease, lease) === undefined) return;
+  if (world.hosts.some(({ isAlive, running }) => !isAlive || !running?.status.leader)) return;
+  world.note("user", "deletes the Lease");
+  world.api.delete(kinds.Lease, lease);
+}
+
+/** Takes the Lease, as a process of another installation would that does not respect its holder. */
+export function stealLease(world: World, { pick }: Action): void {
+  const renewTime = new Date().toISOString().replace("Z", "000Z");
+  change(world, "steals the Lease", { holderIdentity: intruder, leaseDurationSeconds: 5 + (pick % 20), renewTime });
+}
+
+export function emptyLease(world: World): void {
+  change(world, "empties the holder of the Lease", { holderIdentity: "" });
+}
+
+/** Changes times that its holder has written, and leaves the holder. */
+export function editLease(world: World, { pick }: Action): void {
+  const leaseDurationSeconds = [1, 5, 3_600][pick % 3] ?? 1;
+  change(world, `sets the duration of the Lease to ${leaseDurationSeconds} s`, { leaseDurationSeconds });
+}
