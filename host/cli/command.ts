@@ -29,6 +29,8 @@ export interface Surroundings {
   readonly color?: boolean;
   /** Writes to the terminal what is erased later. Undefined where the errors do not go to one. */
   readonly progress?: ((text: string) => void) | undefined;
+  /** Default: from the folders that the command line names. */
+  readonly loadPlugins?: typeof loadCommandPlugins;
 }
 
 /** The plugins that come with the host. */
@@ -88,7 +90,8 @@ export async function readCommand(
   const { cloudConfig } = peek(argv);
   // Its content is used once two reads, a pause apart, are equal. The import of the plugins takes as long as the pause.
   const firstReading = cloudConfig === "" ? undefined : readOnce(fileSource(cloudConfig), systemClock);
-  const { loaded, loader, copies, outstanding } = await loadCommandPlugins(argv);
+  const { loadPlugins = loadCommandPlugins } = surroundings;
+  const { loaded, loader, copies, outstanding } = await loadPlugins(argv);
   const plugins: PluginSet = loaded.ok ? loaded.plugins : { controllers: [], clouds: [], webhooks: [] };
   const leftOut = loaded.ok ? loaded.plugins.refused.map(({ reason }) => reason) : [];
   const offer = {

@@ -3,22 +3,16 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { runNamedCommand } from "../../host/cli/commands.ts";
+import { runCommand } from "../kit/plan.ts";
 import { type GoldenCase, goldenCases, type RecordedStep, stepsOf } from "./replay/cases.ts";
 import { GoldenCluster, kindOf } from "./replay/golden-cluster.ts";
 
 setDefaultTimeout(120_000);
 
 async function plan(flags: readonly string[]): Promise<string> {
-  const printed = { stdout: "", stderr: "" };
-  await runNamedCommand("plan", flags, {
-    environment: {},
-    stdout: (text) => void (printed.stdout += text),
-    stderr: (text) => void (printed.stderr += text),
-    width: 100,
-  });
-  expect(printed.stderr).toBe("");
-  return printed.stdout;
+  const { stdout, stderr } = await runCommand("plan", flags);
+  expect(stderr).toBe("");
+  return stdout;
 }
 
 /** The plan for the live cluster, which writes a bundle, and the plan for that bundle. */

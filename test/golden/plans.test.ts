@@ -11,7 +11,7 @@ import { readCommand } from "../../host/cli/command.ts";
 import { startHost } from "../../host/host.ts";
 import { type JsonObject, objectsAt } from "../../plugins/azure-cloud/json.ts";
 import { type PlanWires, tapPlan } from "../kit/plan-wires.ts";
-import { planDocumentOf } from "../kit/plan.ts";
+import { loadPluginsOnce, planDocumentOf } from "../kit/plan.ts";
 import { type GoldenCase, goldenCases, type RecordedStep, stepsOf } from "./replay/cases.ts";
 import { GoldenCluster, kindOf } from "./replay/golden-cluster.ts";
 import { expected, same } from "./replay/replay.ts";
@@ -60,6 +60,7 @@ const surroundings = (print: (text: string) => void, complain: (text: string) =>
   stdout: print,
   stderr: complain,
   width: 100,
+  loadPlugins: loadPluginsOnce,
 });
 
 /** Every plan here is seen to send reads alone, on both wires. A host that runs beside it has its own connections. */

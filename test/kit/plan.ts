@@ -1,13 +1,40 @@
+import { afterAll } from "bun:test";
+
 import { Value } from "@sinclair/typebox/value";
 
+import { systemClock } from "../../host/async/clock.ts";
+import { OutstandingWork } from "../../host/async/outstanding-work.ts";
 import { type PlanDocument, planSchema } from "../../host/changes/plan-schema.ts";
+import { loadCommandPlugins } from "../../host/cli/command.ts";
 import { runNamedCommand } from "../../host/cli/commands.ts";
+import { PrivateCopies } from "../../host/generation/plugins/private-copies.ts";
 
 export interface Printed {
   readonly status: number;
   readonly stdout: string;
   readonly stderr: string;
 }
+
+type Load = typeof loadCommandPlugins;
+
+let own: ReturnType<Load> | undefined;
+
+afterAll(async () => (await own)?.copies[Symbol.asyncDispose]());
+
+/**
+ * Imports the project's plugins once for all plans and hosts of a test file: an import of its own takes a plan most of
+ * its time. Other plugins are loaded as ever.
+ */
+export const loadPluginsOnce: Load = async (argv) => {
+  if (argv.some((arg) => arg.startsWith("--plugin-"))) return loadCommandPlugins(argv);
+  own ??= loadCommandPlugins([]);
+  const { loaded } = await own;
+  // Never released: the modules stay.
+  const hash = loaded.ok ? loaded.plugins.hash : "";
+  if (loaded.ok) loaded.plugins.retain();
+  const loader = { hash: async () => hash, load: async () => loaded };
+  return { loaded, loader, copies: new PrivateCopies(systemClock), outstanding: new OutstandingWork(systemClock) };
+};
 
 /** Runs a command in this process, not on a terminal. */
 export async function runCommand(name: string, argv: readonly string[]): Promise<Printed> {
@@ -17,6 +44,7 @@ export async function runCommand(name: string, argv: readonly string[]): Promise
     stdout: (text) => void (printed.stdout += text),
     stderr: (text) => void (printed.stderr += text),
     width: 100,
+    loadPlugins: loadPluginsOnce,
   });
   return { status, ...printed };
 }

@@ -10,26 +10,13 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { readBundle } from "../../../host/bundle/bundle.ts";
 import { planSchema } from "../../../host/changes/plan-schema.ts";
-import { runNamedCommand } from "../../../host/cli/commands.ts";
 import { openSandbox } from "../../../host/sandbox-host.ts";
 import { joinNodes } from "../../kit/azure.ts";
+import { type Printed, runCommand } from "../../kit/plan.ts";
 import { addressesOf, balancedService, findService } from "../../kit/services.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
 setDefaultTimeout(120_000);
-
-async function run(name: string, argv: readonly string[]) {
-  const printed = { stdout: "", stderr: "" };
-  const status = await runNamedCommand(name, argv, {
-    environment: {},
-    stdout: (text) => void (printed.stdout += text),
-    stderr: (text) => void (printed.stderr += text),
-    width: 100,
-  });
-  return { status, ...printed };
-}
-
-type Result = Awaited<ReturnType<typeof run>>;
 
 const controllers = "--controllers=cloud-node-controller,service-lb-controller";
 const explainWeb = ["service", "default/corp-web"];
@@ -64,7 +51,7 @@ let folder = "";
 let bundle = "";
 let anonymous = "";
 let secrets: readonly string[] = [];
-let live: Record<"explained" | "json" | "text", Result>;
+let live: Record<"explained" | "json" | "text", Printed>;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "from-bundle-"));
@@ -72,9 +59,9 @@ beforeAll(async () => {
   await using lab = await openLab();
   const flags = lab.flags([controllers]);
   live = {
-    text: await run("plan", [`--bundle=${bundle}`, ...flags]),
-    json: await run("plan", ["--output=json", `--bundle=${anonymous}`, "--anonymize", ...flags]),
-    explained: await run("explain", [...explainWeb, ...flags]),
+    text: await runCommand("plan", [`--bundle=${bundle}`, ...flags]),
+    json: await runCommand("plan", ["--output=json", `--bundle=${anonymous}`, "--anonymize", ...flags]),
+    explained: await runCommand("explain", [...explainWeb, ...flags]),
   };
   const [, secret = "-"] = /aadClientSecret"?: "?([0-9a-f-]{36})/u.exec(lab.azure.configText) ?? [];
   secrets = [canary, secret, lab.api.tokens.of("admin"), lab.azure.folder];
@@ -84,7 +71,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 const content = async (path: string): Promise<string> => gunzipSync(await Bun.file(path).bytes()).toString();
 
 /** What a plan changes, without the names. */
-const shapeOf = ({ stdout }: Result): readonly unknown[] =>
+const shapeOf = ({ stdout }: Printed): readonly unknown[] =>
   Value.Parse(planSchema, JSON.parse(stdout))
     .changes.map(({ action, title, reasons, fields }) => ({
       action,
@@ -102,12 +89,12 @@ describe("a bundle", () => {
   test("gives the same plan offline", async () => {
     expect({ ...live.text, stdout: "" }).toEqual({ status: 2, stdout: "", stderr: "" });
     expect(live.text.stdout).toContain("because of Service default/corp-new");
-    expect(await run("plan", [`--from=${bundle}`])).toEqual(live.text);
+    expect(await runCommand("plan", [`--from=${bundle}`])).toEqual(live.text);
   });
 
   test("gives the same explanation offline, but for events, which no plan reads", async () => {
-    const withoutEvents = ({ stdout }: Result): string => stdout.replaceAll(/^ {2}event .*\n/gmu, "");
-    const explained = await run("explain", [...explainWeb, `--from=${bundle}`]);
+    const withoutEvents = ({ stdout }: Printed): string => stdout.replaceAll(/^ {2}event .*\n/gmu, "");
+    const explained = await runCommand("explain", [...explainWeb, `--from=${bundle}`]);
     expect(explained.status).toBe(0);
     const squeezed = (text: string): string => text.replaceAll(/ +/gu, " ");
     expect(squeezed(withoutEvents(explained))).toBe(squeezed(withoutEvents(live.explained)));
@@ -121,7 +108,7 @@ describe("a bundle", () => {
 
   test("gives the same plan up to names when it is anonymized, and contains no name", async () => {
     expect(await content(anonymous)).not.toMatch(/corp|vmss0|nsg0|\brg0|20\.0\.0\.1|52\.10\./iu);
-    const planned = await run("plan", ["--output=json", `--from=${anonymous}`]);
+    const planned = await runCommand("plan", ["--output=json", `--from=${anonymous}`]);
     expect({ ...planned, stdout: "" }).toEqual({ ...live.json, stdout: "" });
     expect(shapeOf(planned)).toEqual(shapeOf(live.json));
   });
@@ -132,7 +119,7 @@ describe("a bundle", () => {
     const flags = [controllers, `--kubeconfig=${sandbox.files.kubeconfig}`, `--cloud-config=${sandbox.cloudConfig}`];
     await eventually(
       "the host has served the new Service",
-      async () => (await run("plan", flags)).stdout === "No changes.\n",
+      async () => (await runCommand("plan", flags)).stdout === "No changes.\n",
       90_000,
     );
     const services = sandbox.api.list(kinds.Service).filter(({ spec }) => spec?.type === "LoadBalancer");
@@ -144,11 +131,11 @@ describe("a bundle", () => {
     await writeFile(cut, (await Bun.file(bundle).bytes()).subarray(0, 500));
     for (const argv of [["plan"], ["explain", ...explainWeb]]) {
       const [name = "", ...rest] = argv;
-      const { status, stderr } = await run(name, [...rest, `--from=${cut}`]);
+      const { status, stderr } = await runCommand(name, [...rest, `--from=${cut}`]);
       expect(status).toBe(1);
       expect(stderr).toContain(`${cut}: it is cut off or damaged`);
     }
-    const { stderr } = await run("plan", ["--anonymize", "--from=", "--output=xml"]);
+    const { stderr } = await runCommand("plan", ["--anonymize", "--from=", "--output=xml"]);
     for (const problem of ["--anonymize: needs --bundle=FILE", "--from: name a file", "--output=xml"])
       expect(stderr).toContain(problem);
   });

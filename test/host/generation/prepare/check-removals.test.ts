@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { runNamedCommand } from "../../../../host/cli/commands.ts";
 import { joinNodes } from "../../../kit/azure.ts";
+import { runCommand } from "../../../kit/plan.ts";
 import { addressesOf, balancedService, findService } from "../../../kit/services.ts";
 import { SandboxLab } from "../../sandbox-lab.ts";
 
@@ -56,16 +56,7 @@ async function confirm(lab: SandboxLab, text: string): Promise<void> {
   await lab.admin.patch(kinds.Lease, lease, "merge", { metadata: { annotations } });
 }
 
-async function planOf(lab: SandboxLab): Promise<{ readonly status: number; readonly stdout: string }> {
-  let stdout = "";
-  const status = await runNamedCommand("plan", lab.flags(controllers), {
-    environment: {},
-    stdout: (text) => void (stdout += text),
-    stderr: () => undefined,
-    width: 100,
-  });
-  return { status, stdout };
-}
+const planOf = (lab: SandboxLab) => runCommand("plan", lab.flags(controllers));
 
 describe("a reload that places resources elsewhere", () => {
   test("is refused with what it would remove, and carried out once that is confirmed", async () => {
