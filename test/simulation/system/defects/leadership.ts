@@ -11,13 +11,13 @@ export const leadershipDefects: Defects = {
   },
   "takes a lease that is held": {
     file: `${election}/lock.ts`,
-    from: "if (this.heldByAnother || isLost ||",
-    to: "if (isLost ||",
+    from: "if (this.heldByAnother || mayBeTaken) {",
+    to: "if (mayBeTaken) {",
   },
   "takes a lease again that another candidate has led under meanwhile": {
     file: `${election}/lock.ts`,
-    from: "if (this.heldByAnother || isLost ||",
-    to: "if (this.heldByAnother ||",
+    from: "signals.renewal === true ? this.#mayHaveBeenLed(record) : this.#mayBeLed();",
+    to: "signals.renewal === true ? false : this.#mayBeLed();",
   },
   "creates a lease that was deleted while its holder leads": {
     file: `${election}/lock.ts`,
