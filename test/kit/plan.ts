@@ -1,5 +1,3 @@
-import { afterAll } from "bun:test";
-
 import { Value } from "@sinclair/typebox/value";
 
 import { systemClock } from "../../host/async/clock.ts";
@@ -19,17 +17,15 @@ type Load = typeof loadCommandPlugins;
 
 let own: ReturnType<Load> | undefined;
 
-afterAll(async () => (await own)?.copies[Symbol.asyncDispose]());
-
 /**
- * Imports the project's plugins once for all plans and hosts of a test file: an import of its own takes a plan most of
+ * Imports the project's plugins once for all plans and hosts of a test process: an import of its own takes a plan most of
  * its time. Other plugins are loaded as ever.
  */
 export const loadPluginsOnce: Load = async (argv) => {
   if (argv.some((arg) => arg.startsWith("--plugin-"))) return loadCommandPlugins(argv);
   own ??= loadCommandPlugins([]);
   const { loaded } = await own;
-  // Never released: the modules stay.
+  // Never released: the modules stay until the process ends.
   const hash = loaded.ok ? loaded.plugins.hash : "";
   if (loaded.ok) loaded.plugins.retain();
   const loader = { hash: async () => hash, load: async () => loaded };
