@@ -54,14 +54,18 @@ interface Backend {
   readonly runner: ControllerRunner;
 }
 
+type OpenLab = (options?: LabOptions) => Promise<ServiceLab>;
+
 /** A suite about Services on a simulated Azure, on the sandbox and on a real API server alike. */
-export function describeServices(
-  name: string,
-  body: (open: (options?: LabOptions) => Promise<ServiceLab>) => void,
-): void {
+export function describeServices(name: string, body: (open: OpenLab) => void): void {
   describe(`${name}, on the sandbox`, () => {
     body(async (options) => (await openOnSandbox(options)).lab);
   });
+  describeServicesOnReal(name, body);
+}
+
+/** One for a real API server alone. */
+export function describeServicesOnReal(name: string, body: (open: OpenLab) => void): void {
   describeOnRealApiServer(`${name}, on a real API server`, (cluster) => {
     beforeEach(() => cluster.cleanSlate());
     body((options) => ServiceLab.open(() => realBackend(cluster), options));

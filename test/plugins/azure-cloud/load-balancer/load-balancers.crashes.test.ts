@@ -6,10 +6,10 @@ import { openCluster } from "./cluster.ts";
 import { Scenario } from "./scenario.ts";
 
 const seed = 1311;
-const crashes = 200;
+const crashes = 40;
 
 describe(`a process that crashes (seed ${seed})`, () => {
-  test("a process that crashes at any of 200 random moments leaves no orphan and no duplicate after the next one has synced", async () => {
+  test("a process that crashes at any of 40 random moments leaves no orphan and no duplicate after the next one has synced", async () => {
     const random = new Random(seed);
     await using cluster = await openCluster(3);
     const scenario = new Scenario(cluster, random);
