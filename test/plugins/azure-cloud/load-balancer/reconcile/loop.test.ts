@@ -9,6 +9,7 @@ import { type Cluster, fast, openCluster, serviceOf } from "../cluster.ts";
 
 const internal = (name: string): Service =>
   serviceOf(name, { annotations: { "azure-load-balancer-internal": "true" } });
+const securityGroup = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/networkSecurityGroups/nsg0";
 const externalBalancer = /\/loadBalancers\/kubernetes$/u;
 const publicIPOf = ({ metadata }: Service): string =>
   `publicIPAddresses/kubernetes-a${metadata?.uid?.replaceAll("-", "").slice(0, 31)}`;
@@ -404,6 +405,25 @@ test("a load balancer is not deleted with its last Service while the public IP o
   expect(cluster.writes().filter((one) => one.startsWith("DELETE loadB") || one.includes("virtualMachines/"))).toEqual(
     [],
   );
+  expectConverged(cluster);
+});
+
+test("narrower source ranges of a Service do not wait for its load balancer, which is being written for another one", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const generation = await cluster.start();
+  const ranged = (range: string): Service => serviceOf("web", { spec: { loadBalancerSourceRanges: [range] } });
+  await cluster.ensure(generation, ranged("203.0.113.0/24"));
+  const hold = simulator.hold({ method: "PUT", path: externalBalancer });
+  const other = cluster.ensure(generation, serviceOf("other"));
+  await eventually("the load balancer is being written", () => hold.waiting() === 1);
+  await cluster.ensure(generation, ranged("203.0.113.7/32"));
+  expect(hold.waiting()).toBe(1);
+  const { securityRules } = simulator.get(securityGroup)?.properties ?? {};
+  expect(JSON.stringify(securityRules)).toContain("203.0.113.7/32");
+  expect(JSON.stringify(securityRules)).not.toContain("203.0.113.0/24");
+  hold.release();
+  await other;
   expectConverged(cluster);
 });
 

@@ -1,0 +1,36 @@
+import { describe, expect, test } from "bun:test";
+
+import { intentOf, plannerConfigOf } from "../../fixtures.ts";
+import { converge, nodesNamed, world } from "../../world.ts";
+
+const nodes = nodesNamed("node-0");
+const vmSets = new Map([["node-0", "vmss0"]]);
+const key = "azure-load-balancer-gateway-frontend-id";
+const gateway =
+  "/subscriptions/sub0/resourceGroups/rg9/providers/Microsoft.Network/loadBalancers/gw/frontendIPConfigurations/f";
+const standard = plannerConfigOf();
+
+/** The Gateway Load Balancer of the Service's frontend after each of its versions in turn. */
+function chainAfter(versions: readonly Readonly<Record<string, string>>[], config = standard): string | undefined {
+  let observed = world({ nodes, vmSets });
+  for (const annotations of versions)
+    observed = converge([intentOf({ nodes, annotations })], observed, config).observed;
+  return observed.loadBalancers[0]?.frontendIPConfigurations?.[0]?.gatewayLoadBalancer?.id;
+}
+
+describe("the frontend of a Service", () => {
+  test("is chained to the Gateway Load Balancer that the Service names, at once and later", () => {
+    expect(chainAfter([{ [key]: gateway }])).toBe(gateway);
+    expect(chainAfter([{}, { [key]: gateway }])).toBe(gateway);
+  });
+
+  test("loses its Gateway Load Balancer with an empty value, and keeps it without the annotation", () => {
+    expect(chainAfter([{ [key]: gateway }, { [key]: "" }])).toBeUndefined();
+    expect(chainAfter([{ [key]: gateway }, {}])).toBe(gateway);
+  });
+
+  test("is chained to no Gateway Load Balancer if it is internal or basic", () => {
+    expect(chainAfter([{ [key]: gateway, "azure-load-balancer-internal": "true" }])).toBeUndefined();
+    expect(chainAfter([{ [key]: gateway }], plannerConfigOf({ loadBalancerSku: "basic" }))).toBeUndefined();
+  });
+});

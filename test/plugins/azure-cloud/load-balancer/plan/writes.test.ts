@@ -1,0 +1,115 @@
+import { describe, expect, test } from "bun:test";
+
+import type { Observed, PoolMember } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import type { PlannerConfig } from "../../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
+import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { applied } from "../applied.ts";
+import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
+import { converge, nodesNamed, publicIP, world } from "../world.ts";
+
+const nodes = nodesNamed("node-0");
+const all: readonly ServiceShape[] = ["a", "b", "c"].map((name) => ({ name }));
+const namesOf = (list: readonly { readonly name?: string }[] = []): readonly string[] =>
+  list.map(({ name = "" }) => name);
+
+/** The writes that remove these Services, and what they leave, with whether a further plan leaves that alone. */
+function removed(
+  shapes: readonly ServiceShape[],
+  config: PlannerConfig,
+  { observed = world({ nodes }), change = (one: Observed): Observed => one } = {},
+) {
+  const created = shapes.map((shape) => intentOf({ ...shape, nodes }));
+  const before = change(converge(created, observed, config).observed);
+  const intents = shapes.map((shape) => intentOf({ ...shape, action: "delete" }));
+  const first = plan(intents, before, config);
+  const after = converge(intents, applied(before, first), config).observed;
+  const [balancer] = after.loadBalancers;
+  return {
+    kinds: first.stages.flatMap(({ writes }) => writes.map(({ kind }) => kind)),
+    left: [balancer?.frontendIPConfigurations, balancer?.loadBalancingRules, balancer?.probes].map(namesOf),
+    pools: namesOf(balancer?.backendAddressPools),
+    publicIPs: namesOf(after.publicIPs).filter((name) => name.startsWith("kubernetes")),
+  };
+}
+
+const keepsEmpty = plannerConfigOf({ keepEmptyLoadBalancer: true });
+const preconfigured = plannerConfigOf({ preConfiguredBackendPoolLoadBalancerTypes: "all" });
+
+describe("a load balancer whose last Services are deleted", () => {
+  test("is deleted with everything in it", () => {
+    const { kinds, left, publicIPs } = removed(all, plannerConfigOf());
+    expect(kinds).toContain("delete-load-balancer");
+    expect([left, publicIPs]).toEqual([[[], [], []], []]);
+  });
+
+  test("keeps its pools and one frontend without rules where the config keeps empty load balancers", () => {
+    const { kinds, left, pools, publicIPs } = removed(all, keepsEmpty);
+    expect(kinds).toEqual(["put-load-balancer", "put-security-group", "delete-public-ip", "delete-public-ip"]);
+    expect([left, pools, publicIPs]).toEqual([[["ac"], [], []], ["kubernetes"], ["kubernetes-ac"]]);
+  });
+
+  test("keeps the frontend of its last Service, and the rules of that one, where its pools are preconfigured", () => {
+    const { kinds, left, publicIPs } = removed(all, preconfigured);
+    expect(kinds).not.toContain("delete-load-balancer");
+    expect([left, publicIPs]).toEqual([[["ac"], ["ac-TCP-80"], ["ac-TCP-80"]], ["kubernetes-ac"]]);
+  });
+
+  test("keeps of a shared frontend the rules of the last Service alone where its pools are preconfigured", () => {
+    const shared = world({ nodes, publicIPs: [publicIP("mine", "20.9.9.9")] });
+    const annotations = { "azure-pip-name": "mine" };
+    const spec = (port: number) => ({ ports: [{ name: "p", protocol: "TCP", port, nodePort: 30_000 + port }] });
+    const sharing = [
+      { name: "a", annotations, spec: spec(80) },
+      { name: "b", annotations, spec: spec(81) },
+    ];
+    expect(removed(sharing, preconfigured, { observed: shared }).left).toEqual([["aa"], ["ab-TCP-81"], ["ab-TCP-81"]]);
+    expect(removed(sharing, keepsEmpty, { observed: shared }).left).toEqual([["aa"], [], []]);
+  });
+
+  test("is left by its last frontend if it has no pools, also where the config keeps empty load balancers", () => {
+    const change = (one: Observed): Observed => ({
+      ...one,
+      loadBalancers: one.loadBalancers.map(({ backendAddressPools: _pools, ...rest }) => rest),
+    });
+    const { kinds, left } = removed([{ name: "a" }], keepsEmpty, { change });
+    expect([kinds.includes("put-load-balancer"), left]).toEqual([true, [[], [], []]]);
+  });
+
+  describe("is released by", () => {
+    const nodeIP = plannerConfigOf({ loadBalancerBackendPoolConfigurationType: "nodeIP" });
+    const spec = { ipFamilies: ["IPv4", "IPv6"] };
+    const isReleased = (config: PlannerConfig, change?: (one: Observed) => Observed): boolean =>
+      removed([{ name: "a", spec }], config, change && { change }).kinds.includes("release-pools");
+    const withMembers = (members: readonly PoolMember[]) => (one: Observed) => ({
+      ...one,
+      poolMembers: new Map(
+        one.loadBalancers
+          .flatMap(({ backendAddressPools = [] }) => backendAddressPools)
+          .map(({ id = "" }, index) => [id.toLowerCase(), index === 0 ? members : []] as const),
+      ),
+    });
+
+    test("its interfaces before it is deleted", () => {
+      expect(isReleased(plannerConfigOf())).toBe(true);
+    });
+
+    test("interfaces only if it has any, where its pools have addresses", () => {
+      expect(isReleased(nodeIP)).toBe(false);
+      expect(isReleased(nodeIP, withMembers([]))).toBe(false);
+      expect(
+        isReleased(
+          nodeIP,
+          withMembers([{ ipConfigurationId: "/nic/ip", node: "node-0", gone: false, complete: true }]),
+        ),
+      ).toBe(true);
+    });
+
+    test("no write if it has no pools", () => {
+      const withoutPools = (one: Observed): Observed => ({
+        ...one,
+        loadBalancers: one.loadBalancers.map((balancer) => ({ ...balancer, backendAddressPools: [] })),
+      });
+      expect(isReleased(plannerConfigOf(), withoutPools)).toBe(false);
+    });
+  });
+});
