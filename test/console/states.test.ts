@@ -116,7 +116,7 @@ const states: Readonly<Record<string, State>> = {
       services: /✖ failing[^]*is not valid/u,
       "services/default/web": /last error[^]*is not valid[^]*SyncLoadBalancerFailed/u,
       writes: "Service default/web (status)",
-      plan: /What could not be planned[^]*is not valid/u,
+      plan: /Refused as they are[^]*is not valid/u,
     },
   },
   "a held removal": {
