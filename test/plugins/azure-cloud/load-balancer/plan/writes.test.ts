@@ -113,3 +113,14 @@ describe("a load balancer whose last Services are deleted", () => {
     });
   });
 });
+
+test("a write of the security group is for the Services whose rules it changes", () => {
+  const config = plannerConfigOf();
+  const ranged = (name: string, range: string) =>
+    intentOf({ name, nodes, spec: { loadBalancerSourceRanges: [range] } });
+  const before = converge([ranged("a", "10.0.0.0/8"), ranged("b", "10.1.0.0/16")], world({ nodes }), config).observed;
+  const { stages } = plan([ranged("a", "10.0.0.0/8"), ranged("b", "10.2.0.0/16")], before, config);
+  expect(stages.flatMap(({ writes }) => writes.map(({ kind, services }) => [kind, services]))).toEqual([
+    ["put-security-group", ["default/b"]],
+  ]);
+});

@@ -4,7 +4,9 @@ import { equalRules } from "../../../../../../plugins/azure-cloud/load-balancer/
 import {
   namedFor,
   rulesOn,
+  withoutPools,
   withoutRules,
+  withPool,
   withRules,
 } from "../../../../../../plugins/azure-cloud/load-balancer/plan/draft/edits.ts";
 
@@ -49,4 +51,15 @@ describe("a list of rules gives the same answers when it is searched and when it
       expect(added.loadBalancingRules?.map(({ frontendPort }) => frontendPort)).toEqual([80, 81, 82, 84]);
     }
   });
+});
+
+test("a pool is added, replaces another one of its name, and leaves with its name alone", () => {
+  const [one, two] = [{ name: "one" }, { name: "two" }];
+  const balancer = { backendAddressPools: [one, two] };
+  expect(withPool(balancer, two)).toBe(balancer);
+  const other = { name: "TWO", drainPeriodInSeconds: 5 };
+  expect(withPool(balancer, other).backendAddressPools).toEqual([one, other]);
+  expect(withPool({}, one).backendAddressPools).toEqual([one]);
+  expect(withoutPools(balancer, ({ name }) => name === "one").backendAddressPools).toEqual([two]);
+  expect(withoutPools(balancer, () => false)).toBe(balancer);
 });
