@@ -25,6 +25,8 @@ export function lifecycleController(
   const guard = new DeletionGuard(context, options);
   /** The cloud's last answer about nodes that are not ready, by UID. */
   const verdicts = new Map<string, "exists" | "missing" | "unknown">();
+  /** When nodes that are not ready were first seen so, by UID, in monotonic time. */
+  const firstSeenMs = new Map<string, number>();
 
   /** Missing nodes that may be deleted; a node that has become ready again needs a new verdict. */
   function deletable(): readonly Node[] {
@@ -32,8 +34,14 @@ export function lifecycleController(
     const notReady = all.filter((node) => readyStatus(node) !== "True");
     const relevant = new Set(notReady.map(uidOf));
     for (const uid of verdicts.keys()) if (!relevant.has(uid)) verdicts.delete(uid);
-    const now = clock.now();
-    const old = notReady.filter((node) => !isInGrace(node, now, options));
+    for (const uid of firstSeenMs.keys()) if (!relevant.has(uid)) firstSeenMs.delete(uid);
+    const [now, monotonicMs] = [clock.now(), clock.monotonic()];
+    const observedMs = (uid: string): number => {
+      const sinceMs = firstSeenMs.get(uid) ?? monotonicMs;
+      firstSeenMs.set(uid, sinceMs);
+      return monotonicMs - sinceMs;
+    };
+    const old = notReady.filter((node) => !isInGrace(node, now, options, observedMs(uidOf(node))));
     return guard.release({
       missing: old.filter((node) => verdicts.get(uidOf(node)) === "missing"),
       unanswered: old.map(uidOf).filter((uid) => !verdicts.has(uid)),

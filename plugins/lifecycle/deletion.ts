@@ -14,10 +14,13 @@ import type { LifecycleOptions } from "./options.ts";
 
 type Ages = Pick<LifecycleOptions, "gracePeriodSeconds" | "uninitializedGracePeriodSeconds">;
 
-/** True while a missing node is too young to be deleted: the cloud may not list its instance yet. */
-export function isInGrace(node: Node, nowMs: number, ages: Ages): boolean {
+/**
+ * True while a missing node is too young to be deleted: the cloud may not list its instance yet. `observedMs`: it has
+ * existed for at least as long, also where the wall clock was set back.
+ */
+export function isInGrace(node: Node, nowMs: number, ages: Ages, observedMs = 0): boolean {
   const created = Date.parse(node.metadata?.creationTimestamp ?? "");
-  const ageSeconds = Number.isNaN(created) ? 0 : (nowMs - created) / 1000;
+  const ageSeconds = Math.max(observedMs, Number.isNaN(created) ? 0 : nowMs - created) / 1000;
   const grace = isUninitialized(node)
     ? Math.max(ages.gracePeriodSeconds, ages.uninitializedGracePeriodSeconds)
     : ages.gracePeriodSeconds;

@@ -217,6 +217,37 @@ describe("a node is kept", () => {
     expect(isInGrace({ metadata: { name: "node0" } }, Date.now(), { ...ages, gracePeriodSeconds: 0 })).toBe(false);
   });
 
+  test("a node is kept for the grace period and no longer by a process whose wall clock is an hour behind", async () => {
+    await using scene = await Scene.open({ ageSeconds: -3_600 });
+    scene.node("node0", gone, "missing");
+    await scene.run();
+    await scene.rest();
+    await scene.clock.advance(50_000);
+    await scene.rest();
+    expect(scene.names()).toEqual(["node0"]);
+    await scene.clock.advance(20_000);
+    await scene.rest();
+    expect(scene.names()).toEqual([]);
+  });
+
+  test("a node is kept for the whole grace period again after it was ready, where the wall clock is an hour behind", async () => {
+    await using scene = await Scene.open({ ageSeconds: -3_600 });
+    scene.node("node0", gone, "missing");
+    const { generation } = await scene.run();
+    await scene.rest();
+    await scene.clock.advance(50_000);
+    const { store } = generation.context.informers.of(kinds.Node);
+    for (const ready of ["True", "Unknown"] as const) {
+      scene.becomes("node0", ready);
+      await eventually(`the cache has it ${ready}`, () => readyStatus(store.get("node0") ?? {}) === ready);
+      await scene.clock.advance(10_000);
+      await scene.rest();
+    }
+    await scene.clock.advance(10_000);
+    await scene.rest();
+    expect(scene.names()).toEqual(["node0"]);
+  });
+
   test("a node is kept while it is younger than the grace period", async () => {
     await using scene = await Scene.open({ ageSeconds: 30 });
     scene.node("node0", gone, "missing");
