@@ -83,3 +83,20 @@ test("a page that has left before its stream opens takes no place, and one that 
   expect(next?.done).toBe(true);
   expect(streams.size).toBe(0);
 });
+
+test("a page gets no message while nothing changes, and its stream stays open", async () => {
+  let looks = 0;
+  const looked = Promise.withResolvers<"nothing">();
+  const status = () => {
+    looks += 1;
+    if (looks === 4) looked.resolve("nothing");
+    return idleStatus;
+  };
+  const clock = { ...systemClock, monotonic: () => 0 };
+  const streams = new Streams({ ...idleSources, clock, status });
+  const reader = streams.open(new AbortController().signal, undefined)?.getReader();
+  await reader?.read();
+  expect(await Promise.race([reader?.read(), looked.promise])).toBe("nothing");
+  expect(streams.size).toBe(1);
+  await reader?.cancel();
+});
