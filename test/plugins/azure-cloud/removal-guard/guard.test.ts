@@ -74,6 +74,18 @@ describe("the removal guard", () => {
     expect(await lab.removes(items(0, 30), [])).toBe(18);
   });
 
+  test("holds nothing that was confirmed before this process planned it, as with a restart", async () => {
+    using before = guarded();
+    await before.removes(items(0, 30), items(12, 30));
+    using lab = guarded();
+    lab.confirmed.add(before.hash());
+    expect(await lab.removes(items(0, 30), items(13, 30))).toBe(13);
+    using other = guarded();
+    other.confirmed.add(before.hash());
+    expect(await other.removes(items(0, 30), items(12, 30))).toBe(0);
+    expect(other.guard.warnings).toEqual([]);
+  });
+
   test("dissolves a hold that is not planned any more, and sets the metric to zero", async () => {
     using lab = guarded();
     await lab.removes(items(0, 30), []);

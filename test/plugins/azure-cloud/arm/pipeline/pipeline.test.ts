@@ -519,6 +519,7 @@ test("a budget with patience waits for the end of a throttling, and fails with i
   const sleep = (ms: number): Promise<void> => {
     slept.push(ms);
     if (slept.length === 2) patience.abort();
+    if (slept.length > 2) throw new Error("it waits beyond the end of its patience");
     return Promise.resolve();
   };
   const budget = new Budget({ ...clock, sleep }, armMetrics(new MetricsRegistry().root), patience.signal);
