@@ -144,7 +144,7 @@ describeServices("what Azure has offered since", (open) => {
     });
     expect(new Set(events.map(({ involvedObject }) => involvedObject.kind))).toEqual(new Set(["Node", "Service"]));
     expect(events[0]?.message).toContain(
-      `its provisioning state is Failed; repair it, for example with az network nic update --ids ${id}`,
+      `its provisioning state is Failed; to repair it, run az network nic update --ids ${id}`,
     );
     set("Succeeded");
     await lab.restart(1);

@@ -57,10 +57,11 @@ export function stuckMembers({
 /** The state, the consequence, and what a person can do. */
 function messageOf({ id, kind, change }: StuckMember, state: Known["state"], node: string): string {
   const effect = change === "join" ? `node ${node} gets no traffic` : `node ${node} stays in it`;
-  const repair = kind === "instance" ? "az vmss reimage" : `az network nic update --ids ${id}`;
+  // Reimaging discards what the instance has on its own disks.
+  const repair = kind === "instance" ? "drain its node and reimage it" : `run az network nic update --ids ${id}`;
   const [since, advice] =
     state === "Failed"
-      ? ["is Failed", `repair it, for example with ${repair}`]
+      ? ["is Failed", `to repair it, ${repair}`]
       : ["has been Updating for 10 minutes", "its activity log has the operation that does not end"];
   return `${kind} ${lastSegment(id)} cannot ${change} a backend pool, ${effect}: its provisioning state ${since}; ${advice}`;
 }

@@ -41,7 +41,7 @@ test("an instance in state Failed that ARM refuses to write is reported on its n
   for (let sync = 0; sync < 2; sync += 1) expect(String(await ensure())).toContain("The instance is busy.");
   expect(of("InstanceFailed").map((text) => text.split(" ", 1)[0])).toEqual(["Node", "Service"]);
   expect(of("InstanceFailed")[0]).toContain(
-    "instance 0 cannot join a backend pool, node vmss0000000 gets no traffic: its provisioning state is Failed; repair it, for example with az vmss reimage",
+    "instance 0 cannot join a backend pool, node vmss0000000 gets no traffic: its provisioning state is Failed; to repair it, drain its node and reimage it",
   );
 });
 
