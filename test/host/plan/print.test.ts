@@ -31,6 +31,15 @@ describe("a printed plan", () => {
     );
   });
 
+  test("names the first 20 removals that are held, and counts the others", () => {
+    const removals = Array.from({ length: 23 }, (_, index) => `rules: r${index}`);
+    const held = [{ resource: "/lb", title: "load balancer lb", removals, reason: "why" }];
+    const lines = printPlan({ ...empty, held }, { color: false }).split("\n");
+    expect(lines.filter((line) => line.includes("! would remove"))).toHaveLength(20);
+    expect(lines).toContain("    ! and 3 more");
+    expect(lines.at(-2)).toEndWith("; 23 removals held");
+  });
+
   test("never ends with No changes when something could not be planned", () => {
     const failures = ["service default/web: 403"];
     const text = printPlan({ ...empty, complete: false, failures }, { color: false });
