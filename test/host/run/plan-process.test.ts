@@ -84,10 +84,10 @@ describe("a plan in a process of its own", () => {
 
   test("ends with its signal, too, while a process that a plugin started holds its pipes", async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), "plan-process-"));
-    const [started, sleeps] = [join(folder.path, "started"), "stdio: ['ignore', 'inherit', 'inherit']"];
-    const code = `import { writeFileSync } from "node:fs";
-const child = Bun.spawn(["sleep", "20"], { ${sleeps} });
-writeFileSync(${JSON.stringify(started)}, String(child.pid));
+    const started = join(folder.path, "started");
+    // The shell may end with the process that started it; what it started in turn does not.
+    const script = `sleep 20 & echo $! > ${started}.new; mv ${started}.new ${started}; wait`;
+    const code = `Bun.spawn(["sh", "-c", ${JSON.stringify(script)}], { stdio: ["ignore", "inherit", "inherit"] });
 await Bun.sleep(60_000);`;
     const stopping = new AbortController();
     const planning = plan({ argv: await pluginWith(folder.path, code) }, stopping.signal).catch(String);
