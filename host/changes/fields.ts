@@ -21,15 +21,8 @@ function compare(path: string, before: unknown, after: unknown): readonly FieldC
   const [was, is] = [entriesOf(before, key), entriesOf(after, key)];
   const names = new Set([...(was?.keys() ?? []), ...(is?.keys() ?? [])]);
   if (was === undefined || is === undefined || names.size === 0) return [leaf(path, before, after)];
-  // Large lists are mostly the same objects.
-  const changed = [...names].filter((name) => was.get(name) !== is.get(name)).toSorted();
-  const part = (whole: unknown, entry: unknown): unknown =>
-    Array.isArray(whole) && isObject(entry) ? withoutKey(entry, key) : entry;
-  return changed.flatMap((name) => compare(join(path, name), part(before, was.get(name)), part(after, is.get(name))));
+  return [...names].toSorted().flatMap((name) => compare(join(path, name), was.get(name), is.get(name)));
 }
-
-const withoutKey = (item: Document, key: string | undefined): Document =>
-  Object.fromEntries(Object.entries(item).filter(([name]) => name !== key));
 
 const leaf = (path: string, before: unknown, after: unknown): FieldChange => ({
   path,
@@ -53,8 +46,8 @@ function keyOfItems(value: unknown): string | undefined {
 }
 
 /**
- * Fields of an object, or items of a list by their key. Nothing counts as empty, so that a new object is shown by its
- * fields. Undefined for other values.
+ * Fields of an object, or items of a list by their key, which is not repeated in them. Nothing counts as empty, so that
+ * a new object is shown by its fields. Undefined for other values.
  */
 function entriesOf(value: unknown, key: string | undefined): ReadonlyMap<string, unknown> | undefined {
   if (value === undefined) return new Map();
@@ -62,5 +55,10 @@ function entriesOf(value: unknown, key: string | undefined): ReadonlyMap<string,
   if (!Array.isArray(value) || key === undefined) return undefined;
   const items = value.filter(isObject);
   if (items.length < value.length || items.some((item) => item[key] === undefined)) return undefined;
-  return new Map(items.map((item) => [`[${String(item[key])}]`, item]));
+  return new Map(
+    items.map((item) => [
+      `[${String(item[key])}]`,
+      Object.fromEntries(Object.entries(item).filter(([name]) => name !== key)),
+    ]),
+  );
 }

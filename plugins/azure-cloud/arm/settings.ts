@@ -1,7 +1,6 @@
 import { isObject } from "cloud-controller-host/sdk";
 
 import type { JsonObject } from "../json.ts";
-import { oncePer } from "../once-per.ts";
 
 /**
  * Properties that ARM fills and a write ignores, at any depth. Source: `readOnly` in the published definitions of the
@@ -84,26 +83,13 @@ function isFilled(key: string, value: unknown, from: JsonObject): boolean {
 function strippedValue(key: string, value: unknown, keep: string | undefined): unknown {
   if (!Array.isArray(value)) return isObject(value) ? stripped(value, [], keep) : value;
   const items = value
-    .map((item: unknown) => (isObject(item) ? strippedItemsOf(key, keep)(item) : item))
+    .map((item: unknown) => (isObject(item) ? strippedItem(item, referencesBack[key] ?? [], keep) : item))
     .filter((item) => key !== "loadBalancerBackendAddresses" || hasSettings(item));
   return items.length === 0 ? undefined : items;
 }
 
 /** ARM lists the interfaces of a pool among its addresses, where they have a name and nothing that was set. */
 const hasSettings = (item: unknown): boolean => isObject(item) && Object.keys(item).some((key) => key !== "name");
-
-/**
- * By list, and each item once: the items of a resource are mostly those of its version before, which a plan passes on. An
- * item is never changed in place.
- */
-function strippedItemsOf(list: string, keep: string | undefined): (item: JsonObject) => JsonObject {
-  const also = referencesBack[list] ?? [];
-  return strippers.getOrInsertComputed(`${list} ${keep ?? ""}`, () =>
-    oncePer((item) => strippedItem(item, also, keep)),
-  );
-}
-
-const strippers = new Map<string, (item: JsonObject) => JsonObject>();
 
 /** An item of a list: identified by its name where it has one, else by its id. */
 function strippedItem(item: JsonObject, also: readonly string[], keep: string | undefined): JsonObject {

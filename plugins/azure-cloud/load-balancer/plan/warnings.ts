@@ -1,7 +1,7 @@
 import type { Service, ServiceWarning } from "cloud-controller-host/sdk";
 
-import { oncePer } from "../../once-per.ts";
 import { suggestion } from "../../suggestion.ts";
+import { oncePer } from "../model/once-per.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { annotationPrefix, fullKey, portPrefix } from "../service/annotation-rows.ts";
 import { annotations, portAnnotations } from "../service/annotations.ts";

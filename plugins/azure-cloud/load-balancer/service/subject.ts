@@ -1,9 +1,9 @@
 import { defaultLoadBalancerName, keyOf, type Service, type ServicePort } from "cloud-controller-host/sdk";
 
-import { oncePer } from "../../once-per.ts";
 import { familyOf } from "../model/addresses.ts";
 import type { Family, ServiceKey } from "../model/model.ts";
 import type { Named } from "../model/names.ts";
+import { oncePer } from "../model/once-per.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { fullKey } from "./annotation-rows.ts";
 import { annotations } from "./annotations.ts";

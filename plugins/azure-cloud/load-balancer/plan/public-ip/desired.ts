@@ -1,6 +1,5 @@
 import type { PublicIPAddress } from "@azure/arm-network";
 
-import { oncePer } from "../../../once-per.ts";
 import { canonicalAddress, isPublicAddress } from "../../model/addresses.ts";
 import { groupOf, publicIPId } from "../../model/ids.ts";
 import type { Family, PlanProblem } from "../../model/model.ts";
@@ -25,8 +24,7 @@ export interface PublicIPIndex {
   addressed(group: string, address: string): PublicIP | undefined;
 }
 
-/** Of each list once: a plan asks for it several times, and ticks in a row read the same list. */
-export const indexPublicIPs = oncePer((publicIPs: readonly PublicIP[]): PublicIPIndex => {
+export function indexPublicIPs(publicIPs: readonly PublicIP[]): PublicIPIndex {
   const keyOf = (group: string, text: string): string => `${group}/${text}`.toLowerCase();
   const canonical = (address: string): string => canonicalAddress(address) ?? address;
   const byName = new Map(publicIPs.map((one) => [keyOf(groupOf(one.id), one.name ?? ""), one]));
@@ -44,7 +42,7 @@ export const indexPublicIPs = oncePer((publicIPs: readonly PublicIP[]): PublicIP
       return byAddress.get(keyOf(group, canonical(address)));
     },
   };
-});
+}
 
 export type PublicIPChoice = DesiredPublicIP | { readonly problem: PlanProblem };
 

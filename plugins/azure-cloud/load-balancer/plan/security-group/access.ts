@@ -1,7 +1,7 @@
-import { oncePer } from "../../../once-per.ts";
 import { aggregate, isEverything, parsePrefix } from "../../model/addresses.ts";
 import { limits } from "../../model/limits.ts";
 import type { Family } from "../../model/model.ts";
+import { oncePer } from "../../model/once-per.ts";
 import { fullKey } from "../../service/annotation-rows.ts";
 import { annotations } from "../../service/annotations.ts";
 import { some } from "../../service/readers.ts";

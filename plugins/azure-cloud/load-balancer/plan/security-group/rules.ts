@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 
 import type { SecurityRule } from "@azure/arm-network";
 
-import { oncePer } from "../../../once-per.ts";
 import { familyOf } from "../../model/addresses.ts";
 import type { Family } from "../../model/model.ts";
+import { oncePer } from "../../model/once-per.ts";
 import type { RuleProtocol } from "./access.ts";
 
 type Rule = Readonly<SecurityRule>;

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { oncePer } from "../../../plugins/azure-cloud/once-per.ts";
+import { oncePer } from "../../../../../plugins/azure-cloud/load-balancer/model/once-per.ts";
 
 test("a value of an object is computed once, also when it is undefined, and for each object by itself", () => {
   let computed = 0;
