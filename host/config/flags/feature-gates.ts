@@ -12,8 +12,8 @@ interface FeatureGate {
   readonly locked?: boolean;
   /** The effect in this program; a gate without one is accepted so that manifests need no change. */
   readonly effect?: string;
-  /** Why it cannot be enabled by its name. */
-  readonly notOffered?: string;
+  /** Why it has none. */
+  readonly noEffect?: string;
 }
 
 const gate = (stage: Stage, byDefault: boolean, effect?: string): FeatureGate =>
@@ -41,7 +41,7 @@ export const featureGates: Readonly<Record<string, FeatureGate>> = {
   ComponentStatusz: gate("BETA", true, "serves /statusz"),
   CoordinatedLeaderElection: {
     ...gate("BETA", false),
-    notOffered: "leaders are elected by this program's own Lease alone, on every API server",
+    noEffect: "leaders are elected by this program's own Lease alone, on every API server",
   },
   NativeHistograms: gate("BETA", true),
   ContextualLogging: gate("BETA", true),
@@ -129,8 +129,6 @@ function parseSetting(item: string): Parsed<{ readonly name: string; readonly va
     return bad(`unrecognized feature gate: ${name}${didYouMean(name, Object.keys(featureGates), "")}`);
   if (known.locked === true && value.value !== known.default)
     return bad(`cannot set feature gate ${name} to ${value.value}, feature is locked to ${known.default}`);
-  if (known.notOffered !== undefined && value.value)
-    return bad(`feature gate ${name} is not offered: ${known.notOffered}`);
   return good({ name, value: value.value });
 }
 
@@ -147,9 +145,11 @@ export function gateEnabled(name: string, settings: GateSettings): boolean | und
 /** Warning about gates that have no effect here or are about to be removed. */
 export function gateNotice(settings: GateSettings): string | undefined {
   const idle = Object.keys(settings).filter((name) => featureGates[name]?.effect === undefined);
+  const reasons = idle.flatMap((name) => featureGates[name]?.noEffect ?? []);
+  const why = reasons.length === 0 ? "" : `: ${reasons.join(", ")}`;
   const leaving = Object.keys(settings).filter((name) => /GA|DEPRECATED/.test(featureGates[name]?.stage ?? ""));
   const parts = [
-    ...(idle.length === 0 ? [] : [`sets ${idle.join(", ")}, which has no effect in this program`]),
+    ...(idle.length === 0 ? [] : [`sets ${idle.join(", ")}, which has no effect in this program${why}`]),
     ...(leaving.length === 0 ? [] : [`sets ${leaving.join(", ")}, which will be removed in a future release`]),
   ];
   return parts.length === 0 ? undefined : parts.join("; ");
