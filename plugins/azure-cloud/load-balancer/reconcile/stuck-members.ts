@@ -4,14 +4,17 @@ import { lastSegment, sameName } from "../../arm/resource-id.ts";
 import { vmIdOf } from "../../instances/provider-id.ts";
 import type { StuckMember, StuckMembers } from "../pools/instance-pools.ts";
 
-/** How long an operation of Azure on a member may take until it is reported. */
+/** How long an operation of Azure on a member may take until it is reported. Syncs that fail are tried again sooner. */
 const patienceMs = 10 * 60_000;
+/** A member that was not found for so long is gone, or well. */
+const forgetMs = 24 * 3_600_000;
 
 const stuckStates = ["Failed", "Updating"] as const;
 
 interface Known {
   readonly state: (typeof stuckStates)[number];
   readonly sinceMs: number;
+  readonly lastMs: number;
   readonly reported: Set<string>;
 }
 
@@ -35,14 +38,18 @@ export function stuckMembers({
     found(member) {
       const { id, vmId, services } = member;
       const state = stuckStates.find((one) => sameName(one, member.state ?? ""));
+      const now = clock.monotonic();
+      for (const [one, { lastMs }] of known) if (now - lastMs > forgetMs) known.delete(one);
       const before = known.get(id.toLowerCase());
       if (state === undefined) {
         known.delete(id.toLowerCase());
         return;
       }
-      const now = clock.monotonic();
-      if (before?.state !== state) known.set(id.toLowerCase(), { state, sinceMs: now, reported: new Set() });
-      if (state === "Updating" && now - (before?.sinceMs ?? now) < patienceMs) return;
+      // After a gap it may be another operation.
+      const isSame = before?.state === state && (state === "Failed" || now - before.lastMs < patienceMs);
+      const { sinceMs, reported } = isSame ? before : { sinceMs: now, reported: new Set<string>() };
+      known.set(id.toLowerCase(), { state, sinceMs, lastMs: now, reported });
+      if (state === "Updating" && now - sinceMs < patienceMs) return;
       const nodes = informers.of(kinds.Node).store.list();
       const node = vmId === undefined ? undefined : nodes.find((one) => sameName(vmIdOf(one) ?? "", vmId));
       const text = messageOf(member, state, node?.metadata?.name ?? lastSegment(vmId ?? id));

@@ -80,3 +80,29 @@ test("an instance in state Failed that ARM accepts a write of joins its pool, an
   expect(await ensure()).toBeUndefined();
   expect(reported.filter((text) => text.includes("InstanceFailed"))).toEqual([]);
 });
+
+test("an instance that is Updating again an hour later is not reported before ten more minutes", async () => {
+  await using world = await stuck("Updating");
+  const { skip, ensure, of } = world;
+  await ensure();
+  skip(60 * minute);
+  await ensure();
+  expect(of("InstanceUpdating")).toEqual([]);
+  skip(9 * minute);
+  await ensure();
+  skip(2 * minute);
+  await ensure();
+  expect(of("InstanceUpdating")).toHaveLength(2);
+});
+
+test("an instance in state Failed whose write is throttled is not reported", async () => {
+  await using world = await stuck("Failed");
+  const { simulator, ensure, reported } = world;
+  simulator.clearFailures();
+  simulator.failNext(
+    { method: "PUT", path: "virtualMachines/" },
+    { status: 429, code: "TooManyRequests", message: "Too many requests.", times: 1000 },
+  );
+  expect(String(await ensure())).toContain("throttles");
+  expect(reported.filter((text) => text.includes("InstanceFailed"))).toEqual([]);
+});
