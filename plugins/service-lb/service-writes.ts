@@ -24,6 +24,9 @@ export interface ServiceWrites {
   readonly condition: ServiceConditions;
 }
 
+/** Services whose removed finalizer is remembered; the informer no longer shows that of older ones. */
+const maxRemoved = 1_000;
+
 type WriteContext = Pick<GenerationContext, "client" | "clock" | "log">;
 
 export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrites {
@@ -46,7 +49,10 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
       await wrapError("failed to remove load balancer cleanup finalizer", () =>
         patch(service, finalizerRemoved(service)),
       );
-      if (!isBeingDeleted(service)) removed.add(service.metadata?.uid);
+      if (isBeingDeleted(service)) return;
+      removed.add(service.metadata?.uid);
+      const [oldest] = removed;
+      if (removed.size > maxRemoved) removed.delete(oldest);
     },
     mark: (service, lease) => patched(service, marked(lease, service)),
     async unmark(service) {

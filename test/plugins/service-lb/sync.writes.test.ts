@@ -37,6 +37,15 @@ test("adds the finalizer again to a Service that is of type LoadBalancer again a
   expect(parts.patches()).toHaveLength(2);
 });
 
+test("remembers the removed finalizers of the last thousand Services", async () => {
+  await using parts = await makeParts();
+  const all = Array.from({ length: 1_001 }, (_, index) => parts.seen(aService({ name: `web-${index}`, meta: ours })));
+  for (const service of all) await parts.writes.removeFinalizer(service);
+  expect(parts.patches()).toHaveLength(1_001);
+  for (const service of [...all.slice(0, 1), ...all.slice(-1)]) await parts.writes.addFinalizer(service);
+  expect(parts.patches()).toHaveLength(1_002);
+});
+
 describe("removing the finalizer", () => {
   test("no-op remove finalizer", async () => {
     await using parts = await makeParts();
