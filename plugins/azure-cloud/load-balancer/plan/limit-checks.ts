@@ -50,12 +50,16 @@ export function checkLimits(draft: Draft, links: PlannedLinks): void {
   }
 }
 
-/** Names that are made of those of the cluster or of a Service. All others are cut, or have a bound of their own. */
+/** New names that are made of those of the cluster or of a Service. All others are cut, or have a bound of their own. */
 function rejectLongNames(draft: Draft): void {
+  const { loadBalancerName, loadBalancers, shardSuffix } = draft.config;
+  const isConfigured = loadBalancers.length > 0 || (loadBalancerName !== "" && shardSuffix === undefined);
+  const ofBalancers = isConfigured ? "its name in the cloud config" : "--cluster-name";
   for (const { name, observed, services } of draft.balancers.values())
     if (observed === undefined)
-      for (const key of services) rejectLong(draft, key, `load balancer ${name}`, name, "--cluster-name");
-  for (const { name, local, services } of draft.pools.values()) {
+      for (const key of services) rejectLong(draft, key, `load balancer ${name}`, name, ofBalancers);
+  for (const { name, balancer, local, services } of draft.pools.values()) {
+    if (balancer.observed?.backendAddressPools?.some((pool) => sameName(pool.name ?? "", name))) continue;
     const advice = local ? "the names of the Service and its namespace" : "--cluster-name";
     for (const key of services) rejectLong(draft, key, `backend pool ${name}`, name, advice);
   }

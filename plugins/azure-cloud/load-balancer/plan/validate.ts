@@ -49,11 +49,13 @@ const rules: Check = (subject, config) => {
   return desiredRules(subject, family, targets, config).problems;
 };
 
+/** Selects its address or its public IP. */
+const isPinned = (subject: Subject): boolean =>
+  wantedAddresses(subject).length > 0 || subject.families.some((one) => wantedPublicIP(subject, one) !== "");
+
 const pinned: Check = (subject, config) => {
   const names = subject.settings.get(annotations.configurations);
-  const isPinned =
-    wantedAddresses(subject).length > 0 || subject.families.some((one) => wantedPublicIP(subject, one) !== "");
-  return config.loadBalancers.length === 0 || names === undefined || !isPinned
+  return config.loadBalancers.length === 0 || names === undefined || !isPinned(subject)
     ? []
     : [
         `conflicting load balancer configuration: annotation ${fullKey(annotations.configurations)} cannot be combined with an address or a public IP, which have a load balancer already`,
@@ -90,26 +92,36 @@ const size: Check = (subject) => {
 
 const count = (number: number, one: string, several: string): string => `${number} ${number === 1 ? one : several}`;
 
-/** Tags that the cloud itself adds to a public IP. */
-const ownTags = 3;
+/** Owners that the cloud adds to the tags of a public IP: the Services, the cluster, and the Service with the DNS label. */
+const ownTags = ({ settings }: Subject): number => (settings.get(annotations.dnsLabel) ? 3 : 2);
 
-const tags: Check = ({ settings, internal }, config) => {
-  const { tagsPerResource, tagNameLength, tagValueLength } = limits;
-  const given = parseTags(settings.get(annotations.pipTags));
-  const number = internal ? config.tags.size : overrideTags(config.tags, given).size + ownTags;
-  const all = [...config.tags, ...given];
-  const long = all.find(([key, value]) => key.length > tagNameLength || value.length > tagValueLength);
-  const where = given.size > 0 ? `annotation ${fullKey(annotations.pipTags)}` : "cloud config: tags";
-  const what = internal ? "load balancer" : "public IP";
+/** A public IP that is selected may be a user's, which is never tagged. */
+const tags: Check = (subject, config) => {
+  const given = parseTags(subject.settings.get(annotations.pipTags));
+  const [what, number] =
+    subject.internal || isPinned(subject)
+      ? ["load balancer", config.tags.size]
+      : ["public IP", overrideTags(config.tags, given).size + ownTags(subject)];
+  const [ofConfig, ofService] = ["cloud config: tags", `annotation ${fullKey(annotations.pipTags)}`];
+  const { tagsPerResource } = limits;
   return [
     ...(number > tagsPerResource
-      ? [`${where}: the ${what} would have ${number} tags, ${tagsPerResource} at most; use fewer`]
+      ? [
+          `${given.size > 0 ? ofService : ofConfig}: the ${what} would have ${number} tags, ${tagsPerResource} at most; use fewer`,
+        ]
       : []),
-    ...(long === undefined
-      ? []
-      : [`${where}: ${quoted(long[0])}: a key has ${tagNameLength} characters and a value ${tagValueLength} at most`]),
+    ...longTags(config.tags, ofConfig),
+    ...longTags(given, ofService),
   ];
 };
+
+function longTags(all: ReadonlyMap<string, string>, where: string): readonly string[] {
+  const { tagNameLength, tagValueLength } = limits;
+  const long = all.entries().find(([key, value]) => key.length > tagNameLength || value.length > tagValueLength);
+  return long === undefined
+    ? []
+    : [`${where}: ${quoted(long[0])}: a key has ${tagNameLength} characters and a value ${tagValueLength} at most`];
+}
 
 const checks: readonly Check[] = [tags, ports, specAddress, publicAddresses, sourceRanges, rules, pinned, privateLink];
 

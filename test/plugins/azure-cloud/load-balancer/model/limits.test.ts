@@ -118,7 +118,7 @@ const putTags = (arm: RawClient, tags: Readonly<Record<string, string>>) =>
   arm("PUT", `${network}/publicIPAddresses/users`, { body: { tags, properties: {} } });
 const tagsOf = (count: number) => Object.fromEntries(range(count).map((index) => [`t${index}`, "v"]));
 /** Tags that the cloud itself adds to a public IP. */
-const ownTags = 3;
+const ownTags = 2;
 
 const linkOf = (name: string, options: ServiceOptions = {}): Service =>
   serviceOf(name, { ...options, annotations: { ...internal, "azure-pls-create": "true", ...options.annotations } });

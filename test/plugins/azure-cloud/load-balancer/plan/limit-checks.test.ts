@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import type { LoadBalancingRule } from "@azure/arm-network";
 
+import { childId, loadBalancerId } from "../../../../../plugins/azure-cloud/load-balancer/model/ids.ts";
 import type { Observed, ServiceIntent } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
@@ -160,18 +161,33 @@ describe("the newest Service for which Azure has no room is refused, and the las
     const tagged = (value: string, config = interfaces) =>
       planned([serviceOf("web", { annotations: { "azure-pip-tags": value } })], world({ nodes }), config).problem("web")
         ?.messages;
-    expect(tagged(pairs(47))).toBeUndefined();
-    expect(tagged(pairs(48))).toEqual([expect.stringContaining("the public IP would have 51 tags, 50 at most")]);
-    expect(tagged(pairs(47), plannerConfigOf({ tags: "team=network" }))).toEqual([expect.stringContaining("51 tags")]);
-    expect(tagged(pairs(47), plannerConfigOf({ tags: "k0=network" }))).toBeUndefined();
-    const many = plannerConfigOf({ tags: pairs(48) });
-    expect(tagged("", many)).toEqual(["cloud config: tags: the public IP would have 51 tags, 50 at most; use fewer"]);
+    expect(tagged(pairs(48))).toBeUndefined();
+    expect(tagged(pairs(49))).toEqual([expect.stringContaining("the public IP would have 51 tags, 50 at most")]);
+    expect(tagged(pairs(48), plannerConfigOf({ tags: "team=network" }))).toEqual([expect.stringContaining("51 tags")]);
+    expect(tagged(pairs(48), plannerConfigOf({ tags: "k0=network" }))).toBeUndefined();
+    const many = (count: number) => plannerConfigOf({ tags: pairs(count) });
+    expect(tagged("", many(48))).toBeUndefined();
+    expect(tagged("", many(49))).toEqual([
+      "cloud config: tags: the public IP would have 51 tags, 50 at most; use fewer",
+    ]);
+    const withMany = (annotations: Readonly<Record<string, string>>, count: number) =>
+      planned([serviceOf("web", { annotations })], world({ nodes }), many(count)).problem("web")?.messages;
+    expect(withMany({ "azure-pip-name": "users" }, 50)).not.toContainEqual(expect.stringContaining("tags"));
+    expect(withMany({ "azure-pip-name": "users" }, 51)).toEqual([
+      expect.stringContaining("the load balancer would have 51"),
+    ]);
+    const label = { "azure-dns-label-name": "web" };
+    expect(withMany(label, 47)).toBeUndefined();
+    expect(withMany(label, 48)).toEqual([expect.stringContaining("the public IP would have 51 tags")]);
     const inside = (count: number) =>
       planned([serviceOf("web", { annotations: internal })], world({ nodes }), plannerConfigOf({ tags: pairs(count) }));
     expect(inside(50).problem("web")).toBeUndefined();
     expect(inside(51).problem("web")?.messages).toEqual([expect.stringContaining("the load balancer would have 51")]);
     expect(tagged("", plannerConfigOf({ tags: `a=${"v".repeat(257)}` }))).toEqual([
       expect.stringMatching(/^cloud config: tags: "a": a key has 512 characters and a value 256 at most$/u),
+    ]);
+    expect(tagged("b=c", plannerConfigOf({ tags: `a=${"v".repeat(257)}` }))).toEqual([
+      expect.stringMatching(/^cloud config: tags: "a"/u),
     ]);
     expect(tagged(`a=${"v".repeat(256)}`)).toBeUndefined();
     expect(tagged(`a=${"v".repeat(257)}`)).toEqual([expect.stringContaining("a value 256 at most")]);
@@ -202,6 +218,19 @@ test("a Service is refused for names that Azure would refuse as too long, with w
   const dual = { spec: { ipFamilies: ["IPv4", "IPv6"] } };
   expect(problem("c".repeat(75), dual)).toBeUndefined();
   expect(problem("c".repeat(76), dual)?.messages).toEqual([expect.stringContaining("-IPv6 would have 81 characters")]);
+  const configured = plannerConfigOf({ loadBalancerName: "l".repeat(81) });
+  expect(planned([serviceOf("web")], world({ nodes }), configured).problem("web")?.messages).toEqual([
+    expect.stringContaining("; shorten its name in the cloud config"),
+  ]);
+});
+
+test("a Service is not refused for long names that Azure has accepted", () => {
+  const name = "c".repeat(81);
+  const config = plannerConfigOf({}, name);
+  const id = loadBalancerId(config, name);
+  const pool = { id: childId(id, "backendAddressPools", name), name };
+  const loadBalancers = [{ id, name, location: config.location, backendAddressPools: [pool] }];
+  expect(planned([first], world({ nodes, loadBalancers }), config).problem("first")).toBeUndefined();
 });
 
 describe("a limit that was exceeded before", () => {
