@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 
 import ipaddr from "ipaddr.js";
 
-/** Ranges that mean something: replaced within themselves, or, with all bits kept, not at all. */
+/** Leading bits to keep, by well-known range. With all bits kept, an address is not replaced. */
 const keptBits: readonly (readonly [cidr: string, bits: number])[] = [
   ["0.0.0.0/8", 32],
   ["127.0.0.0/8", 32],
@@ -56,7 +56,7 @@ export class Addresses {
     return `${ipaddr.fromByteArray(bytes).toString()}${length === undefined ? "" : `/${length}`}`;
   }
 
-  /** True if the bit after this prefix is flipped. */
+  /** 1 if the bit after this prefix is flipped, else 0. */
   #flip(prefix: string): number {
     const known = this.#bits.get(prefix);
     if (known !== undefined) return known;

@@ -10,7 +10,7 @@ export interface Change {
   readonly title: string;
   /** Services and nodes behind it; empty where it follows from the configuration alone. */
   readonly reasons: readonly string[];
-  /** Changes that interrupt traffic. */
+  /** Ways in which it interrupts traffic, one phrase each. */
   readonly interruptions: readonly string[];
   /** Empty for a deletion. */
   readonly fields: readonly FieldChange[];

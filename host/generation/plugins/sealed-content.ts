@@ -93,7 +93,7 @@ function dependenciesOf(manifest: Buffer | undefined): readonly string[] {
   }
 }
 
-/** Folder in which Node's resolution finds a package. */
+/** Folder of the package that Node's resolution finds from a folder; undefined if it is not installed. */
 async function findPackage(name: string, from: string): Promise<string | undefined> {
   for (let folder = from; ; folder = dirname(folder)) {
     const place = join(folder, dependencyFolder, name);

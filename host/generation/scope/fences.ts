@@ -18,7 +18,7 @@ export class Fences {
     this.cloud = new GenerationFence(() => this.safelyHeld);
   }
 
-  /** True if all locks of the continuing work are safely held. */
+  /** True if every lock whose fence has been opened is safely held. */
   get safelyHeld(): boolean {
     return [...this.#opened].every((lock) => this.#locks.safelyHeld(lock));
   }
