@@ -6,8 +6,8 @@ import type { Bundle } from "./bundle.ts";
 import { Names } from "./names.ts";
 
 /**
- * The bundle with names and addresses replaced, each by the same one everywhere. UIDs stay: they are random, and names in
- * the cloud are made from them. `key` decides on the addresses.
+ * Replaces names and addresses, each with the same one throughout the bundle. UIDs stay: they are random, and names in
+ * the cloud derive from them. `key` seeds the replacement of addresses.
  */
 export function anonymized(bundle: Bundle, key: string = crypto.randomUUID()): Bundle {
   const names = namesOf(bundle);

@@ -9,10 +9,10 @@ import { CodedError, messageOf, ProblemsError } from "cloud-controller-host/sdk"
 
 const format = "cloud-controller-host bundle";
 const version = 1;
-/** Size limit of the document, about a cluster of 5,000 nodes. */
+/** Size limit of the document: room for a cluster of about 5,000 nodes. */
 const maxBytes = 512 * 1024 * 1024;
 
-/** Flags that name files, ports, identities or the log, and those that print a text instead: not of the decisions. */
+/** Flags about files, ports, identities and the log, and those that only print a text. They affect no decision. */
 const machineFlags =
   /^(?:kubeconfig|master|cloud-config.*|enable-dynamic-reloading|.*-(?:file|kubeconfig|directory)|cert-dir|bind-address|.*secure-port|audit-log-.*|plugin-(?:dir|lock)|watch-plugins|leader-.*|enable-leader-migration|webhook.*|tls-.*|v|vmodule|log.*|requestheader-.*|permit-.*|authorization-.*|authentication-.*|profiling|contention-profiling|http2-.*|use-service-account-credentials|help|version)$/u;
 export const isMachineFlag = (name: string): boolean => machineFlags.test(name);
@@ -56,21 +56,21 @@ const bundleSchema = Type.Object(
         objects: Type.Array(objectSchema),
       }),
     ),
-    /** As the cloud showed them. */
+    /** As the cloud returned them. */
     resources: Type.Array(Type.Object({ id: Type.String({ minLength: 1 }) }, { additionalProperties: true })),
   },
   { additionalProperties: false },
 );
 
-/** Everything that a plan has read, enough to make it again. Contains no secret. */
+/** Everything that a plan has read, so that the plan can be made again. Contains no secrets. */
 export type Bundle = Static<typeof bundleSchema>;
 
 export const bundleHead = { format, version } as const;
 
-/** Only the owner may read it: it shows a cluster. */
+/** Writes a file that only its owner can read: it describes a cluster. */
 export async function writeBundle(path: string, bundle: Bundle): Promise<void> {
   await using file = await open(path, "w", 0o600);
-  // A file that was there keeps its mode.
+  // An existing file keeps its mode when it is opened.
   if ((await file.stat()).isFile()) await file.chmod(0o600);
   await file.writeFile(gzipSync(JSON.stringify(bundle)));
 }
@@ -99,12 +99,15 @@ export async function readBundle(path: string): Promise<Bundle> {
   );
 }
 
-/** A bundle may be a stranger's: it must not load plugins, or name files, on the machine that reads it. */
+/** A bundle may come from a stranger: it must not load plugins, or name files, on the machine that reads it. */
 function refuseMachineFlags(path: string, { flags }: Bundle): void {
   const refused = flags.map((flag) => flag.slice(2, flag.indexOf("="))).filter(isMachineFlag);
   if (refused.length === 0) return;
   const names = refused.map((name) => `--${name}`).join(", ");
-  throw invalid(path, `it sets ${names}, which is for the command line alone; remove that from its flags`);
+  throw invalid(
+    path,
+    `it sets ${names}, which may only be set on the command line; remove it from the flags of the bundle`,
+  );
 }
 
 function parsed(path: string, content: Uint8Array): unknown {
@@ -112,11 +115,11 @@ function parsed(path: string, content: Uint8Array): unknown {
     const text = isGzip(content) ? gunzipSync(content, { maxOutputLength: maxBytes }) : content;
     return JSON.parse(new TextDecoder().decode(text));
   } catch (error) {
-    throw invalid(path, `it is cut off or damaged: ${messageOf(error)}`);
+    throw invalid(path, `it is truncated or damaged: ${messageOf(error)}`);
   }
 }
 
-/** A document that was unpacked to be edited is read, too. */
+/** False for a document that was unpacked for editing, which is valid as well. */
 const isGzip = ([first, second]: Uint8Array): boolean => first === 0x1f && second === 0x8b;
 
 const fieldsOf = (document: object): { readonly format?: unknown; readonly version?: unknown } => document;

@@ -6,7 +6,7 @@ const kept = new Set(
   ).split(" "),
 );
 
-/** A name that is replaced: not a number, nor a word of an API, nor one that is made from a UID. */
+/** True for a name to replace: not a number, a word of an API or a name derived from a UID. */
 const isOwn = (name: string): boolean =>
   name.length > 1 && !kept.has(name) && !/^\d+$/u.test(name) && !/^(?:a[0-9a-f]{31}|k8s-)/u.test(name);
 
@@ -23,7 +23,7 @@ export class Names {
   readonly #words = new Map<string, Set<string>>();
   #replacements: ReadonlyMap<string, string> | undefined;
 
-  /** Adds a name of a kind, by which its replacement is recognized. */
+  /** Adds a name. The kind makes its replacement recognizable. */
   add(kind: string, name: string): void {
     const key = name.toLowerCase();
     if (!isOwn(key)) return;
@@ -40,7 +40,7 @@ export class Names {
     return text.replaceAll(tokenPattern, (token) => this.#replaced(token));
   }
 
-  /** The longest beginning that is a name, and so on with the rest. */
+  /** Replaces the longest known prefix of the token, then does the same with the rest. */
   #replaced(token: string): string {
     const whole = this.#replacements?.get(token.toLowerCase());
     if (whole !== undefined) return whole;
@@ -56,7 +56,7 @@ export class Names {
     return `${token.slice(0, end)}${this.#replaced(token.slice(end))}`;
   }
 
-  /** In the order of the names, so that what is sorted by them stays sorted; those made from others are left out. */
+  /** Numbers names in their order, so that sorted lists stay sorted. Derived names get no replacement of their own. */
   #assign(): ReadonlyMap<string, string> {
     const prefixes = this.#words.get("computernameprefix") ?? new Set<string>();
     const words = [...this.#words].flatMap(([word, names]) => [...names].map((name) => [name, word] as const));

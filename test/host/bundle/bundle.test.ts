@@ -70,7 +70,7 @@ describe("a bundle", () => {
   test("is refused with its path when it is cut off, damaged or something else", async () => {
     const whole = gzipSync(JSON.stringify(bundle));
     for (const content of [whole.subarray(0, whole.length / 2), "{", ""])
-      expect(await problem(content)).toContain(`${path}: it is cut off or damaged`);
+      expect(await problem(content)).toContain(`${path}: it is truncated or damaged`);
     for (const content of ["{}", "[]", "null", '"text"', '{"apiVersion":"v1"}'])
       expect(await problem(content)).toContain(`${path}: it is not a bundle; write one with: plan --bundle=FILE`);
   });
@@ -98,7 +98,7 @@ describe("a bundle", () => {
       "--version=true",
     ])
       expect(await edited({ flags: ["--cluster-name=prod", flag] })).toContain(
-        `it sets ${flag.split("=")[0]}, which is for the command line alone`,
+        `it sets ${flag.split("=")[0]}, which may only be set on the command line`,
       );
     for (const flag of ["--plugin_dir=/tmp/x", "--cluster-name", "--", "--Plugin-dir=/tmp/x"])
       expect(await edited({ flags: [flag] })).toContain("/flags/0: ");

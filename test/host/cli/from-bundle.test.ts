@@ -133,7 +133,7 @@ describe("a bundle", () => {
       const [name = "", ...rest] = argv;
       const { status, stderr } = await runCommand(name, [...rest, `--from=${cut}`]);
       expect(status).toBe(1);
-      expect(stderr).toContain(`${cut}: it is cut off or damaged`);
+      expect(stderr).toContain(`${cut}: it is truncated or damaged`);
     }
     const { stderr } = await runCommand("plan", ["--anonymize", "--from=", "--output=xml"]);
     for (const problem of ["--anonymize: needs --bundle=FILE", "--from: name a file", "--output=xml"])
