@@ -3,24 +3,24 @@ import { LRUCache } from "lru-cache";
 
 import { within } from "../async/timeout.ts";
 
-/** An answer of the cloud serves every page for so long: its requests come out of the controllers' budget. */
+/** Time for which all pages share an answer of the cloud: its requests count against the controllers' budget. */
 const cacheMs = 15_000;
-/** From the request, the wait for those before it included. */
+/** Time limit of a request, including the wait for earlier ones. */
 const limitMs = 20_000;
-/** Parts that are read, or wait for it. */
+/** Reads in progress or waiting. */
 const maxReading = 10;
 const maxKept = 50;
 
 interface CloudPart {
   readonly tree: readonly Explanation[];
-  /** Why there is none. */
+  /** The reason if the read failed. */
   readonly failure?: string;
 }
 
-/** Reads what the cloud has of one object. */
+/** Reads the cloud resources of one object. */
 export type Ask = () => Promise<readonly Explanation[]> | undefined;
 
-/** Cloud resources of the objects that pages show: read one object at a time, and shared by all pages. */
+/** Cloud resources of the objects that pages show. Objects are read one at a time, and pages share the results. */
 export class CloudParts {
   readonly #clock: Clock;
   readonly #notAnswered: CloudPart;

@@ -77,7 +77,7 @@ export function createConsole(sources: ConsoleSources, version: string): Console
 
   return async (request) => {
     if (request.method !== "GET" && request.method !== "HEAD")
-      return json(405, { error: "the console only reads" }, { Allow: "GET, HEAD" });
+      return json(405, { error: "the console is read-only" }, { Allow: "GET, HEAD" });
     const { pathname, searchParams } = new URL(request.url);
     const path = partsOf(pathname);
     if (path === undefined) return json(400, { error: "the path is not valid" });

@@ -4,16 +4,16 @@ import { messageOf } from "cloud-controller-host/sdk";
 export type Forward = (path: string, headers: Headers, signal: AbortSignal) => Promise<Response>;
 
 export interface Loopback extends AsyncDisposable {
-  /** For a browser on this machine. */
+  /** URL for a browser on this machine. */
   readonly url: string;
 }
 
-/** Streams of events are silent for seconds. */
+/** Event streams may be idle for several seconds. */
 const idleSeconds = 120;
 
 /**
- * Serves the console of a host on loopback, so that a browser needs no credentials; they are in no answer, URL or cookie. A page
- * of another site cannot use it: the browser names that site, and a name that was bound to this address is refused.
+ * Serves the console of a host on loopback, so that a browser needs no credentials; they appear in no reply, URL
+ * or cookie. Pages of other sites are refused by `Sec-Fetch-Site`, and host names bound to this address by `Host`.
  */
 export function serveLoopback(port: number, forward: Forward): Loopback {
   const server = Bun.serve({
@@ -23,14 +23,14 @@ export function serveLoopback(port: number, forward: Forward): Loopback {
     // The runtime's own page about an error shows source code.
     development: false,
     async fetch(request) {
-      // First: the URL has the client's host in it, valid or not.
+      // Checked first: the URL contains the client's Host header, which may be invalid.
       const refusal = refusalOf(request, server.port ?? 0);
       if (refusal !== undefined) return plain(403, refusal);
       const { pathname, search } = new URL(request.url);
       if (pathname === "/") return new Response(null, { status: 302, headers: { Location: "/ui/" } });
       if (!/^\/ui(?:\/|$)/u.test(pathname)) return plain(404, "only /ui/ is served here");
       if (request.method !== "GET" && request.method !== "HEAD")
-        return plain(405, "the console only reads", { Allow: "GET, HEAD" });
+        return plain(405, "the console is read-only", { Allow: "GET, HEAD" });
       const lastId = request.headers.get("last-event-id");
       const headers = new Headers(lastId === null ? {} : { "Last-Event-ID": lastId });
       try {
@@ -56,7 +56,7 @@ const noStore = { "Cache-Control": "no-store", "X-Content-Type-Options": "nosnif
 const plain = (status: number, text: string, more: Record<string, string> = {}): Response =>
   new Response(`${text}\n`, { status, headers: { "Content-Type": "text/plain", ...noStore, ...more } });
 
-/** Why a request is not for this address, or not of its own page. */
+/** Reason to refuse a request that is for another host name or comes from another site; undefined to serve it. */
 export function refusalOf({ headers }: Pick<Request, "headers">, port: number): string | undefined {
   // Without the port where it is that of the scheme, as browsers write it.
   const own = ["127.0.0.1", "localhost"].map((name) => new URL(`http://${name}:${port}`).host);
@@ -65,7 +65,7 @@ export function refusalOf({ headers }: Pick<Request, "headers">, port: number): 
   return site === "same-origin" || site === "none" ? undefined : "the request comes from a page of another site";
 }
 
-/** The headers for the browser: without those of the connection to the host and of an encoding already removed. */
+/** Headers of the host's reply, without those of its connection and of its encoding: `fetch` has decoded the body. */
 function passedOn(headers: Headers): Headers {
   const passed = new Headers(headers);
   for (const name of [

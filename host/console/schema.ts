@@ -29,7 +29,7 @@ const problemSchema = Type.Object({
   severity: Type.Union([Type.Literal("critical"), Type.Literal("warning"), Type.Literal("note")]),
   title: Type.String(),
   cause: Type.String(),
-  since: optionalTime("Since when it is so, where that is known"),
+  since: optionalTime("Start of the problem, if known"),
   advice: Type.String({ description: "What to do" }),
   runbook: Type.String({ description: "The row of the runbook, at /ui/runbook?row=" }),
   view: Type.Optional(Type.String({ description: "The path of the view that shows more, below /ui/" })),
@@ -38,11 +38,11 @@ const problemSchema = Type.Object({
 const overviewSchema = Type.Object({
   identity: Type.String({ description: "This replica" }),
   leader: Type.String({ description: "The replica that holds the main lock; empty for none" }),
-  leading: Type.Boolean({ description: "Whether this replica does" }),
+  leading: Type.Boolean({ description: "True if this replica holds it" }),
   startedAt: time("When the process started"),
   problems: Type.Array(problemSchema, { description: "The worst first" }),
   verified: Type.Array(Type.Object({ name: Type.String(), value: Type.String(), at: optionalTime("When") }), {
-    description: "What was found in order last",
+    description: "Facts that show what works",
   }),
 });
 
@@ -55,7 +55,7 @@ const leadershipSchema = Type.Object({
       lease: Type.String(),
       leader: Type.String({ description: "Empty for none" }),
       leading: Type.Boolean(),
-      controllers: Type.Array(Type.String(), { description: "Those that run here under it" }),
+      controllers: Type.Array(Type.String(), { description: "Controllers that run here under it" }),
     }),
   ),
   generation: Type.Object({
@@ -126,7 +126,7 @@ const writeRow = Type.Object({
 
 const cloudSchema = Type.Object({
   name: Type.String({ description: "The cloud" }),
-  sections: Type.Array(sectionSchema, { description: "What it shows of itself: budgets, limits" }),
+  sections: Type.Array(sectionSchema, { description: "Its own status: budgets, limits" }),
   failedWrites: Type.Integer({ description: "Among the latest writes" }),
   drift: Type.Integer({ description: "Changes of other writers that were found, among the latest writes" }),
   slowest: Type.Array(writeRow, { description: "The latest writes that took longest" }),
@@ -162,7 +162,7 @@ const nodeRow = Type.Object({
 const listOf = <T extends TSchema>(row: T) =>
   Type.Object({
     total: Type.Integer(),
-    matching: Type.Integer({ description: "Rows that the filter keeps" }),
+    matching: Type.Integer({ description: "Rows that match the filter" }),
     offset: Type.Integer(),
     rows: Type.Array(row),
     counts: Type.Record(Type.String(), Type.Integer(), { description: "Rows by state" }),
@@ -178,7 +178,7 @@ const objectSchema = Type.Object({
 });
 
 const planView = Type.Object({
-  planning: Type.Boolean({ description: "Whether one is being made" }),
+  planning: Type.Boolean({ description: "True while one is being made" }),
   madeAt: optionalTime("When the latest was complete"),
   seconds: Type.Optional(Type.Number({ description: "It took" })),
   failure: Type.Optional(Type.String({ description: "Why it could not be made" })),
@@ -213,10 +213,10 @@ export type WriteRow = Static<typeof writeRow>;
 export type ConsoleEvent = Static<typeof eventSchema>;
 export type Section = Static<typeof sectionSchema>;
 
-/** One message of the stream: what has a new value since the message before. */
+/** One message of the stream. Pages compare its versions with those of the message before. */
 export interface StreamMessage {
   readonly identity: string;
-  /** One text per source of data, which changes with it. */
+  /** Version of each source of data; it changes whenever the data do. */
   readonly versions: Readonly<Record<Source, string>>;
 }
 

@@ -3,12 +3,12 @@ import { kinds } from "cloud-controller-host/sdk";
 import type { Source, StreamMessage } from "./schema.ts";
 import type { ConsoleSources } from "./sources.ts";
 
-/** More pages than these read on a timer. */
+/** Pages beyond this number poll on a timer. */
 export const maxStreams = 20;
 const lookMs = 1_000;
 /** Queues and budgets change all the time. */
 const tickMs = 5_000;
-/** Shorter than a request may last: a client connects again, and is authorized again. */
+/** Shorter than the time limit of a request. The client then reconnects and is authorized again. */
 const lifetimeMs = 100_000;
 
 interface Stream {

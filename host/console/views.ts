@@ -182,7 +182,7 @@ const maxSlow = 10;
 
 type Findings = Parameters<typeof problemsIn>[0];
 
-/** Checks that pass, with the time of the data. */
+/** Facts that show what works, each with its time if known. */
 function verified({ status, services, nodes, writes }: Findings): Answers["overview"]["verified"] {
   const managed = services?.filter(({ state }) => state !== "not managed");
   const ready = managed?.filter(({ state }) => state === "ready");

@@ -7,7 +7,7 @@ import { type Browser, launch, type Page } from "puppeteer-core";
 const programs = ["chromium-headless-shell", "chromium", "google-chrome", "chrome"];
 const debianPackage = "chromium-headless-shell";
 
-/** A browser of this machine; where there is none, Debian's is installed, which needs root. Rejects with what to do. */
+/** Finds a browser, or else installs Debian's, which needs root. The error says what to do. */
 async function findBrowser(): Promise<string> {
   const found = programs.map((name) => Bun.which(name)).find((path) => path !== null);
   if (found !== undefined && found !== null) return found;
@@ -58,7 +58,7 @@ export async function watchedPage(browser: Pick<Browser, "newPage">, origin: str
   return { page, complaints };
 }
 
-/** Waits until the text of the page, as a reader sees it, has this. */
+/** Waits until the visible text of the page contains or matches this. */
 export async function untilText(page: Page, wanted: string | RegExp, timeoutMs = 15_000): Promise<string> {
   const until = performance.now() + timeoutMs;
   while (true) {

@@ -74,7 +74,7 @@ function watchTurns(): () => number {
   };
 }
 
-/** The best of a few: what it costs, and not what else the machine does. */
+/** The best of several attempts, so that other load on the machine does not count. */
 async function best(attempts: number, measure: () => Promise<number>): Promise<number> {
   const found: number[] = [];
   for (let attempt = 0; attempt < attempts; attempt++) found.push(await measure());

@@ -179,14 +179,14 @@ describe("the page", () => {
       return fetch(`${sandbox.host.url}${path}`, { headers, signal, tls: { rejectUnauthorized: false } });
     });
 
-  test("says that its token is not accepted any more, and keeps what it has shown", async () => {
+  test("reports that its token is no longer accepted, and keeps its content", async () => {
     token = undefined;
     await using server = serve(0);
     const { page } = await visit("services", server.url);
     await untilText(page, "web");
     token = "expired";
     await createService(sandbox, "another");
-    const text = await untilText(page, "The credentials are not valid any more");
+    const text = await untilText(page, "The credentials are no longer valid");
     expect(text).toContain("web");
     expect(text).not.toContain("expired");
     await deleteService(sandbox, "another");

@@ -79,7 +79,7 @@ export function windowQuery(query: URLSearchParams, top: number): string {
   return wanted.toString();
 }
 
-/** A list of any length: the page has the rows around those that are seen. */
+/** A list of any length. Only the rows near the visible ones are on the page. */
 export function ListView({
   name,
   kind,
@@ -194,7 +194,7 @@ function Rows({
   );
 }
 
-/** Room of the rows that the page does not have. */
+/** Space in place of the rows that are not on the page. */
 const Space = ({ rows, columns }: { readonly rows: number; readonly columns: number }): JSX.Element | null =>
   rows === 0 ? null : (
     <tr aria-hidden="true" class="space">

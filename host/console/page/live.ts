@@ -109,7 +109,7 @@ export function useAnswer<T>(path: string, sources: readonly Source[], { version
 }
 
 const reasons: Readonly<Record<number, string>> = {
-  401: "The credentials are not valid any more. Open the console again.",
+  401: "The credentials are no longer valid. Open the console again.",
   403: "These credentials may not read /ui/*. Ask for the role of deploy/OPERATE.md, Roles.",
   404: "It is not known to this replica: deleted, or nothing here watches its kind.",
 };
