@@ -42,7 +42,7 @@ export async function checkCredentials(argv: readonly string[], surroundings: Su
   throw new CodedError("AccessDenied", summaryOf(problems, results.length));
 }
 
-/** One line per result; results of one cause are one line. */
+/** One line per result; results with the same cause share a line. */
 const collapsed = (results: readonly AccessResult[]): readonly string[] =>
   [...Map.groupBy(results, ({ subject, cause = subject }) => cause)].map(([, [first, ...others]]) =>
     first === undefined ? "" : lineOf(first, others.length),
@@ -63,7 +63,7 @@ async function readConfig(argv: readonly string[], surroundings: Surroundings): 
   warn(surroundings, leftOut);
   const command = parse(argv, controllers, { incomplete: leftOut.length > 0 });
   if (command.kind === "refused") throw refused(command.problems);
-  if (command.kind !== "run") throw refused(["--version belongs to a command line without a check"]);
+  if (command.kind !== "run") throw refused(["--version cannot be combined with a check"]);
   const { cloudConfig: path, cloudProvider } = command.options;
   const cloud = clouds.find(({ name }) => name === cloudProvider);
   if (cloud === undefined) throw refused([`--cloud-provider: unknown cloud "${cloudProvider}"`]);

@@ -45,7 +45,7 @@ compdef _cloud_controller_host ${program}
 export function completion(shell: string, commands: readonly string[], flags: readonly string[]): string {
   const script = Object.hasOwn(shells, shell) ? shells[shell] : undefined;
   if (script === undefined) {
-    const problem = shell === "" ? "no shell is named" : `unknown shell "${shell}"`;
+    const problem = shell === "" ? "no shell given" : `unknown shell "${shell}"`;
     throw new CodedError("InvalidArgument", `${problem}: use completion ${Object.keys(shells).join("|")}`);
   }
   return script({ commands, flags: flags.map((name) => `--${name}`).toSorted() });

@@ -10,11 +10,11 @@ import { isSecretKey } from "../process/log/redact.ts";
 import { concerns } from "../process/writes/record.ts";
 
 const limitMs = 10_000;
-/** Flags of the leader's pace and safety, which decide nothing about an object. */
+/** Flags about the leader's pace and safety, which do not change what it does with an object. */
 const paceFlags = /^(?:kube-api-.*|plugin-.*|shadow.*|disable-http2-serving|generation-drain-timeout)$/u;
 /** Latest writes shown. */
 const maxWrites = 5;
-/** Of one reply, decompressed. The record of writes keeps a thousand. */
+/** Size limit of a decompressed reply: room for the thousand writes that the record keeps. */
 const maxReplyBytes = 32 * 1024 * 1024;
 
 const writesPage = Type.Object({
@@ -44,7 +44,7 @@ export async function leaderWrites(leader: LeaderOptions, subject: string): Prom
   const { writes } = await ask(leader, "/statusz/writes", "application/json", writesPage);
   const about = writes.filter((write) => concerns(write, subject));
   return {
-    title: about.length === 0 ? "no recent write of the leader is about it" : "latest writes of the leader",
+    title: about.length === 0 ? "no recent writes by the leader" : "latest writes by the leader",
     facts: about.slice(-maxWrites).map(({ at, operation, resource, error, correlationId }) => ({
       name: at,
       value:
@@ -85,10 +85,10 @@ async function ask<T extends TSchema>(
       headers: { Accept: accept, ...(token !== undefined && { Authorization: `Bearer ${token}` }) },
       redirect: "error",
       signal: AbortSignal.timeout(limitMs),
-      // The host's own certificate is self-signed; a port of this machine has no network in between.
+      // The host's own certificate is self-signed, and a connection to a local port does not cross a network.
       tls: { rejectUnauthorized: !["127.0.0.1", "[::1]", "localhost"].includes(hostname) },
     });
-    if (response.status !== 200) throw new CodedError("LeaderUnreachable", `${path} answers with ${response.status}`);
+    if (response.status !== 200) throw new CodedError("LeaderUnreachable", `${path} returned ${response.status}`);
     return Value.Parse(schema, JSON.parse(await textOf(response)));
   } catch (error) {
     throw new CodedError("LeaderUnreachable", `--leader-url=${url}: ${messageOf(error)}`, { cause: error });

@@ -65,7 +65,7 @@ describe("check-config", () => {
     [[], "--cloud-config is required"],
     [["--cloud-config=x", "--cloud-provider=aws"], 'unknown cloud "aws"'],
     [["--no-such-flag"], "--no-such-flag"],
-    [["--version"], "belongs to a command line without a check"],
+    [["--version"], "cannot be combined with a check"],
   ])("refuses %j in one line", async (flags, problem) => {
     const { status, stderr } = await run("check-config", flags);
     expect(status).toBe(1);

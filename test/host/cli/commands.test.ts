@@ -135,7 +135,7 @@ describe("completion", () => {
 
   test("names the shells for an unknown one", async () => {
     expect((await run("completion", "bsh")).stderr).toBe('Error: unknown shell "bsh": use completion bash|zsh|fish\n');
-    expect((await run("completion")).stderr).toBe("Error: no shell is named: use completion bash|zsh|fish\n");
+    expect((await run("completion")).stderr).toBe("Error: no shell given: use completion bash|zsh|fish\n");
   });
 });
 

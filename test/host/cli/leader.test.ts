@@ -98,7 +98,7 @@ test("a reply without an end is not read to its end", async () => {
 
 test("a leader without such a page, or with another one, is named by its URL", async () => {
   flags = { gone: "" };
-  expect(await rejection(leaderFlags(leader, []))).toContain(`--leader-url=${leader.url}: /flagz answers with 404`);
+  expect(await rejection(leaderFlags(leader, []))).toContain(`--leader-url=${leader.url}: /flagz returned 404`);
   flags = { "cluster-name": { a: 1 } };
   expect(await rejection(leaderFlags(leader, []))).toContain(`--leader-url=${leader.url}: `);
 });

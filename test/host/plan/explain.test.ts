@@ -139,7 +139,7 @@ describe("explain", () => {
     expect(late.stdout).toContain("--leader-url=https://127.0.0.1:1: ");
     expect(denied.stdout).toMatch(/^ {2}last error +.*403 AuthorizationFailed: .*\(correlation ID [0-9a-f-]{36}\)$/mu);
     expect(denied.stdout).toMatch(
-      /^latest writes of the leader\n(?: {2}.*\n)* {2}\d{4}-.*PUT \/subscriptions\/.*\/publicIPAddresses\/.*AuthorizationFailed/mu,
+      /^latest writes by the leader\n(?: {2}.*\n)* {2}\d{4}-.*PUT \/subscriptions\/.*\/publicIPAddresses\/.*AuthorizationFailed/mu,
     );
   });
 
