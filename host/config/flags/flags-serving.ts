@@ -96,13 +96,13 @@ export const webhookServingFlags = {
   "webhook-cert-dir": flag(
     string,
     "",
-    "Directory of the webhook server's certificate: cloud-controller-manager-webhook.crt and .key, created when missing. Without it the certificate is in memory.",
+    "Directory of the webhook server's certificate: cloud-controller-manager-webhook.crt and .key, created if missing. If empty, the certificate is created in memory.",
     inherited,
   ),
   "webhook-client-ca-file": flag(
     string,
     "",
-    "CA bundle for clients of the webhook server, as the API server's AdmissionConfiguration may name a certificate. If set, requests without a certificate from one of these CAs are rejected with 401.",
+    "CA bundle for client certificates, such as the one that the API server presents if its AdmissionConfiguration names it. If set, requests without a certificate from one of these CAs are rejected with 401.",
   ),
   "webhook-tls-cert-file": flag(
     string,

@@ -100,7 +100,7 @@ function take(walk: Walk, name: string, flag: Flag<unknown>, text: string): void
   walk.problems.push(`invalid argument ${flag.secret ? hiddenText : quoted(text)} for "${shown}" flag: ${problem}`);
 }
 
-/** The argument after an unknown flag may be its value: it is not a second problem. */
+/** The argument after an unknown flag may be its value, so it is not reported as a second problem. */
 function skipArgument(walk: Walk): void {
   const next = walk.argv[walk.at];
   if (next !== undefined && !next.startsWith("-")) walk.at++;
