@@ -7,8 +7,8 @@ type Observe = <T>(method: string, call: () => Promise<T>) => Promise<T>;
 const buckets = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
 /**
- * What every cloud gets from the host, whatever it is: each call is timed and counted, and a method that writes asks
- * the fence first. The cloud's own pipeline asks it again for every single request.
+ * Wraps any cloud: times and counts each call, and asks the fence before each method that writes. The cloud's own
+ * pipeline asks it again for every request.
  */
 export function decorateCloud(cloud: Cloud, fence: ControllerFence, metrics: Metrics): Cloud {
   const seconds = metrics.histogram<"method" | "result">({

@@ -40,7 +40,7 @@ export async function prepare(preparation: Preparation): Promise<Generation> {
   await using undo = new AsyncDisposableStack();
   const aborter = new AbortController();
   undo.defer(async () => {
-    // Moved into the generation.
+    // Its resources were moved into the generation.
     if (failed.disposed) return;
     aborter.abort();
     await disposeWithin(scope, number, failed);

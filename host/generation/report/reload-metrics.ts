@@ -24,12 +24,12 @@ export const reloadMetrics = (root: Metrics) => ({
   }),
   seconds: root.histogram({
     name: "host_reload_duration_seconds",
-    help: "Time of a reload from its start, when its trigger has settled, to its end.",
+    help: "Duration of a reload, from when its trigger has settled to its end.",
     buckets: [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   }),
   gap: root.histogram({
     name: "host_reload_gap_seconds",
-    help: "Time of a reload during which no controller ran.",
+    help: "Part of a reload during which no controller ran.",
     buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30],
   }),
   failures: root.counter<"name">({

@@ -76,7 +76,7 @@ export class ControllerRuns {
     return [...this.#stopped].map(([name, reason]) => ({ name, reason }));
   }
 
-  /** Those that are at work under some locks, without what runs in the place of a skipped one. */
+  /** Controllers that run under these locks, without the stand-ins for skipped ones. */
   under(locks: readonly string[]): readonly (ManagedController & { readonly controller: Controller })[] {
     return [...this.#controllers.values()].flatMap((each) =>
       each.controller === undefined || this.#stopped.has(each.name) || !locks.includes(each.lock)
@@ -90,7 +90,7 @@ export class ControllerRuns {
     this.#track(name, (settled) => this.#run(name, run, this.#parts.scope.log, settled));
   }
 
-  /** Starts what each controller does on every replica. False where there is none. */
+  /** Starts the work of controllers that runs on every replica. False if none has any. */
   startOnEveryReplica(): boolean {
     const all = [...this.#controllers.values()];
     for (const each of all) this.#startOnEveryReplica(each);

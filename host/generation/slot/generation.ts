@@ -42,7 +42,7 @@ export interface OwnStatus {
   readonly sections: readonly Explanation[];
 }
 
-/** Nothing waits longer than this for a cloud and its resources to be disposed of. */
+/** Time limit for the disposal of a cloud and its resources. */
 const disposalLimitMs = 5000;
 
 /** Undoes all that was made for a generation, within a limit. Failures are logged, not thrown. */
@@ -114,12 +114,12 @@ export class Generation {
     return this.#started.has(lock) ? this.#runs.under([lock]).map(({ name }) => name) : [];
   }
 
-  /** Sets what is called with each controller whose `run` ended before its signal was aborted. */
+  /** Sets the callback for controllers whose `run` ended before its signal was aborted. */
   onFailure(report: (failure: RunFailure) => void): void {
     this.#runs.onFailure = report;
   }
 
-  /** Stops a failed third-party controller and tries it again, while the others run. False where that may not be. */
+  /** Stops a failed third-party controller and tries it again, while the others run. False if that is not allowed. */
   retry(failure: RunFailure): boolean {
     return this.#runs.retry(failure);
   }
@@ -129,17 +129,17 @@ export class Generation {
     return this.#parts.aborter.signal;
   }
 
-  /** For how long it has been running, in milliseconds; 0 before `start`. */
+  /** Time since `start` in milliseconds; 0 before it. */
   get age(): number {
     return this.#startedAt === undefined ? 0 : this.#parts.scope.clock.monotonic() - this.#startedAt;
   }
 
-  /** Whether every lock that its work runs under is safely held. */
+  /** True if every lock that its work runs under is safely held. */
   get safelyHeld(): boolean {
     return this.#parts.fences.safelyHeld;
   }
 
-  /** Whether one of its fences is open and its lock safely held. */
+  /** True if one of its fences is open and its lock safely held. */
   get mayWrite(): boolean {
     return this.#parts.fences.anyOpen;
   }
@@ -178,14 +178,14 @@ export class Generation {
     );
   }
 
-  /** Begins what does not wait for a lock. */
+  /** Starts the work that needs no lock. */
   standBy(): void {
     if (this.#standsBy) return;
     this.#standsBy = true;
     if (this.#runs.startOnEveryReplica()) this.#parts.metrics.start();
   }
 
-  /** Status sections of the running controllers and the cloud, by name; of one that throws, the error. */
+  /** Status sections of the running controllers and the cloud, by name. If one throws, its section is the error. */
   get ownStatus(): readonly OwnStatus[] {
     const { cloud } = this.#parts;
     const running = this.#runs.under([...this.#started]).map(({ name, controller }) => ({ name, source: controller }));
@@ -198,7 +198,7 @@ export class Generation {
     });
   }
 
-  /** The cloud's resources of one object, read from the cloud. */
+  /** Reads the cloud resources of one object; undefined if the cloud cannot. */
   get explain(): Cloud["explain"] {
     return this.#parts.cloud.explain;
   }
