@@ -98,7 +98,7 @@ function alone(input: ElectionInput, identity: string): Leadership {
 
 /**
  * The locks of a process that writes nothing: which controllers would run here, and under which lock. None is taken.
- * A plan may be made beside the leader, so that each counts as held.
+ * A plan may be made while another process leads, so each counts as held.
  */
 export function untakenLocks(input: ElectionInput): Pick<Leadership, "lease" | "locks"> & {
   readonly names: readonly string[];
@@ -111,7 +111,7 @@ export function untakenLocks(input: ElectionInput): Pick<Leadership, "lease" | "
   return { lease: leaseOf(input), locks, names: options.leaderElect ? [main, ...further] : [main] };
 }
 
-/** A lock under which nothing would run here is left to those that need it. */
+/** Migrations whose lock this process needs. Under the others no controller would run here. */
 const furtherLocks = ({ migrations }: ElectionInput): readonly LeaderMigration[] =>
   migrations.filter((migration) => concerns(migration, component));
 

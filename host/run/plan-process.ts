@@ -12,14 +12,14 @@ const program = join(import.meta.dir, "..", "cli", "shown-plan.ts");
 const runtimeFlags = ["--no-install", "--no-env-file", "--config=/dev/null"];
 const planSeconds = 120;
 const limitMs = 150_000;
-/** For what it printed last. A process that a plugin started may hold the pipes beyond the end of the plan's. */
+/** Time to read the last output. A process that a plugin started may hold the pipes open after the plan's has ended. */
 const pipesMs = 2_000;
-/** Above what the program prints. */
+/** Output limit, higher than what the program prints. */
 const maxBytes = 2 * 1024 * 1024;
 const megabyte = 1024 * 1024;
 /** Planning takes about as much as the host itself, and at least so much. */
 const minRoom = 160 * megabyte;
-/** Behind everything that this process does. */
+/** Nice value: all work of this process goes first. */
 const priority = 15;
 
 /** Flags and environment of the plan's process. */
@@ -32,8 +32,8 @@ export interface PlanCommand {
 }
 
 /**
- * Makes plans in a process of their own: a plan never holds this one's event loop, and its end frees its memory. It is
- * not begun where there is too little: what exceeds a container's limit ends the host as well.
+ * Makes plans in a process of their own: a plan never blocks the event loop of this one, and its memory is freed at its
+ * end. It does not start with too little memory: exceeding the container's limit would kill the host as well.
  */
 export const planProcess =
   ({ argv, environment, memoryLeft = memoryLeftHere }: PlanCommand): MakePlan =>
@@ -42,8 +42,8 @@ export const planProcess =
     if (left < needed)
       throw new CodedError(
         "PlanFailed",
-        `a plan needs some ${toMegabytes(needed)} MiB of memory, and ${toMegabytes(left)} MiB are left: raise the ` +
-          "memory limit, or run the command plan elsewhere",
+        `a plan needs about ${toMegabytes(needed)} MiB of memory, and ${toMegabytes(left)} MiB are left: raise the ` +
+          "memory limit, or run the plan command elsewhere",
       );
     signal.throwIfAborted();
     const flags = [...argv, `--plan-timeout=${planSeconds}`, "--audit-log-path=", "--v=0"];
@@ -71,7 +71,7 @@ export const planProcess =
 
 const lastLine = (text: string): string => text.slice(text.trimEnd().lastIndexOf("\n") + 1).trim();
 
-/** It is embedded in an answer unchanged. */
+/** True for a JSON object. It is embedded in an answer unchanged. */
 function isDocument(text: string): boolean {
   try {
     return isObject(JSON.parse(text));
@@ -82,7 +82,7 @@ function isDocument(text: string): boolean {
 
 const toMegabytes = (bytes: number): number => Math.round(bytes / megabyte);
 
-/** Memory left below the container's limit, not counting caches that the kernel can drop; else that of the machine. */
+/** Memory left below the container's limit, counting droppable caches as free, or on the machine if that is less. */
 async function memoryLeftHere(): Promise<number> {
   const text = (name: string): Promise<string> =>
     Bun.file(`/sys/fs/cgroup/${name}`)

@@ -79,7 +79,7 @@ export interface ProcessParts {
 
 /** Per attempt to get a service account's token. */
 const tokenTimeMs = 10_000;
-/** Time limit for unsent events at the stop, after the lease was released. */
+/** Time limit for sending the last events at a stop. The lease has been released by then. */
 const lastEventsMs = 3_000;
 const lastRecordsMs = 3_000;
 

@@ -21,7 +21,7 @@ export const announcement = (input: Input, identity: string): Readonly<Record<st
   [announcementKey]: announcementBy(identity, servedBy(input)),
 });
 
-/** Interval of reads of the other shards' Leases, besides each time that one matters. */
+/** Pause between reads of the other shards' Leases for `/statusz`. A decision that needs them reads them itself. */
 const pauseMs = 5_000;
 
 interface Parts {
@@ -53,7 +53,7 @@ export function shardsOf(input: Input, { clock, log, metrics }: Parts, client: K
   });
 }
 
-/** Looks at the shards until the signal aborts, for `/statusz`. What fails is seen at the next look. */
+/** Reads the shards' Leases until the signal aborts, for `/statusz`. A failed read is repeated after the pause. */
 export async function watchShards(
   shards: Shards,
   { clock, log }: Pick<Parts, "clock" | "log">,

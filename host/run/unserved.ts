@@ -5,7 +5,7 @@ import type { Shards } from "../process/leader-election/shards.ts";
 
 /**
  * Services with load balancers that neither this process nor a shard with a leader serves, each with its reason: a shard
- * was removed, or the labels match none. Nothing of them is changed or deleted. Rejects when Leases cannot be read.
+ * was removed, or the labels match none. They are neither changed nor deleted. Rejects if Leases cannot be read.
  */
 export async function unservedServices(shards: Shards, services: readonly Service[]): Promise<readonly string[]> {
   const leading = (await shards.look()).filter(({ leader, relation }) => leader !== "" && relation !== "self");

@@ -56,7 +56,7 @@ describe("a plan in a process of its own", () => {
 
   test("is not begun without the memory for it, which would end the host as well", async () => {
     const failure = plan({ memoryLeft: () => Promise.resolve(100 * 1024 * 1024) });
-    expect(await failure.catch(String)).toMatch(/needs some \d+ MiB of memory, and 100 MiB are left/u);
+    expect(await failure.catch(String)).toMatch(/needs about \d+ MiB of memory, and 100 MiB are left/u);
   });
 
   test("ends at once with its signal", async () => {
