@@ -6,7 +6,7 @@ import { within } from "./timeout.ts";
 /** Limits on one piece of plugin work. */
 export interface Bounds<T> {
   readonly kind: WorkKind;
-  /** For people, e.g. `init of greeter-controller`. */
+  /** For messages, e.g. `init of greeter-controller`. */
   readonly name: string;
   readonly clock: Clock;
   readonly outstanding: OutstandingWork;

@@ -49,13 +49,13 @@ export function createLoopOwner(): LoopOwner {
   };
 }
 
-/** `current` while marked code runs synchronously; `last` for the code that was marked last, of whatever may continue. */
+/** `current`: the marked code that runs now. `last`: the most recent one, which may continue after an `await`. */
 export function readOwner(memory: SharedArrayBuffer): { readonly current: string; readonly last: string } {
   const header = new Int32Array(memory, 0, 2);
   const nameAt = (slot: number): string => {
     const index = Atomics.load(header, slot);
     if (index === 0) return "";
-    // A decoder does not take shared memory: the bytes are copied first.
+    // TextDecoder rejects shared memory, so the bytes are copied first.
     const bytes = new Uint8Array(memory, headerBytes + (index - 1) * maxNameBytes, maxNameBytes).slice();
     const end = bytes.indexOf(0);
     return new TextDecoder().decode(end === -1 ? bytes : bytes.subarray(0, end));

@@ -46,8 +46,8 @@ function keyOfItems(value: unknown): string | undefined {
 }
 
 /**
- * Fields of an object, or items of a list by their key, which is not repeated in them. Nothing counts as empty, so that
- * a new object is shown by its fields. Undefined for other values.
+ * Fields of an object, or items of a list by their key, which is not repeated in them. `undefined` counts as empty, so
+ * that a new object is shown field by field. Returns undefined for other values.
  */
 function entriesOf(value: unknown, key: string | undefined): ReadonlyMap<string, unknown> | undefined {
   if (value === undefined) return new Map();

@@ -3,7 +3,7 @@ import { isObject, type KubeObject, type PatchType } from "cloud-controller-host
 import { type FieldChange, fieldChanges } from "./fields.ts";
 import { type Document, patched } from "./patches.ts";
 
-/** Fields that the API server fills, and times, by which two plans of the same state would differ. */
+/** Fields that the API server sets, and times: two plans of the same state would differ in them. */
 const leftOut = new Set([
   "acquireTime",
   "creationTimestamp",
@@ -17,12 +17,12 @@ const leftOut = new Set([
   "uid",
 ]);
 
-/** What a write decides of an object. */
+/** The fields of an object that its writer decides. */
 export function settingsOfObject({ apiVersion: _apiVersion, kind: _kind, ...object }: Document): Document {
   return documentOf(settings(object));
 }
 
-/** A value that the API server fills in where there is none. */
+/** True for a default that the API server sets. */
 const isDefault = (key: string, value: unknown): boolean => key === "ipMode" && value === "VIP";
 
 function settings(value: unknown): unknown {
@@ -36,11 +36,11 @@ function settings(value: unknown): unknown {
 
 const documentOf = (value: unknown): Document => (isObject(value) ? value : {});
 
-/** What a write of a whole object changes; `before` is undefined for a creation. */
+/** Changes made by a write of a whole object; `before` is undefined for a creation. */
 export const objectChanges = (before: KubeObject | undefined, after: KubeObject): readonly FieldChange[] =>
   fieldChanges(before && settingsOfObject({ ...before }), settingsOfObject({ ...after }));
 
-/** What a patch changes in an object. Only the fields that it names are compared: objects are large, patches small. */
+/** Changes made by a patch. Only the fields that it names are compared: objects are large, patches small. */
 export function patchChanges(object: Document, type: PatchType, patch: unknown): readonly FieldChange[] {
   const named = type === "json" ? namedByOperations(patch) : patch;
   const before = isObject(named) ? pick(object, named) : object;

@@ -18,7 +18,7 @@ const mergedValues = new Set(["finalizers", "podCIDRs"]);
 /** The directive of a strategic patch that removes plain values from such a list, before the name of the list. */
 const removesValues = "$deleteFromPrimitiveList/";
 
-/** The object that the API server would make of a patch. Used where nothing may be sent, so no defaults are applied. */
+/** Applies a patch as the API server would, but without defaults. For plans, which must not send it. */
 export function patched(object: Document, type: PatchType, patch: unknown): Document {
   if (type === "json") return jsonPatched(object, operationsOf(patch));
   if (!isObject(patch)) throw new CodedError("InvalidObject", `a ${type} patch must be an object`);

@@ -41,9 +41,11 @@ export const planSchema = Type.Object({
   complete: Type.Boolean({ description: "False if something could not be planned; see failures" }),
   changes: Type.Array(changeSchema),
   held: Type.Array(heldSchema, { description: "Removals that no cause explains: the host holds them" }),
-  inFlight: Type.Array(inFlightSchema, { description: "What another manager is changing while the plan is made" }),
+  inFlight: Type.Array(inFlightSchema, {
+    description: "Resources that another manager is changing while the plan is made",
+  }),
   refused: Type.Array(refusedSchema, {
-    description: "What the host refuses as it is: its event and condition show why",
+    description: "Objects that the host refuses; their events and conditions show the reason",
   }),
   failures: Type.Array(Type.String()),
   skippedControllers: Type.Array(Type.String()),

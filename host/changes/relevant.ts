@@ -1,6 +1,6 @@
 import type { Node, Service } from "cloud-controller-host/sdk";
 
-/** What managers act on, without what they write themselves: a status, or a heartbeat, is not a change. */
+/** The parts that managers act on, without those that they write: a new status or heartbeat is not a change. */
 export const relevantService = ({ spec, metadata }: Service): unknown => [
   metadata?.uid,
   metadata?.annotations,

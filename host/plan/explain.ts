@@ -39,7 +39,7 @@ export interface ExplainDocument {
 /** Latest events shown. */
 const maxEvents = 5;
 
-/** Reads all that there is about one object, and plans what a host would change about it. Sends no write. */
+/** Reads everything about one object, and plans what a host would change about it. Sends no writes. */
 export async function explain(request: PlanRequest, subject: Subject): Promise<ExplainDocument> {
   let tree: readonly Explanation[] = [];
   const unread: string[] = [];
@@ -54,7 +54,7 @@ export async function explain(request: PlanRequest, subject: Subject): Promise<E
   });
   const named = subject.kind === "service" ? `Service ${subject.namespace}/${subject.name}` : `Node ${subject.name}`;
   const document = planDocument(plan);
-  // Of other objects: what cannot be planned of them says nothing about this one.
+  // Without the failures of other objects, which say nothing about this one.
   const failures = document.failures.filter((failure) => (failedSubject(failure) ?? named) === named);
   return {
     version: 1,
@@ -73,7 +73,7 @@ const withoutSecrets = ({ title, facts = [], children = [] }: Explanation): Expl
   children: children.map(withoutSecrets),
 });
 
-/** A part that cannot be read is a failure beside the others. */
+/** Reads all parts. One that cannot be read is reported to `failed`, and the others are returned. */
 async function treeOf(
   subject: Subject,
   { client, cloud, nodes, services }: Inspection,

@@ -12,7 +12,7 @@ import type { Document } from "../changes/patches.ts";
 /** The system that a change is made in. */
 export type System = "cloud" | "kubernetes";
 
-/** All writes of one resource: from what it is to what it would be. */
+/** All writes of one resource, from its current to its planned state. */
 export interface RecordedChange {
   readonly system: System;
   /** A resource ID of the cloud, or `Service default/web`. */
@@ -36,7 +36,7 @@ export class RecordedWrites implements Planning {
 
   readonly read?: Required<Planning>["read"];
 
-  /** `keepsReads`: what the cloud reads is kept, for a bundle. */
+  /** `keepsReads`: keeps the resources that the cloud reads, for a bundle. */
   constructor(cloudName: string, { keepsReads = false }: { readonly keepsReads?: boolean } = {}) {
     this.#cloudName = cloudName;
     if (keepsReads) this.read = (id, resource) => this.#keep(id, resource);
@@ -58,7 +58,7 @@ export class RecordedWrites implements Planning {
     this.#inFlight.set(write.resource.toLowerCase(), write);
   }
 
-  /** Resources that another manager is changing, in their order. */
+  /** Writes of another manager in flight, in the order of their resources. */
   get writesInFlight(): readonly WriteInFlight[] {
     return [...this.#inFlight.values()].toSorted((one, other) => compare(one.resource, other.resource));
   }
@@ -87,12 +87,12 @@ export class RecordedWrites implements Planning {
     this.#changes.set(key, { ...write, before: first === undefined ? write.before : first.before, interruptions });
   }
 
-  /** Values that stand for those which the cloud will choose. */
+  /** Placeholders for values that the cloud will choose. */
   get placeholders(): ReadonlySet<string> {
     return this.#placeholders;
   }
 
-  /** Grows with every write, those that change nothing included. */
+  /** Grows with every write, including those that change nothing. */
   get count(): number {
     return this.#count;
   }

@@ -77,7 +77,7 @@ export class RecordingClient implements KubeClient {
       await this.delete(kind, { name: metadata?.name ?? "", namespace: metadata?.namespace }, options);
   }
 
-  /** A disruption budget may refuse it later. */
+  /** Planned as a deletion, although a disruption budget may refuse it later. */
   evict(pod: Required<ObjectName>, options: CallOptions = {}): Promise<void> {
     return this.delete(kinds.Pod, pod, options);
   }
@@ -94,7 +94,7 @@ export class RecordingClient implements KubeClient {
     return this.#record(kind, before, change(before));
   }
 
-  /** An object that is written may be one that the user may not get: it is then what the watch shows. */
+  /** The user may be allowed to write an object but not to get it. The watched object is used then. */
   async #read<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options: CallOptions): Promise<T> {
     try {
       return await this.get(kind, name, options);

@@ -56,10 +56,10 @@ export class WrittenObjects {
   }
 }
 
-/** The object itself: what is computed once per object is not computed again with each read. */
+/** Returns the object itself and not a copy: values cached per object stay valid. */
 function typed<T extends KubeObject>(kind: KindRef<T>, object: KubeObject): T {
   if (isObjectOf(kind, object)) return object;
-  throw new TypeError(`what was written is not a ${kind.kind}`);
+  throw new TypeError(`the written object is not a ${kind.kind}`);
 }
 
 /** A version that no watch has shown: handlers take an object with a known one for a resync. */

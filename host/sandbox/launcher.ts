@@ -26,7 +26,7 @@ export interface SandboxHost {
   stop(): void;
 }
 
-/** What the plugins of a host declare. */
+/** Declarations of the plugins of a host. */
 export interface Declared {
   /** Custom kinds. */
   readonly kinds: readonly KindRef[];

@@ -7,18 +7,18 @@ type PlannedChange = Omit<Difference, "since">;
 /** One plan, and what had changed in the cluster by then. */
 export interface Compared {
   readonly plan: PlanDocument;
-  /** Changes that the other manager has had its time for, such as `Service default/web`. */
+  /** Changes that the other manager has had time to act on, such as `Service default/web`. */
   readonly settled: ReadonlySet<string>;
   /** Changes that are too young to judge. */
   readonly unsettled: ReadonlySet<string>;
   readonly at: string;
 }
 
-/** Settled changes, without and with a remaining difference. */
+/** Settled changes: those in `agreed` have left no difference, those in `differed` have. */
 export interface Verdict {
   readonly agreed: readonly string[];
   readonly differed: readonly string[];
-  /** Differences that had not been known. */
+  /** New differences. */
   readonly found: readonly Difference[];
   /** Differences that have disappeared. */
   readonly gone: readonly Difference[];
@@ -41,14 +41,14 @@ function failingSubjects({ failures }: PlanDocument): ReadonlySet<string> | unde
 /** The differences between this host and the other manager. Each is found once, for as long as it lasts. */
 export class Differences {
   readonly #known = new Map<string, Difference>();
-  /** Changes without an object behind them, which count when they are planned twice. */
+  /** Changes without an object behind them. They count as differences once they are planned twice in a row. */
   #unexplained: ReadonlySet<string> = new Set();
 
   get list(): readonly Difference[] {
     return [...this.#known.values()];
   }
 
-  /** True if a change has been seen that another plan decides on. */
+  /** True while differences, or changes without an object, remain for the next plan to judge. */
   get isOpen(): boolean {
     return this.#known.size > 0 || this.#unexplained.size > 0;
   }

@@ -15,7 +15,7 @@ export class ObservedChanges {
     this.#onChange = onChange;
   }
 
-  /** Follows the watches. What they show before they have synced is the start, not a change. */
+  /** Follows the watches. Objects that they show before they have synced are not changes. */
   follow(informers: GenerationInformers): void {
     this.#follow(informers, kinds.Service, relevantService);
     this.#follow(informers, kinds.Node, relevantNode);

@@ -19,7 +19,7 @@ import type { ShadowStatus } from "../run/status.ts";
 import { Differences } from "./comparison.ts";
 import { ObservedChanges } from "./observed-changes.ts";
 
-/** Without a change, a plan every so many times the settling time: for what changes in the cloud alone. */
+/** Interval of plans without a change, in settling times. They find what changes only in the cloud. */
 const idleFactor = 10;
 /** A plan that takes longer than this is given up. */
 const planLimitMs = 600_000;
@@ -48,7 +48,7 @@ const shadowMetrics = (root: Metrics) => ({
 /** `live`: the watches, held until the end. */
 type ShadowProcess = PlanningProcess & { readonly live: GenerationInformers };
 
-/** Plans after each change, and compares: beside another manager that has done its work, nothing is left to do. */
+/** Plans after each change and compares: if the other manager has done its work, the plan has nothing left to do. */
 export class Shadow {
   readonly #input: HostInput;
   readonly #parts: ProcessParts;
@@ -108,7 +108,7 @@ export class Shadow {
     }
   }
 
-  /** Until something may have settled, and not before `earliest`. */
+  /** Waits until a change may have settled, and at least until `earliest`. */
   async #wait(earliest: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#parts;
     const settleMs = this.#input.options.shadowSettle;
@@ -128,7 +128,7 @@ export class Shadow {
     const limited = AbortSignal.any([signal, AbortSignal.timeout(planLimitMs)]);
     this.#comparedWith = await this.#leader(limited);
     const plan = planDocument(await planWith({ input, signal: limited }, process));
-    // While a watch is interrupted, the other manager acts on what this one does not see: read again, it is a young change.
+    // While a watch is interrupted, the other manager acts on changes unseen here. Once listed, they count as recent.
     if (this.#differences.finds({ plan, unsettled: this.#changes.since(settledBy) }))
       await process.live.refreshed(clock.monotonic(), limited);
     if (signal.aborted) return;
@@ -175,7 +175,7 @@ const quiet = (log: Logger): Logger => ({
   with: (fields) => quiet(log.with(fields)),
 });
 
-/** Watches that a plan has begun continue until the end, so that the next one lists nothing. */
+/** Watches that a plan has started are kept until the end, so that the next plan sends no LIST. */
 function holding(inner: ProcessInformers, held: GenerationInformers): ProcessInformers {
   return {
     showWrites: () => Promise.resolve(),
