@@ -21,7 +21,7 @@ export interface LogOptions {
   readonly vmodule?: string;
   /** The source of lines without `with({ controller })` or `with({ component })`. */
   readonly name?: string;
-  /** Further fields of a line with an error, such as where that comes from. */
+  /** Further fields of a line with an error, such as its origin. */
   readonly locate?: (error: Error) => LogFields;
   /** Receives whole lines, in place of the process's own streams. */
   readonly write?: (line: string) => void;

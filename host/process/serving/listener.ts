@@ -22,7 +22,7 @@ export interface Listener {
   close(): Promise<void>;
 }
 
-/** Descriptors of a process that serves: files, watches, connections to the API server and to Azure. */
+/** File descriptors for everything else: files, watches, connections to the API server and to Azure. */
 const ownDescriptors = 48;
 const fewestConnections = 4;
 /** Two servers share the process's limit. */
@@ -80,7 +80,7 @@ async function watchDescriptors(server: Server, options: ListenOptions, signal: 
   }
 }
 
-/** Of which the listener itself takes one or two. */
+/** Must be available to listen, which itself takes one or two. */
 const spareDescriptors = 4;
 
 function areExhausted(): boolean {

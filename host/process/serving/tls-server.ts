@@ -30,7 +30,7 @@ export interface TlsOptions {
 }
 
 export interface ServeLimits extends ConnectionLimits, RequestLimits {
-  /** Of one request. */
+  /** Per request. */
   readonly maxHeaderBytes: number;
   /** Requests in progress per HTTP/2 connection. */
   readonly maxStreams: number;
@@ -39,7 +39,7 @@ export interface ServeLimits extends ConnectionLimits, RequestLimits {
 export interface Served {
   readonly address: string;
   readonly port: number;
-  /** From the next connection on. */
+  /** Applies from the next connection on. */
   setCertificate(pair: KeyPair): void;
   /** Accepts no more connections, lets requests in progress end for up to `graceMs` (default 0), then cuts them. */
   close(graceMs?: number): Promise<void>;

@@ -13,7 +13,7 @@ export interface WriteRecord extends Omit<CloudWrite, "change"> {
   readonly system: "cloud" | "kubernetes";
   /** Services and nodes behind it, and keys of the cloud config that a reload has changed: `config key tags`. */
   readonly causes: readonly string[];
-  /** Number of further ones. */
+  /** Number of causes beyond these. */
   readonly moreCauses?: number;
   /** Empty for a deletion, and where the state before the write is not known. */
   readonly fields: readonly FieldChange[];

@@ -83,7 +83,7 @@ export class WriteLog {
     return [...this.#records].map(({ record }) => record);
   }
 
-  /** Number of all writes since the start. */
+  /** Number of writes recorded since the start, including those no longer kept. */
   get count(): number {
     return this.#count;
   }
