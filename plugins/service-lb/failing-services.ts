@@ -1,6 +1,6 @@
 import { type Clock, messageOf } from "cloud-controller-host/sdk";
 
-/** Services named in `/statusz` at most, and characters of an error. */
+/** Maximum number of Services named in `/statusz`, and of characters per error. */
 const maxNamed = 10;
 const maxMessage = 300;
 

@@ -5,12 +5,12 @@ const graceMs = 1_000;
 /** … while there are at most this many of them per place. */
 const slowPerPlace = 15;
 
-/** Most keys at work in `limit` places. */
+/** Maximum number of keys in progress with `limit` places. */
 export const maxInFlight = (limit: number): number => limit * (1 + slowPerPlace);
 
 /**
- * Limits concurrent work without letting slow calls take all places: waiting for the cloud costs it nothing, and those
- * who would use the place may need another load balancer.
+ * Limits concurrent work without letting slow calls take all places: waiting for the cloud costs nothing, and the next
+ * key may need another load balancer.
  */
 export class Places {
   readonly #clock: Clock;
@@ -71,7 +71,7 @@ export class Places {
     return isIn;
   }
 
-  /** The place passes to the one that waits longest. */
+  /** The place passes to the key that has waited longest. */
   #leave(): void {
     const [next] = this.#waiting;
     if (next === undefined) this.#taken -= 1;

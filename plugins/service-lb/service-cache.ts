@@ -2,7 +2,7 @@ import type { Service } from "cloud-controller-host/sdk";
 
 import type { NodeMembers } from "./nodes.ts";
 
-/** What is remembered of a Service until its load balancer is gone. Nothing of it outlives the generation. */
+/** State of a Service, kept until its load balancer is deleted or the generation ends. */
 export interface CachedService {
   /** As of its last sync. Node syncs pass it to the cloud, and it is cleaned up when it was deleted without finalizer. */
   readonly service: Service;

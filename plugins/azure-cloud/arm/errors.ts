@@ -8,7 +8,7 @@ export class ArmError extends CodedError {
   readonly status: number;
   /** `x-ms-correlation-request-id`, which identifies the request to Azure support. */
   readonly correlationId: string | undefined;
-  /** Of the request. */
+  /** HTTP method of the request. */
   readonly method: string | undefined;
   /** The request was accepted, but its long-running operation failed; `status` is that of the poll. */
   readonly failedOperation: boolean;

@@ -30,7 +30,7 @@ export interface SyncParts {
   readonly audit: OrphanAudit;
   readonly suspension: Suspension;
   readonly events: IpamEvents;
-  /** Nodes without room. */
+  /** Nodes for which no CIDR was free. */
   readonly starved: Set<string>;
   /** Consecutive failures of a node's sync. */
   failures(name: string): number;
@@ -98,7 +98,7 @@ async function accept(parts: SyncParts, fresh: Node, signal: AbortSignal): Promi
   const name = keyOf(fresh);
   if (records.confirmed(fresh)) {
     allocator.forget(name);
-    // A predecessor's write that arrived late is ours.
+    // A late write of a previous process or generation counts as ours.
     if (isWrittenByUs(fresh)) allocator.takeUp(fresh);
     else quarantine(parts, fresh);
   }

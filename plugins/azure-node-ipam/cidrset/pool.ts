@@ -9,10 +9,10 @@ import { type BlockRange, CidrSet, type Found, sizeOf } from "./cidr-set.ts";
  */
 export class Pool {
   readonly #metrics: SetMetrics;
-  /** All CIDRs that are claimed now, each as often as it is. */
+  /** All claimed CIDRs, one entry per claim. */
   readonly #claimed: () => Iterable<CIDR>;
   #set: CidrSet;
-  /** Blocks with more than one claim, and how many more. */
+  /** Blocks with more than one claim, with the number of further claims. */
   readonly #further = new Map<number, number>();
 
   constructor(set: CidrSet, metrics: SetMetrics, claimed: () => Iterable<CIDR>) {
@@ -25,12 +25,12 @@ export class Pool {
     return this.#set;
   }
 
-  /** Free room: of that prefix length, or a block where none is given. Nothing is taken yet. */
+  /** Finds free space of that prefix length, by default one block. Does not reserve it. */
   find(prefix: number | undefined): Found | undefined {
     return prefix === undefined ? this.#set.findNext() : this.#set.findAligned(prefix);
   }
 
-  /** Takes the result of `find`, with nothing in between. */
+  /** Reserves the result of `find`; no claim may have changed in between. */
   take(found: Found, prefix: number | undefined): void {
     if (prefix === undefined) this.#set.take(found);
     else this.#set.mark(found);
@@ -58,7 +58,7 @@ export class Pool {
     return freed;
   }
 
-  /** Cuts the cluster CIDR into smaller blocks, where these are too large for that prefix length. */
+  /** Cuts the cluster CIDR into smaller blocks if the current ones are too large for that prefix length. */
   refine(mask: number): void {
     if (mask <= this.#set.mask) return;
     this.#set = new CidrSet(this.#set.cluster, mask);

@@ -20,7 +20,7 @@ export class NodeRecords {
   readonly #parts: RecordsParts;
   /** UIDs of nodes that were observed without CIDRs and to which we have assigned none, by name. */
   readonly #waiting = new Map<string, string>();
-  /** All that was ever sent to a node, by name: whenever it is observed there, it is ours. */
+  /** All CIDRs ever sent for a node, by name: whenever one is observed there, it is ours. */
   readonly #sent = new Map<string, Set<string>>();
   /** The problems last reported for a node, so that they are reported once. */
   readonly #reported = new Map<string, string>();

@@ -75,7 +75,7 @@ function prepare(draft: Draft, context: WriteContext): Draft {
   const ipConfigurations = configurationsOf(draft).map((item) => addressed(item, addresses, context));
   const virtualMachine = seeding ? draft.properties["virtualMachine"] : undefined;
   const owner = virtualMachine ?? previous?.properties["virtualMachine"];
-  // Read-only in ARM: what its machine makes of the interface.
+  // Read-only in ARM: the virtual machine decides it.
   const primary = draft.properties["primary"] ?? previous?.properties["primary"];
   return {
     ...draft,
