@@ -41,7 +41,7 @@ const orUnknown =
   (node: Node): string =>
     read(node) || "<unknown>";
 
-/** The single pod range and the list of them say the same: the first of the list is the single one. */
+/** Keeps both fields consistent: `podCIDR` is the first of `podCIDRs`. */
 function withPodCIDRs(node: Node): Node {
   const { podCIDR, podCIDRs } = node.spec ?? {};
   const first = podCIDR ?? podCIDRs?.[0];
