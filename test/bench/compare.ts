@@ -15,13 +15,13 @@ import { cpuSecondsOf, engineSettings, memoryOf, numberOf, realCluster, until } 
 
 /** A phase that has not ended by then is given up, and reported as such. */
 const limitMs = 120_000;
-/** ARM that was asked nothing for so long is taken to be asked nothing more. */
+/** ARM counts as idle after this time without a request. */
 const quietMs = 5_000;
 
 /**
  * The same work for this host and for another cloud-controller-manager that takes the same flags, such as the Go
- * provider: one after the other, each with the default limits of its client, on one API server, and seen from outside
- * alone. A manager that ends by itself is restarted, as by kubelet.
+ * provider: one after the other, each with the default limits of its client, on one API server, and measured only from
+ * outside. A manager that ends by itself is restarted, as by kubelet.
  */
 export const compareBench: Bench = {
   about: "do the same work with this host and with the Go binary at PATH, and print both side by side",

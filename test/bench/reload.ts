@@ -14,7 +14,7 @@ import { engineSettings, memoryOf, numberOf, realCluster } from "./world.ts";
 
 /** The first reloads compile code and fill caches. */
 const warmReloads = 50;
-/** With pages, so many reloads in a row have them open, and as many not: what else the machine does meets both alike. */
+/** With pages, blocks of this many reloads with and without them alternate: other load affects both alike. */
 const block = 10;
 const isWrite = (what: string): boolean =>
   writeVerbs.some((verb) => what.startsWith(`${verb} `)) && !/ (leases|events)$/.test(what);
@@ -77,7 +77,7 @@ export const reloadBench: Bench = {
       open = undefined;
     };
     stack.defer(close);
-    /** Of each reload whether pages were open. */
+    /** One entry per reload: true if pages were open. */
     const hadPages: boolean[] = [];
 
     const times = numberOf(options, "times");

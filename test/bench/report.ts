@@ -3,9 +3,9 @@ export interface Figure {
   readonly name: string;
   readonly value: number | string;
   readonly unit?: string;
-  /** What is aimed at, for comparison. */
+  /** Target value, for comparison. */
   readonly aim?: string;
-  /** The same of the other program, in a comparison. */
+  /** Value of the other program, in a comparison. */
   readonly against?: number | string;
 }
 

@@ -28,7 +28,7 @@ import { cpuSecondsOf, engineSettings, loadAverage, memoryOf, numberOf, realClus
 /** A kubelet reports an unchanged status this often; its lease, which is renewed more often, is not watched. */
 const statusReportSeconds = 300;
 
-/** More at once are held by the guard of the node lifecycle controller. */
+/** The deletion guard of the node lifecycle controller would hold more than this at once. */
 const maxRemovedShare = 0.09;
 
 /** What a large cluster costs over the life of a host, beyond the first pass that `nodes` measures. */

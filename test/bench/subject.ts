@@ -37,7 +37,7 @@ export class Subject {
     ];
   }
 
-  /** The sum of what a pattern finds. Each scrape begins a new period of the event loop's metric. */
+  /** Sum of the samples that match a pattern. Each scrape begins a new period of the event loop's metric. */
   async #sum(pattern: RegExp): Promise<number> {
     const text = await (await this.host.get("/metrics")).text();
     const stall = Number(/^nodejs_eventloop_lag_max_seconds (\S+)$/m.exec(text)?.[1] ?? 0);
