@@ -259,7 +259,7 @@ const identityOf = ({ metadata, spec, status }: Node): unknown => [
 ];
 
 test.each([20_261_122])(
-  "no node, address or foreign route is lost while ARM fails in mixed ways, and all recovers (seed %d)",
+  "no node, address or foreign route is lost while ARM fails in mixed ways, and everything recovers (seed %d)",
   async (seed) => {
     const random = new Random(seed);
     await using scene = await Scene.open(random.pick([3, 5, 20]) ?? 5);

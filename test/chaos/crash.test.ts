@@ -15,7 +15,7 @@ import { watchLaws, type Witness } from "./witness.ts";
 /** For a machine that is three times slower than the one on which a row takes a minute and a half. */
 const longestMs = 400_000;
 
-/** One line a row; together they make at least 50 kills. */
+/** One test per row; together they make at least 50 kills. */
 const rows: readonly { readonly seed: number; readonly kills: number; readonly standby: boolean }[] = [
   { seed: 20_261_001, kills: 18, standby: false },
   { seed: 20_261_002, kills: 18, standby: false },
@@ -57,14 +57,14 @@ describeOnReal("a day on which the process is killed again and again", (platform
     return { platform: platform(), cloud, witness, flags, day: new Day({ ...platform(), cloud, witness, random }) };
   }
 
-  /** Kills hosts during the day; resolves with how many of the killed had the cloud at work for them. */
+  /** Kills hosts during the day; resolves with the number of hosts killed during a cloud call. */
   async function killAll({ cloud, flags }: World, random: Random, kills: number, hosts: number): Promise<number> {
     const running: HostProcess[] = [];
     let hitAtWork = 0;
     for (let kill = 0; kill < kills; kill++) {
       while (running.length < hosts) running.push(lab.run({ flags }));
       const victim = await chooseVictim(running, random);
-      // One in five dies on the way up, the others some time after the first call of the cloud that it has made.
+      // One in five is killed while it starts, the others some time after their first cloud call.
       const calls = cloud.memory.calls.length;
       if (random.chance(0.8))
         await eventually("the cloud is asked", () => cloud.memory.calls.length > calls, 15_000).catch(() => undefined);
@@ -79,7 +79,7 @@ describeOnReal("a day on which the process is killed again and again", (platform
 
   for (const { seed, kills, standby } of rows)
     test(
-      `${kills} times, by chance ${seed}${standby ? ", with a second host standing by" : ""}: nothing is leaked, nothing is doubled`,
+      `${kills} times (seed ${seed}${standby ? ", with a second host standing by" : ""}): nothing is leaked or duplicated`,
       async () => {
         const world = await openWorld(new Random(seed + 1), standby ? elected : alone);
         const { cloud, witness, day } = world;
@@ -115,7 +115,7 @@ async function live(day: Day, random: Random, signal: AbortSignal): Promise<void
   }
 }
 
-/** The leader, four times in five, where there is one. */
+/** At least four times in five the leader, if there is one. */
 async function chooseVictim(hosts: readonly HostProcess[], random: Random): Promise<HostProcess> {
   const leads = await Promise.all(
     hosts.map((host) =>
@@ -131,7 +131,7 @@ async function chooseVictim(hosts: readonly HostProcess[], random: Random): Prom
   return victim;
 }
 
-/** Once all is as it should be, passes go on and write nothing more. */
+/** Once all is as it should be, further passes write nothing. */
 async function restsAsItIs({ platform, cloud }: World): Promise<void> {
   const mark = await platform.mark();
   const changes = cloud.changes.length;
@@ -141,7 +141,7 @@ async function restsAsItIs({ platform, cloud }: World): Promise<void> {
   expect(cloud.changes.slice(changes)).toEqual([]);
 }
 
-/** Load balancers and routes that came to be more often than there was a reason for them. */
+/** Load balancers and routes that were created more often than there were reasons to create them. */
 function madeTooOften({ cloud, day }: World): readonly string[] {
   const reasons = new Map<string, number>([
     ...[...day.balancersWanted].map(([name, times]) => [`balancer made default/${name}`, times] as const),

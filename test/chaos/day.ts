@@ -9,9 +9,9 @@ import type { Witness } from "./witness.ts";
 const max = { nodes: 10, services: 10 } as const;
 const fewestNodes = 3;
 
-/** What users, kubelets and machines do to a cluster in a day; each act is one of the table, by chance. */
+/** What users, kubelets and machines do to a cluster in a day; each act is chosen at random from a table. */
 export class Day {
-  /** Reasons for a load balancer to be made, by Service key: made, or flipped back. */
+  /** Number of reasons to create a load balancer, by Service: it was created, or became a LoadBalancer again. */
   readonly balancersWanted = new Map<string, number>();
   /** How often each node has joined. */
   readonly joined = new Map<string, number>();
@@ -34,7 +34,7 @@ export class Day {
     this.#random = parts.random;
   }
 
-  /** Does one thing. What it was to be done to may have gone meanwhile: then nothing happens. */
+  /** Runs one act. If its object was deleted or created meanwhile, nothing happens. */
   async act(): Promise<void> {
     const act = this.#random.pick(this.#table);
     try {
@@ -49,7 +49,7 @@ export class Day {
     return this.#cloud.memory.machines;
   }
 
-  /** An act stands in it as often as its share is. */
+  /** The more often an act is listed, the more likely it is. */
   readonly #table: readonly (() => Promise<unknown> | undefined)[] = [
     () => this.#join(),
     () => this.#join(),
@@ -70,7 +70,7 @@ export class Day {
     () => this.#delete(),
   ];
 
-  /** A name comes again sometimes, once the node of that name has gone. */
+  /** The name of a deleted node may be used again. */
   #join(): Promise<void> | undefined {
     const free = Array.from({ length: max.nodes }, (_, index) => nodeName(index + 1)).filter(
       (name) => !this.#machines.has(name) && !this.#witness.nodes.has(name),
@@ -150,7 +150,7 @@ export class Day {
     this.#services.set(name, "ClusterIP");
   }
 
-  /** Its name is free at once; a Service that is still held by its finalizer is in the way of the next. */
+  /** Its name is free at once; while its finalizer remains, creating the next Service of that name fails. */
   async #delete(): Promise<void> {
     const name = this.#random.pick([...this.#services.keys()]);
     if (name === undefined) return;

@@ -22,7 +22,7 @@ describeOnReal("a process that is killed between two writes for Services", (plat
   const lab = new HostLab(platform);
 
   for (const seed of [20_261_121])
-    test(`leaks nothing and doubles nothing, and the next start writes nothing (seed ${seed})`, async () => {
+    test(`leaks and duplicates nothing, and the next start writes nothing (seed ${seed})`, async () => {
       const random = new Random(seed);
       const azure = await lab.azure();
       const { simulator } = azure;

@@ -18,7 +18,7 @@ import { addressesOf, cleanupFinalizer, finalizersOf } from "../kit/services.ts"
 /** A route that is none of ours: outside the cluster's CIDR. */
 export const foreignRoute = { name: "another-owners", targetNode: "a-router", destinationCIDR: "172.20.0.0/16" };
 
-/** All in which cluster and cloud are not as they should be; empty once all is done. */
+/** Everything that is wrong with cluster and cloud; empty once all work is done. */
 export async function whatIsWrong(admin: KubeClient, { memory }: ServedCloud): Promise<readonly string[]> {
   const nodes: readonly Node[] = await admin.list(kinds.Node);
   const services: readonly Service[] = (await admin.list(kinds.Service)).filter(
@@ -77,7 +77,7 @@ function wrongWithService(service: Service, nodes: readonly Node[], balancer: Ba
         [!isHeld, "has no finalizer"],
         [
           addressesOf(service).join() !== (balancer?.status.ingress?.[0]?.ip ?? "none"),
-          "has not the address it was given",
+          "does not have the address of its load balancer",
         ],
         [
           balancer?.name !== defaultLoadBalancerName(service),

@@ -105,7 +105,7 @@ class Day {
 
 const lasting = (failure: Omit<Failure, "times">): Failure => ({ ...failure, times: 1_000_000 });
 
-test("no healthy node is deleted while the cloud lies, requests stay bounded, and all recovers by itself", async () => {
+test("no healthy node is deleted while the cloud lies, requests stay bounded, and everything recovers by itself", async () => {
   await using scenario = await openDay();
   const { day, world, controller } = scenario;
   const { simulator } = world;
