@@ -116,7 +116,7 @@ describe("Services that are created at once", () => {
   }
 });
 
-test("every listed difference is one", () => {
+test("every listed difference occurs", () => {
   const isOne = (difference: Difference): boolean =>
     ownCases.some((golden) =>
       stepsOf(golden).some(([, recorded]) => {

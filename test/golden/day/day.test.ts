@@ -17,7 +17,7 @@ import { beginDay, script } from "./day.ts";
 import { differences } from "./differences.ts";
 import { inOrder, recordedDay, type RecordedWrite, type Write, writesOf } from "./writes.ts";
 
-/** The recorded day as ours should be, and which differences were used to get there. */
+/** The writes of the recorded day as ours should be, and the differences that were applied. */
 function expectedDay(): { readonly writes: readonly RecordedWrite[]; readonly used: ReadonlySet<string> } {
   const used = new Set<string>();
   const writes = recordedDay.flatMap((recorded) => {
@@ -34,7 +34,7 @@ function expectedDay(): { readonly writes: readonly RecordedWrite[]; readonly us
 
 const expected = expectedDay();
 
-/** The Lease is renewed by the clock: what counts is that it is taken and renewed. */
+/** Renewals depend on the clock: only the first one is compared. */
 function isNoLaterRenewal(write: Write, index: number, all: readonly Write[]): boolean {
   const isRenewal = ({ verb, uri }: Write): boolean => verb === "update" && uri.includes("/leases/");
   return !isRenewal(write) || all.findIndex(isRenewal) === index;
@@ -54,7 +54,7 @@ async function prepareDay(stack: AsyncDisposableStack, cluster: Cluster) {
   await cluster.grant(hostUser, await rolesOf(allControllers));
   const tap = stack.use(await tapWire(cluster, hostUser, cloud.folder));
   const config = join(cloud.folder, "golden.json");
-  // On the day caches were short, too: that a machine was off was seen within seconds.
+  // The recording used short-lived caches, too: a VM that was powered off was noticed within seconds.
   const azure: unknown = JSON.parse(simulator.configWith({ vmssVirtualMachinesCacheTTLInSeconds: 1 }));
   const remote: unknown = JSON.parse(await Bun.file(cloud.config).text());
   await writeFile(config, JSON.stringify({ azure, remote }));
@@ -129,6 +129,6 @@ describeOnRealApiServer("the recorded day of a small cluster", (cluster) => {
   });
 });
 
-test("every listed difference is one", () => {
+test("every listed difference occurs", () => {
   expect(differences.map(({ what }) => what).filter((what) => !expected.used.has(what))).toEqual([]);
 });

@@ -38,7 +38,7 @@ export const differences: readonly Difference[] = [
   {
     what: "a shared frontend keeps its address as long as other Services use it",
     reason:
-      "the Go provider gives it the new address of the Service that created it, takes the others along without a word, and never removes it",
+      "the Go provider gives it the new address of the Service that created it, silently moves the other Services to it, and never removes it",
     ours: withKeptAddresses,
   },
   {
@@ -89,7 +89,7 @@ export const differences: readonly Difference[] = [
   },
   {
     what: "no node of an availability set in a pool after it was excluded or deleted",
-    reason: "the Go provider takes `loadBalancerName` for the name of an availability set, and finds no node of it",
+    reason: "the Go provider mistakes `loadBalancerName` for the name of an availability set, and finds no nodes in it",
     ours: withoutDepartedNodes,
   },
   {
@@ -111,7 +111,7 @@ export const differences: readonly Difference[] = [
   {
     what: "no security rule for an address or a port that no Service has, or for a node without traffic",
     reason:
-      "the Go provider keeps the address of a node that is excluded, and the destination of a Service that has just moved or has floating IP again, because it goes by the status and the annotations of now, and removes them in a later reconcile, if at all",
+      "the Go provider keeps the address of a node that is excluded, and the destination of a Service that has just moved or has floating IP again, because it uses the current status and annotations, and removes them in a later reconcile, if at all",
     ours: (recorded, golden, step) => ({
       ...recorded,
       arm: mapValues(recorded.arm, (id, value) =>

@@ -43,7 +43,7 @@ function withDestinations(rule: JsonObject, destinations: readonly unknown[]): J
   return { ...rule, properties: { ...others, ...written } };
 }
 
-/** The group without the managed rules of which every destination is stale. */
+/** The group without stale destinations in managed rules, and without managed rules that have only those. */
 export function withoutStaleRules(group: unknown, state: State): unknown {
   if (!isObject(group)) return group;
   return withRules(
@@ -58,7 +58,7 @@ export function withoutStaleRules(group: unknown, state: State): unknown {
   );
 }
 
-/** An address that no Service has, or none with a port of the rule; or that of a node without traffic for the rule. */
+/** True unless the address belongs to a Service with a port of the rule, or to a node that gets its traffic. */
 function isStale(destination: unknown, rule: JsonObject, state: State): boolean {
   if (typeof destination !== "string") return false;
   const services = state.step.services ?? [];
@@ -70,13 +70,13 @@ function isStale(destination: unknown, rule: JsonObject, state: State): boolean 
   return isIdle(destination, state) || !withoutFloatingIP.some((service) => isOpenFor(service, rule, state));
 }
 
-/** The addresses of a Service, named after what has them. */
+/** The ingress addresses of a Service in the snapshot. */
 function ingressOf({ metadata }: Service, { recorded }: State): readonly string[] {
   const service = recorded.services[metadata?.name ?? ""];
   return isObject(service) ? stringsAt(service, "ingress") : [];
 }
 
-/** One whose last change was refused keeps the ports that it had. */
+/** Also true for a Service whose last change was refused: it keeps the ports that it had. */
 function isOpenFor({ metadata, spec }: Service, rule: JsonObject, { recorded }: State): boolean {
   if (recorded.events.includes(failure(metadata?.name ?? ""))) return true;
   const properties = objectAt(rule, "properties");
@@ -98,7 +98,7 @@ const nodeAt = (address: string, golden: GoldenCase) =>
 
 const isNode = (destination: string, { golden }: State): boolean => nodeAt(destination, golden) !== undefined;
 
-/** Whether the node with the address is in no backend pool. */
+/** True if the node with the address is in no backend pool. */
 function isIdle(address: string, { recorded: { arm }, golden }: State): boolean {
   const instance = (nodeAt(address, golden)?.providerID ?? "").replace("azure://", "").toLowerCase();
   const nic = `/networkinterfaces/${instance.slice(instance.lastIndexOf("/") + 1)}-nic`;
