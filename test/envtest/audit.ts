@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 
-/** One request as the API server's audit log tells it. */
+/** One request as recorded in the API server's audit log. */
 export interface AuditedRequest {
   readonly user: string;
   readonly groups: readonly string[];
@@ -14,7 +14,7 @@ export interface AuditedRequest {
   readonly userAgent: string;
   /** Undefined until it has been answered: a watch that is still open has none. */
   readonly code: number | undefined;
-  /** What a write sent, once it has been answered. */
+  /** Body of a write, once it has been answered. */
   readonly body: unknown;
 }
 
@@ -22,7 +22,7 @@ export interface AuditFilter {
   readonly user?: string;
   readonly verbs?: readonly string[];
   readonly resource?: string;
-  /** Only what came after this mark. */
+  /** Only requests received after this mark. */
   readonly since?: AuditMark;
 }
 
@@ -34,7 +34,7 @@ export interface AuditMark {
 export interface Audit {
   mark(): Promise<AuditMark>;
   requests(filter?: AuditFilter): Promise<readonly AuditedRequest[]>;
-  /** How many there were of each kind, as `list nodes`. */
+  /** Number of requests by verb and resource, such as `list nodes`. */
   counts(filter?: AuditFilter): Promise<Readonly<Record<string, number>>>;
 }
 
@@ -76,7 +76,7 @@ export function openAudit(path: () => Promise<string>): Audit {
     const found = new Map<string, AuditedRequest>();
     for (const entry of await entriesOf(await path(), filter.since?.offset ?? 0)) {
       const request = requestOf(entry);
-      // One that was received before the mark and answered after it belongs to the time before.
+      // A request received before the mark and answered after it does not count.
       const counts = entry.stage === "RequestReceived" || found.has(entry.auditID);
       if (counts && matches(request, filter)) found.set(entry.auditID, request);
     }

@@ -25,20 +25,20 @@ export interface Cluster {
   client(user: string, groups?: readonly string[]): TestClient;
   /** Writes a kubeconfig with a client certificate for any user; resolves with its path. It lasts as long as the cluster. */
   kubeconfig(user: string, groups?: readonly string[]): Promise<string>;
-  /** Runs `kubectl` with a kubeconfig; resolves with what it printed and rejects with what it complained of. */
+  /** Runs `kubectl` with a kubeconfig; resolves with its stdout and rejects with its stderr. */
   kubectl(kubeconfig: string, args: readonly string[], input?: string): Promise<string>;
   /** A client certificate; `front-proxy-client` is the user whose `X-Remote-*` headers the API server believes. */
   certificate(user: string, groups?: readonly string[]): Promise<KeyPair>;
-  /** Lets the user do this and no more; resolves when the API server's authorizer knows. */
+  /** Grants the user exactly these permissions; resolves when the API server's authorizer applies them. */
   grant(user: string, permissions: readonly Permission[]): Promise<void>;
-  /** Removes what tests have made: nodes, Services, leases, events, and all else but the system's own objects. */
+  /** Deletes all objects except the system's own: nodes, Services, leases, events and everything else from tests. */
   cleanSlate(): Promise<void>;
   startKubeControllerManager(options: KubeControllerManagerOptions): Promise<KubeControllerManager>;
   /** Address and CA of the API server. */
   endpoint(): Promise<{ readonly server: string; readonly caPem: string }>;
 }
 
-/** `open` is asked at the first use, so that a suite can name its cluster before there is one. */
+/** `open` is called on first use, so that a suite can refer to its cluster before it exists. */
 export function openCluster(open: () => Promise<Handover>): Cluster {
   const certificates = new Map<string, Promise<KeyPair>>();
 

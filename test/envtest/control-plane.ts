@@ -20,7 +20,8 @@ const portTries = 5;
 
 /**
  * Starts etcd and kube-apiserver on loopback: TLS, client certificates, RBAC with the bootstrap roles, dual stack,
- * audit log (unless `audited` is false: it costs a bench two lines a request). Resolves when `/readyz` says ok and the first namespaces exist. Both die with this process.
+ * audit log (unless `audited` is false: it costs a bench two lines per request). Resolves when `/readyz` returns ok
+ * and the first namespaces exist. Both end with this process.
  */
 export async function startControlPlane(
   assets: string,
@@ -93,7 +94,7 @@ async function writeFiles(directory: string): Promise<Files> {
   return files;
 }
 
-/** Clients meet etcd on a socket in the private folder: no port to race for, no other user lets himself in. */
+/** Clients meet etcd on a socket in the private folder: no port to race for, and no access for other users. */
 const etcdFlags = (files: Files): readonly string[] => [
   `--data-dir=${files.data}`,
   `--listen-client-urls=unix://${files.socket}`,
@@ -122,11 +123,11 @@ const apiServerFlags = (files: Files, port: number): readonly string[] => [
   `--service-account-signing-key-file=${files.tokenKey}`,
   "--authorization-mode=RBAC",
   "--service-cluster-ip-range=10.0.0.0/16,fd00::/108",
-  // The first wants a controller that makes service accounts, the second one that takes its taint off again.
+  // The first needs a controller that creates service accounts, the second one that removes its taint.
   "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
   `--audit-policy-file=${files.auditPolicy}`,
   `--audit-log-path=${files.auditLog}`,
-  // A request is in the log before it is worked on, so a count taken after an answer misses nothing.
+  // A request is logged before it is processed, so a count taken after the reply misses nothing.
   "--audit-log-mode=blocking",
   "--profiling=false",
 ];
