@@ -36,7 +36,7 @@ export interface Caller {
   carriedOut(request: ApiRequest, sentAt: number): void;
 }
 
-/** Who steals the Lease. */
+/** Holder identity of the process that steals the Lease. */
 export const intruder = "an-intruder";
 
 const meanLatencyMs = 4;
@@ -71,12 +71,12 @@ export class SimulatedApiServer {
     return this.store.lease;
   }
 
-  /** The versions from which a process watches are no longer known. */
+  /** Expires the resource versions from which a process watches. */
   expireWatches(time: ProcessTime): void {
     for (const watch of this.#watches) watch.expire(time);
   }
 
-  /** The connections of a process's watches are lost without a sign of it. */
+  /** Silently breaks the connections of a process's watches. */
   loseWatches(time: ProcessTime): void {
     for (const watch of this.#watches) watch.lose(time);
   }

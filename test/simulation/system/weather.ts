@@ -11,12 +11,12 @@ interface Request {
 }
 
 interface Fault {
-  /** How many of the requests meet it. */
+  /** Share of requests that it affects. */
   readonly rate: number;
   readonly fate: (request: Request) => Partial<Fate>;
 }
 
-/** A reply of something between client and server. */
+/** A reply from an intermediary between client and server. */
 function answer(status: number, { target }: Request, headers: Readonly<Record<string, string>> = {}): Partial<Fate> {
   const error = { code: `Simulated${status}`, message: "a simulated failure" };
   const body = target === "azure" ? { error } : { kind: "Status", apiVersion: "v1", status: "Failure", code: status };
@@ -46,7 +46,7 @@ export type FaultName = keyof typeof faults;
 export const faultNames: readonly string[] = Object.keys(faults);
 const isFault = (name: string): name is FaultName => name in faults;
 
-/** A time in which requests to one server fail in one way, those of one host or of all. */
+/** A period in which requests to one server fail in one way, from one host or from all. */
 export interface FaultWindow {
   readonly fault: string;
   readonly target: Target;
@@ -58,7 +58,7 @@ export interface FaultWindow {
 
 const meanLatencyMs: Readonly<Record<Target, number>> = { kube: 4, azure: 60 };
 
-/** Decides what becomes of each request. */
+/** Decides the fate of each request. */
 export class Weather {
   readonly #random: () => number;
   readonly #now: () => number;

@@ -82,7 +82,7 @@ export class VirtualNetwork {
   }
 }
 
-/** One request on its way there and back. */
+/** A request and its reply in transit. */
 class Call {
   readonly reply: Promise<Response>;
   readonly #runtime: VirtualRuntime;
