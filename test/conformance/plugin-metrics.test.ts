@@ -28,7 +28,7 @@ const histogram = (buckets: readonly number[], ...labels: readonly string[]): Fa
 const nodeSeconds = [1, 4, 16, 64, 256, 1024];
 const serviceSeconds = Array.from({ length: 15 }, (_, power) => 2 ** power);
 
-/** The metrics that dashboards for the Go binaries ask of controllers. */
+/** Metrics of controllers that dashboards for the Go binaries query. */
 const upstream: readonly (readonly [ControllerPlugin, Readonly<Record<string, Family>>])[] = [
   [
     cloudNode,
@@ -59,7 +59,7 @@ const upstream: readonly (readonly [ControllerPlugin, Readonly<Record<string, Fa
   ],
 ];
 
-/** The metrics, each of which is noted as it is asked for. */
+/** Records every metric that is requested. */
 function track(metrics: Metrics, requested: Map<string, Family>): Metrics {
   return {
     counter(spec) {

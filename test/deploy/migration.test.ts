@@ -57,14 +57,14 @@ async function holderOf({ cluster }: Stage, name: string): Promise<string> {
 const startsIn = ({ container }: RunningPod): readonly string[] =>
   [...container.output.matchAll(/ ([a-z-]+)\] "Starting controller"/g)].map(([, name = ""]) => name);
 
-/** Which program has given the node its CIDRs, as the API server remembers it. */
+/** The program that has set the node's CIDRs, according to its managed fields. */
 async function allocatorOf({ cluster }: Stage, name: string): Promise<string | undefined> {
   const node: Node = await cluster.admin.get(kinds.Node, { name });
   return node.metadata?.managedFields?.find(({ fieldsV1 }) => JSON.stringify(fieldsV1 ?? {}).includes('"f:podCIDRs"'))
     ?.manager;
 }
 
-/** A new node is given its CIDRs by that program. */
+/** Joins a node, which must get its CIDRs from that program. */
 async function allocated(stage: Stage, by: string): Promise<void> {
   const [name = ""] = await stage.join(1);
   await hasCIDRs(stage, name, by);

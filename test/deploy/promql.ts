@@ -10,14 +10,14 @@ export interface Sample {
 }
 
 export interface Requested {
-  /** In the notation of Prometheus' rule tests, a sample a minute: `up{job="x"} 1+0x10`. */
+  /** In the notation of Prometheus' rule tests, one sample per minute: `up{job="x"} 1+0x10`. */
   readonly series: readonly string[];
   readonly queries: readonly string[];
   /** The minute at which the queries are asked. */
   readonly at: number;
 }
 
-/** Prometheus' own engine, built of its Go module the first time it is asked. */
+/** Queries Prometheus' own engine, which is built from its Go module on first use. */
 export async function askPrometheus(requested: Requested): Promise<readonly (readonly Sample[])[]> {
   const child = Bun.spawn([await built()], {
     stdin: Buffer.from(JSON.stringify(requested)),

@@ -33,7 +33,7 @@ async function program(name: string, ...lines: readonly string[]): Promise<void>
   await chmod(join(folder, name), 0o755);
 }
 
-/** What would wait for a Deployment controller or a kubelet, neither of which there is here. */
+/** Answers commands that would wait for a Deployment controller or a kubelet: this cluster has neither. */
 const unanswered = `case " $* " in *" rollout status "*|*" port-forward "*) exit 0;; esac`;
 
 async function kubectl(): Promise<void> {
@@ -99,7 +99,7 @@ describeDeployment("the commands in deploy/README.md and OPERATE.md", (stage) =>
   });
 });
 
-/** What a user did other than read. */
+/** True for a request that reads. */
 const isRead = ({ verb }: { readonly verb: string }): boolean => ["get", "list", "watch"].includes(verb);
 
 describeOnRealApiServer("the commands in deploy/migration/README.md", (cluster) => {

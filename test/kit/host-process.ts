@@ -64,7 +64,7 @@ export class HostProcess implements AsyncDisposable {
     return this.#stdout;
   }
 
-  /** The log and whatever the process complained of. */
+  /** The log and everything else that the process printed on stderr. */
   get stderr(): string {
     return this.#stderr;
   }
@@ -74,7 +74,7 @@ export class HostProcess implements AsyncDisposable {
     return this.#stderr.split("\n").filter((line) => line.includes(text));
   }
 
-  /** Asks one of its endpoints, anonymously unless told otherwise. */
+  /** Sends a request to one of its endpoints, by default anonymously. */
   async get(path: string, init: BunFetchRequestInit = {}): Promise<Response> {
     return fetch(`https://127.0.0.1:${this.#port}${path}`, {
       ...init,
@@ -87,7 +87,7 @@ export class HostProcess implements AsyncDisposable {
     return status;
   }
 
-  /** Waits for a status; the whole log is the cause when it never comes. */
+  /** Waits for a status; at the time limit, rejects with the whole log. */
   async until(awaited: string, holds: (status: HostStatus) => boolean): Promise<HostStatus> {
     return this.eventually(awaited, async () => {
       const status = await this.status();

@@ -44,7 +44,7 @@ export class MarkerPlugins {
     return plugins;
   }
 
-  /** Process ids in which a controller runs now, and what was wrong until now: two runs of one at the same time. */
+  /** Ids of the processes in which a controller runs now, and all overlaps so far: two runs at the same time. */
   async of(name: string): Promise<{ readonly running: readonly number[]; readonly overlaps: readonly string[] }> {
     const running: number[] = [];
     const overlaps: string[] = [];

@@ -14,7 +14,7 @@ interface Described {
   readonly labelNames: readonly string[];
 }
 
-/** What prom-client's metrics have and its types do not name. */
+/** True if a metric has the properties that prom-client's types omit. */
 const isDescribed = (metric: object): metric is Described =>
   "name" in metric && "help" in metric && "labelNames" in metric;
 

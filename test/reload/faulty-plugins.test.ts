@@ -145,7 +145,7 @@ describeOnSandbox("a faulty plugin", (platform) => {
     ["throws on import", 'throw new Error("boom at import");'],
     ["never settles its import", plugin("odd-controller", idle, "await new Promise(() => {});")],
   ])(
-    "a faulty plugin that %s at a cold start is left out and reported; the others run, and fixed it loads",
+    "a faulty plugin that %s at a cold start is left out and reported; the others run, and it loads once it is fixed",
     async (_, source) => {
       const good = plugin("good-controller", idle);
       const flags = ["--controllers=good-controller,odd-controller", short];

@@ -20,7 +20,7 @@ export interface Holdings {
   readonly modules: number;
 }
 
-/** The watches of the API server come and go with their own rhythm; everything else must be still. */
+/** Measures after a few garbage collections. Watches reconnect at their own pace; everything else must be idle. */
 async function holdings(): Promise<Holdings> {
   for (let round = 0; round < 4; round++) {
     Bun.gc(true);
@@ -60,7 +60,7 @@ async function reload(times: number): Promise<void> {
 }
 
 await eventually("the host runs", () => host.status.running, 30_000);
-// The first reloads warm caches and compile code; what counts is that it stays where it is then.
+// The first reloads warm caches and compile code; nothing may grow after them.
 await reload(20);
 const before = await holdings();
 await reload(Number(count));

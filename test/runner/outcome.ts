@@ -68,7 +68,7 @@ function attribute(element: string, name: string): string {
   return value.replaceAll(/&(\w+);/g, (text, entity: string) => entities[entity] ?? text);
 }
 
-/** More failures than these have no other cause than the code. */
+/** If more files than this fail, the code is the cause. */
 const maxRepeatedFiles = 5;
 
 /**

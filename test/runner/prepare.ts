@@ -4,19 +4,19 @@ import { findAssets } from "../envtest/assets.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";
 import { absentVariable, passOn } from "../envtest/handover.ts";
 
-/** What the tests need around them, as variables for their process. */
+/** Environment variables for the process that runs the tests. */
 export interface Prepared extends AsyncDisposable {
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** Starts a control plane for each worker that runs test files, or finds out why there can be none. */
+/** Starts a control plane for each worker that runs test files, or returns the reason why it cannot. */
 export async function prepare(workers: number): Promise<Prepared> {
   await using planes = new AsyncDisposableStack();
   try {
     const assets = await findAssets(process.env);
     if (!assets.found) return absent(assets.reason);
     const starting = Array.from({ length: workers }, async () => planes.use(await startControlPlane(assets.directory)));
-    // All of them first: one that starts after another has failed has to be stopped too.
+    // Waits for all of them: one that starts after another has failed must be stopped, too.
     await Promise.allSettled(starting);
     const started = await Promise.all(starting);
     const kept = planes.move();

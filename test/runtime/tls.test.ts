@@ -7,12 +7,12 @@ import { connect as connectTls, TLSSocket } from "node:tls";
 import type { KeyPair } from "../../host/process/serving/self-signed.ts";
 import { type CertificateAuthority, createCertificateAuthority } from "../envtest/certificate-authority.ts";
 
-/** What secure serving is built on: one port for HTTP/2 and HTTP/1.1, client certificates asked for, none demanded. */
+/** What secure serving is built on: one port for HTTP/2 and HTTP/1.1, client certificates requested, never required. */
 let authority: CertificateAuthority;
 let server: Http2SecureServer;
 let port = 0;
 let url = "";
-/** Resolves when the server has seen the client of a request to /stream go. */
+/** Resolves when the server has seen the client of a request to /stream disconnect. */
 let gone = Promise.withResolvers<void>();
 
 const portOf = (address: AddressInfo | string | null): number =>

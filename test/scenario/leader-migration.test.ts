@@ -80,7 +80,7 @@ describeOnBoth("leader migration", (platform) => {
   });
 
   test.each([ours, shared])(
-    "leader migration that loses %s alone stops everything, gives the other lock back and exits 1",
+    "leader migration that loses %s alone stops everything, releases the other lock and exits 1",
     async (lost) => {
       const host = await two.start(ours, "either", shortLease);
       await two.moves(host);

@@ -15,7 +15,7 @@ setDefaultTimeout(180_000);
 const services = ["--controllers=service-lb-controller", "--configure-cloud-routes=false"];
 const all = ["--controllers=*", "--allocate-node-cidrs", "--cluster-cidr=10.244.0.0/16"];
 
-/** A plan that is seen to send reads alone, on both wires. */
+/** Makes a plan and checks on both wires that it sends only reads. */
 async function planOf(wires: PlanWires, config: string, flags: readonly string[]): Promise<PlanDocument> {
   wires.drain();
   const document = await planDocumentOf([`--kubeconfig=${wires.kubeconfig}`, `--cloud-config=${config}`, ...flags]);
@@ -28,7 +28,7 @@ async function planOf(wires: PlanWires, config: string, flags: readonly string[]
 describe("the plan of a Service from its creation to its deletion", () => {
   for (const { promise, services: wanted, addresses = 1, before, later, ...options } of features)
     test.concurrent(
-      `${promise}: is made with reads alone, and has no changes for what a host has written`,
+      `${promise}: sends only read requests, and has no changes left for what a host has written`,
       async () => {
         const { lab, api } = await openOnSandbox(options);
         await using _ = lab;

@@ -49,13 +49,13 @@ describeProtocol("discovery", (protocol) => {
 
 const openapi = async (api: ApiClient, path: string): Promise<unknown> => (await api.get(path)).body;
 
-/** What a schema says of a field that decides how it is merged. */
+/** The parts of a schema that decide how fields are merged. */
 interface Merging {
   readonly fields: readonly string[];
   readonly lists: Readonly<Record<string, unknown>>;
 }
 
-/** What of discovery is not there to be compared: what only the real server has. */
+/** Resources by name, without the hash that only the real server has. */
 const bare = ({ resources }: Readonly<Record<string, unknown>>): ReadonlyMap<string, unknown> => {
   const lines: readonly { readonly name: string }[] = Array.isArray(resources) ? resources : [];
   return new Map(lines.map((line) => [line.name, { ...line, storageVersionHash: undefined }]));
