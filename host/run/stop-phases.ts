@@ -3,8 +3,9 @@ import { type Clock, type Logger, messageOf } from "cloud-controller-host/sdk";
 import { within } from "../async/timeout.ts";
 
 /**
- * Phases of a stop, in this order, one log line each. Before the first, readiness fails and reloads stop. Controllers
- * drain under the lease, and the lease is released before anything that they use is closed.
+ * Names of the phases of a stop, one log line each, in the order in which they run: `lifecycle.ts` runs the first two, and
+ * `process-parts.ts` and `host.ts` defer the others, the last one first. Before the first, readiness fails and reloads stop.
+ * Controllers drain under the lease, and the lease is released before anything that they use is closed.
  */
 export const stopPhases = [
   "Draining controllers",
