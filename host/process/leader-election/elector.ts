@@ -42,10 +42,10 @@ export interface Election {
   /** Aborts for a clean stop. */
   readonly signal: AbortSignal;
   /**
-   * The work under the lease; `lost` aborts on stop or loss. It resolves when all of it has stopped, or to `outstanding`
-   * when some of it never will: the lease is then left to expire.
+   * The work under the lease; `leaseSignal` aborts on stop or loss. It resolves when all of it has stopped, or to
+   * `outstanding` when some of it never will: the lease is then left to expire.
    */
-  readonly lead: (lost: AbortSignal) => Promise<"outstanding" | void>;
+  readonly lead: (leaseSignal: AbortSignal) => Promise<"outstanding" | void>;
 }
 
 /** How an election ended: released after a clean stop, kept until it expires, lost, or stopped before it was won. */
@@ -65,7 +65,7 @@ export class Elector {
   readonly #options: ElectorOptions;
   readonly #lock: LeaseLock;
   readonly #status: Gauge<"name">;
-  #leading = false;
+  #isLeader = false;
   #heldSince = Number.POSITIVE_INFINITY;
   #running = false;
   #nudged = new AbortController();
@@ -103,7 +103,7 @@ export class Elector {
         labels: ["name"],
       }),
     });
-    this.#setLeading(false);
+    this.#setLeader(false);
   }
 
   /** The last observed record, of any holder; undefined before the first answer. */
@@ -116,7 +116,7 @@ export class Elector {
    * renewal was sent less than a renew deadline ago. Other candidates wait a whole lease duration.
    */
   safelyHeld(): boolean {
-    return this.#leading && this.#lock.held && this.#lock.renewalAgeMs < this.#options.renewDeadlineMs;
+    return this.#isLeader && this.#lock.held && this.#lock.renewalAgeMs < this.#options.renewDeadlineMs;
   }
 
   /**
@@ -142,11 +142,11 @@ export class Elector {
    */
   nudge(seen?: Lease): boolean {
     const record = seen && recordOf(seen);
-    const concerns = this.#leading
+    const concerns = this.#isLeader
       ? record?.holderIdentity !== this.#options.identity
       : record === undefined || isReleased(record);
     if (!concerns) return false;
-    const isOffered = !this.#leading && seen !== undefined;
+    const isOffered = !this.#isLeader && seen !== undefined;
     if (isOffered) this.#released = { lease: seen, seenMs: this.#options.clock.monotonic() };
     this.#nudged.abort();
     return isOffered;
@@ -208,22 +208,22 @@ export class Elector {
     log.info("Successfully acquired lease", { lock: `${namespace}/${leaseName}`, identity });
     record("became leader");
     this.#heldSince = this.#lock.availableSinceMs;
-    this.#setLeading(true);
+    this.#setLeader(true);
 
     const lost = new AbortController();
     const settled = new AbortController();
-    const leading = (async () => lead(AbortSignal.any([signal, lost.signal])))().finally(() => settled.abort());
-    leading.catch(() => undefined);
-    const kept = await this.#renewUntil(settled.signal);
-    this.#setLeading(false);
-    if (!kept) {
+    const work = (async () => lead(AbortSignal.any([signal, lost.signal])))().finally(() => settled.abort());
+    work.catch(() => undefined);
+    const isHeld = await this.#renewUntil(settled.signal);
+    this.#setLeader(false);
+    if (!isHeld) {
       lost.abort(new CodedError("LeaseLost", `the lease ${namespace}/${leaseName} was lost`));
-      leading.catch((error: unknown) => log.error("Work under the lost lease failed", { error: messageOf(error) }));
+      work.catch((error: unknown) => log.error("Work under the lost lease failed", { error: messageOf(error) }));
       log.error("Failed to renew lease", { lock: `${namespace}/${leaseName}`, ...this.#lossReason() });
       record("stopped leading");
       return "lost";
     }
-    if ((await leading) === "outstanding") return "kept";
+    if ((await work) === "outstanding") return "kept";
     await this.#lock.release(renewDeadlineMs);
     record("stopped leading");
     return "released";
@@ -273,8 +273,8 @@ export class Elector {
     return AbortSignal.any([signal, this.#nudged.signal]);
   }
 
-  #setLeading(leading: boolean): void {
-    this.#leading = leading;
-    this.#status.set(leading ? 1 : 0, { name: this.#options.leaseName });
+  #setLeader(isLeader: boolean): void {
+    this.#isLeader = isLeader;
+    this.#status.set(isLeader ? 1 : 0, { name: this.#options.leaseName });
   }
 }
