@@ -104,12 +104,12 @@ export class ReloadReport {
   }
 
   /** Config and plugins are what the active generation was made from. */
-  unchanged(reason: string): void {
+  unchanged(trigger: string): void {
     this.#status = { ...this.#status, lastRefusal: undefined };
-    this.#noteOutcome("unchanged", reason, "config and plugins are unchanged");
+    this.#noteOutcome("unchanged", trigger, "config and plugins are unchanged");
     this.#metrics.total.inc({ result: "unchanged" });
     this.#metrics.successful.set(1);
-    this.#scope.log.info("Reload skipped: config and plugins are unchanged", { trigger: reason });
+    this.#scope.log.info("Reload skipped: config and plugins are unchanged", { trigger });
   }
 
   /** A prepared generation gave way to a newer one, or to the end, before it ran. */
@@ -118,18 +118,18 @@ export class ReloadReport {
     this.#scope.log.info("Reload superseded", { generation, reason });
   }
 
-  refused(reason: string, error: unknown, seconds: number): void {
-    const why = messageOf(error);
+  refused(trigger: string, error: unknown, seconds: number): void {
+    const reason = messageOf(error);
     const origin = this.#scope.locate(error);
-    this.#status = { ...this.#status, lastRefusal: { at: this.#now(), reason: why } };
-    this.#noteOutcome("refused", reason, why, { preparing: seconds });
+    this.#status = { ...this.#status, lastRefusal: { at: this.#now(), reason } };
+    this.#noteOutcome("refused", trigger, reason, { preparing: seconds });
     this.#count("refused", seconds);
     this.#scope.log.error("Reload refused; the running generation continues", {
-      trigger: reason,
-      reason: why,
+      trigger,
+      reason,
       ...origin,
     });
-    this.#scope.announce("Warning", "ReloadRefused", `the running generation continues: ${why}`);
+    this.#scope.announce("Warning", "ReloadRefused", `the running generation continues: ${reason}`);
   }
 
   disabled(hash: string): void {
