@@ -59,7 +59,7 @@ export class AzureLoadBalancers implements LoadBalancers {
   readonly #activity: Activity;
   readonly #locals: LocalServices | undefined;
   readonly #drains: Drains | undefined;
-  readonly #observe: ObserveService;
+  readonly #measure: ObserveService;
   readonly #config: PlannerConfig;
   readonly #isPlanning: boolean;
   readonly #newServices: NewServices;
@@ -73,7 +73,7 @@ export class AzureLoadBalancers implements LoadBalancers {
     readonly activity: Activity;
     readonly locals: LocalServices | undefined;
     readonly drains: Drains | undefined;
-    readonly observe: ObserveService;
+    readonly measure: ObserveService;
     readonly config: PlannerConfig;
     readonly isPlanning: boolean;
     readonly newServices: NewServices;
@@ -83,7 +83,7 @@ export class AzureLoadBalancers implements LoadBalancers {
     this.#isPlanning = options.isPlanning;
     this.#newServices = options.newServices;
     this.#limitUse = options.limitUse;
-    this.#observe = options.observe;
+    this.#measure = options.measure;
     this.#locals = options.locals;
     this.#drains = options.drains;
     this.#reconciler = options.reconciler;
@@ -175,7 +175,7 @@ export class AzureLoadBalancers implements LoadBalancers {
 
   /** Measures an operation, and puts its name before an unavailable lock's error, as upstream. */
   #run<Result>(operation: keyof typeof requests, service: Service, work: () => Promise<Result>): Promise<Result> {
-    return this.#observe(requests[operation], keyOf(service), async () => {
+    return this.#measure(requests[operation], keyOf(service), async () => {
       try {
         return await work();
       } catch (error) {
@@ -248,7 +248,7 @@ export function azureLoadBalancers(
   const forgetSubnet = (name: string): void => observer.forgetSubnet(name);
   const applier = new Applier({ clients, network, members, signal, forgetSubnet, newServices });
   const activity = new Activity(context);
-  const observe = serviceOperations(context.metrics, planner);
+  const measure = serviceOperations(context.metrics, planner);
   const reconciler = new Reconciler({
     config: planner,
     newServices,
@@ -268,7 +268,7 @@ export function azureLoadBalancers(
           intervalMs: config.loadBalancerBackendPoolUpdateIntervalInSeconds * 1000,
           current: (service) => observer.service(service),
           refresh: (service, nodes) =>
-            observe("local_update_backend_pool", localUpdater, () =>
+            measure("local_update_backend_pool", localUpdater, () =>
               activity.track(reconciler.refresh(service, nodes)),
             ),
         });
@@ -278,7 +278,7 @@ export function azureLoadBalancers(
     activity,
     locals,
     drains,
-    observe,
+    measure,
     config: planner,
     newServices,
     limitUse,

@@ -40,7 +40,7 @@ export function plan(intents: readonly ServiceIntent[], observed: Observed, conf
   let services = intents.toSorted(byAge).flatMap((intent) => read(intent, ownRanges, config, problems));
   for (;;) {
     const draft = draftOf(services, observed, config);
-    const resources = planRound(draft);
+    const resources = planResources(draft);
     if (draft.problems.size === 0) {
       const stages = stagesOf(draft, resources);
       return { stages, results: resultsOf(draft, problems, intents), nodeEvents: draft.nodeEvents };
@@ -97,7 +97,7 @@ const draftOf = (services: readonly PlannedService[], observed: Observed, config
   pending: new Set(),
 });
 
-function planRound(draft: Draft): PlannedResources {
+function planResources(draft: Draft): PlannedResources {
   draftBalancers(draft);
   retireBasic(draft);
   draftPublicIPs(draft);

@@ -86,13 +86,16 @@ export class InFlight {
     return this.#wave;
   }
 
-  /** True if nothing is in flight that holds what the write is about, and none of it pauses after a conflict. */
-  isFree(write: Write, observed: Observed, held: readonly Flight[]): boolean {
+  /**
+   * True if nothing is in flight that holds what the write is about, and none of it pauses after a conflict. `earlier`:
+   * what was in flight before the observation, and may have ended since.
+   */
+  isFree(write: Write, observed: Observed, earlier: readonly Flight[]): boolean {
     if (this.#isPaused(write.id)) return false;
     const subjects = subjectsOf(write, observed);
     const isSubject = (id: string): boolean =>
       subjects.some((one) => sameName(id, one) || startsWithName(one, `${id}/`));
-    return ![...held, ...this.#flights].some(({ holds }) => holds.some(isSubject));
+    return ![...earlier, ...this.#flights].some(({ holds }) => holds.some(isSubject));
   }
 
   #isPaused(id: string): boolean {

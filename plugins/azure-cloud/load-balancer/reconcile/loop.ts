@@ -29,7 +29,7 @@ export interface LoopOptions {
   readonly drains?: Drains | undefined;
   readonly context: Pick<CloudContext, "clock" | "signal" | "events" | "log" | "planning">;
   /** Called for a pool that is left with instances in flight; `end` resolves when none is, with an error if one failed. */
-  readonly makeUp: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
+  readonly followUp: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
 }
 
 /**
@@ -50,13 +50,13 @@ export class Loop {
   #isWaiting = false;
 
   constructor(options: LoopOptions) {
-    const { activity, context, makeUp } = options;
+    const { activity, context, followUp } = options;
     this.#options = options;
     this.#inFlight = new InFlight(context.clock);
     this.#outcomes = new Outcomes({
       activity,
       context,
-      makeUp,
+      followUp,
       tickSoon: () => this.#ticker.soon(),
       wanted: this.#wanted,
       inFlight: this.#inFlight,
@@ -87,15 +87,15 @@ export class Loop {
 
   async #tick(): Promise<void> {
     const { signal } = this.#options.context;
-    const held = this.#inFlight.current();
+    const flights = this.#inFlight.current();
     this.#ticker.after(this.#inFlight.pauseMs());
-    if (!signal.aborted) await this.#advance(held);
-    else if (held.length === 0) for (const entry of this.#wanted.values()) entry.fail(signal.reason);
+    if (!signal.aborted) await this.#advance(flights);
+    else if (flights.length === 0) for (const entry of this.#wanted.values()) entry.fail(signal.reason);
     await this.#settle();
   }
 
-  async #advance(held: readonly Flight[]): Promise<void> {
-    const busy = new Set(held.flatMap(({ services }) => services));
+  async #advance(flights: readonly Flight[]): Promise<void> {
+    const busy = new Set(flights.flatMap(({ services }) => services));
     const { rejections } = this.#outcomes;
     const entries = [...this.#wanted.values()].filter(
       ({ key, failure }) => failure === undefined && !busy.has(key) && !rejections.isWaiting(key),
@@ -105,7 +105,7 @@ export class Loop {
     for (const entry of entries) entry.planned();
     try {
       if (intents.length === 0) this.#nextGroups([]);
-      else await this.#carryOut(intents, held, (entry) => before.get(entry) === entry.intent);
+      else await this.#carryOut(intents, flights, (entry) => before.get(entry) === entry.intent);
     } catch (error) {
       for (const entry of entries) entry.fail(error);
     }
@@ -123,36 +123,36 @@ export class Loop {
 
   async #carryOut(
     intents: readonly ServiceIntent[],
-    held: readonly Flight[],
+    flights: readonly Flight[],
     isNewest: (entry: Wanted) => boolean,
   ): Promise<void> {
     const { observer, newServices } = this.#options;
     newServices.begin();
     const observation = await observer.observe(intents, this.#known);
-    this.#options.drains?.keep(observation.observed, held);
+    this.#options.drains?.keep(observation.observed, flights);
     const readable = intents.filter((intent) => {
       const error = observer.blocked(intent, observation);
       if (error !== undefined) this.#wanted.get(keyOf(intent.service))?.fail(error);
       return error === undefined;
     });
-    const guarded = await this.#plan(readable, observation.observed, held);
+    const guarded = await this.#plan(readable, observation.observed, flights);
     const { round, observed } = guarded;
     for (const [key, error] of guarded.held) this.#wanted.get(key)?.fail(error);
     this.#report(round, observed);
-    const ready = this.#startable(round, observed, await this.#shared(guarded, held));
+    const ready = this.#startable(round, observed, await this.#shared(guarded, flights));
     const outdated = this.#outcomes.outdated.take([...ready, ...this.#takeDone(round)]);
     for (const id of outdated) observer.outdate(id);
     if (outdated.length > 0) return this.#ticker.soon();
     if (ready.length > 0 && !(await this.#lock(ready))) return this.#ticker.soon();
-    this.#start(ready, observed, held);
-    this.#prepare(round, ready, (write) => this.#inFlight.isFree(write, observed, held), observed);
+    this.#start(ready, observed, flights);
+    this.#prepare(round, ready, (write) => this.#inFlight.isFree(write, observed, flights), observed);
     this.#finish(round, isNewest);
     this.#nextGroups(round.writes);
   }
 
-  #plan(intents: readonly ServiceIntent[], seen: Observed, held: readonly Flight[]): Promise<GuardedRound<Round>> {
+  #plan(intents: readonly ServiceIntent[], seen: Observed, flights: readonly Flight[]): Promise<GuardedRound<Round>> {
     const { rounds, config } = this.#options;
-    const isFree = (write: Write, observed: Observed) => this.#inFlight.isFree(write, observed, held);
+    const isFree = (write: Write, observed: Observed) => this.#inFlight.isFree(write, observed, flights);
     const planWith = (active: readonly ServiceIntent[], observed: Observed): Round =>
       planRound(active, observed, {
         config,
@@ -164,10 +164,10 @@ export class Loop {
   }
 
   /** What can start, without the Services that need something earlier: these must not delay what others share with them. */
-  async #shared({ round, observed }: GuardedRound<Round>, held: readonly Flight[]): Promise<readonly Write[]> {
+  async #shared({ round, observed }: GuardedRound<Round>, flights: readonly Flight[]): Promise<readonly Write[]> {
     if (round.early.size === 0) return round.ready;
     const rest = round.active.filter(({ service }) => !round.early.has(keyOf(service)));
-    return withShared(round, (await this.#plan(rest, observed, held)).round);
+    return withShared(round, (await this.#plan(rest, observed, flights)).round);
   }
 
   #report({ planned, active }: Round, observed: Observed): void {
@@ -219,29 +219,29 @@ export class Loop {
     }
   }
 
-  #start(ready: readonly Write[], observed: Observed, held: readonly Flight[]): void {
+  #start(ready: readonly Write[], observed: Observed, flights: readonly Flight[]): void {
     const { applier, observer } = this.#options;
-    const flights = new Map<Write, { readonly flight: Flight; readonly ensured: readonly Service[] }>();
+    const started = new Map<Write, { readonly flight: Flight; readonly ensured: readonly Service[] }>();
     for (const write of ready) {
-      if (!this.#inFlight.isFree(write, observed, held)) continue;
+      if (!this.#inFlight.isFree(write, observed, flights)) continue;
       const isAllowed = write.services.map((key) => this.#wanted.get(key)?.starts(write)).every((one) => one !== false);
       if (!isAllowed) this.#ticker.soon();
       else {
         const ensured = write.services.flatMap((key) => this.#wanted.get(key)?.ensured ?? []);
-        flights.set(write, { flight: this.#inFlight.start(write, observed), ensured });
+        started.set(write, { flight: this.#inFlight.start(write, observed), ensured });
         this.#options.rounds.started(write);
       }
       for (const id of createdPools(write, observed)) this.#known.createdPools.add(id);
     }
     const take = async (outcome: WriteOutcome): Promise<void> => {
-      const { flight, ensured = [] } = flights.get(outcome.write) ?? {};
+      const { flight, ensured = [] } = started.get(outcome.write) ?? {};
       this.#options.rounds.ended(outcome);
       if (!("error" in outcome && isRefused(outcome.error))) observer.contradictions.wrote(ensured);
       if (flight !== undefined) await this.#outcomes.take(flight, outcome);
       if (flight?.wave === undefined || this.#inFlight.graceMs() === 0) this.#ticker.soon();
       else void this.#tickAfterWave();
     };
-    const writes = [...flights.keys()];
+    const writes = [...started.keys()];
     for (const { promise } of applier.start(writes.filter(isResourceWrite), observed)) void promise.then(take);
     void applier.members(writes.filter(isMembersWrite), observed).then((outcomes) => outcomes.map(take));
   }

@@ -29,7 +29,7 @@ export interface OutcomesOptions {
   readonly inFlight: InFlight;
   readonly tickSoon: () => void;
   /** Called for a pool that is left with instances in flight; `end` resolves when none is, with an error if one failed. */
-  readonly makeUp: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
+  readonly followUp: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
 }
 
 /** True if ARM may have rejected some Services of the write, and accept others. */
@@ -66,7 +66,7 @@ export class Outcomes {
 
   /** An instance may join late without harm to Services; a load balancer cannot be deleted before all have left it. */
   async #takeUnfinished({ write, requests, end }: Of<"unfinished">): Promise<void> {
-    const { inFlight, makeUp, tickSoon } = this.#options;
+    const { inFlight, followUp, tickSoon } = this.#options;
     if (write.kind === "release-pools") await end;
     else {
       // The lock is held until then.
@@ -77,7 +77,7 @@ export class Outcomes {
         inFlight.end(rest);
         tickSoon();
       });
-      makeUp(
+      followUp(
         write.id,
         this.#entries(write).map(({ intent }) => intent.service),
         ended,

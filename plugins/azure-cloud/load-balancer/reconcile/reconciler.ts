@@ -20,7 +20,7 @@ import type { Reconciled } from "./wanted.ts";
 const firstPauseMs = 5_000;
 const longestPauseMs = 300_000;
 
-export type ReconcilerOptions = Omit<LoopOptions, "makeUp">;
+export type ReconcilerOptions = Omit<LoopOptions, "followUp">;
 
 /** Brings Services to their desired state, those that come at about the same time together, and looks them up. */
 export class Reconciler {
@@ -33,7 +33,7 @@ export class Reconciler {
   constructor(options: ReconcilerOptions) {
     this.#options = options;
     const { clock, signal } = options.context;
-    this.#loop = new Loop({ ...options, makeUp: (...left) => void this.#makeUp(...left) });
+    this.#loop = new Loop({ ...options, followUp: (...left) => void this.#followUp(...left) });
     options.rounds.guard.onRecheck = (keys) => this.#recheck(new Set(keys));
     this.#looks = new KeyedBatcher({
       clock,
@@ -68,7 +68,7 @@ export class Reconciler {
   }
 
   /** Plans a pool again once its late instances are written: no pass has waited for their outcome. Never rejects. */
-  async #makeUp(poolId: string, services: readonly Service[], end: Promise<unknown>): Promise<void> {
+  async #followUp(poolId: string, services: readonly Service[], end: Promise<unknown>): Promise<void> {
     const key = poolId.toLowerCase();
     if (this.#followed.has(key)) return;
     this.#followed.add(key);

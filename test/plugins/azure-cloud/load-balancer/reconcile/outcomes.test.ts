@@ -57,7 +57,7 @@ function fixture() {
     wanted: new Map(entries.map((entry) => [entry.key, entry])),
     inFlight,
     tickSoon: () => void (ticks += 1),
-    makeUp: (_pool, concerned) => void madeUp.push(concerned),
+    followUp: (_pool, concerned) => void madeUp.push(concerned),
   });
   const take = (outcome: WriteOutcome): Promise<void> => outcomes.take(inFlight.start(outcome.write, world()), outcome);
   const failures = (): readonly string[] => entries.flatMap(({ failure }) => failure?.error ?? []).map(String);
