@@ -5,7 +5,7 @@ import { ArmError, isAbsent, isUnprovisioned, unlessAbsent } from "../../arm/err
 import { describeWrite } from "../../arm/pipeline/record.ts";
 import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
 import { withOperationLimit } from "../../arm/writes/operation-limit.ts";
-import { isConflicting, isRejected, retryConflicts } from "../../arm/writes/write-errors.ts";
+import { isRejected, retryConflicts } from "../../arm/writes/write-errors.ts";
 import type { VmReads } from "../../instances/vm-types.ts";
 import type { ServiceKey } from "../model/model.ts";
 import { editInterfaces, type EditOptions, editPools, type PoolEdit } from "./pool-edits.ts";
@@ -83,14 +83,11 @@ async function writing(
     await withOperationLimit(`update of ${member.id}`, signal, write);
     stuckMembers?.written(member.id);
   } catch (error) {
-    if (!isUnprovisioned({ provisioningState: member.state ?? "" }) || isOfMember(error)) stuckMembers?.found(member);
+    // Throttling, an outage or the end of the process do not show that one in Failed is stuck.
+    if (!isUnprovisioned({ provisioningState: member.state ?? "" }) || isRejected(error)) stuckMembers?.found(member);
     throw error;
   }
 }
-
-/** ARM refuses the write, or its operation has failed: not throttling, an outage or the end of the process. */
-const isOfMember = (error: unknown): boolean =>
-  isRejected(error) || (error instanceof ArmError && error.failedOperation && !isConflicting(error));
 
 const changeOf = (edits: readonly PoolEdit[]): "join" | "leave" =>
   edits.some(({ change }) => change === "join") ? "join" : "leave";

@@ -106,3 +106,15 @@ test("an instance in state Failed whose write is throttled is not reported", asy
   expect(String(await ensure())).toContain("throttles");
   expect(reported.filter((text) => text.includes("InstanceFailed"))).toEqual([]);
 });
+
+test("an instance in state Failed is reported again after a day without a sync of it", async () => {
+  await using world = await stuck("Failed");
+  const { skip, ensure, of } = world;
+  await ensure();
+  skip(23 * 60 * minute);
+  await ensure();
+  expect(of("InstanceFailed")).toHaveLength(2);
+  skip(25 * 60 * minute);
+  await ensure();
+  expect(of("InstanceFailed")).toHaveLength(4);
+});
