@@ -150,4 +150,22 @@ describe("a subnet without default outbound access", () => {
     expect(world.logged.filter(({ message }) => message.startsWith("Unable"))).toEqual([]);
     expect(lines.map(({ level, fields }) => [level, fields["subnet"]])).toEqual(warned ? [["warn", "subnet0"]] : []);
   });
+
+  test("gives no warning if a load balancer in loadBalancerResourceGroup has an outbound rule", async () => {
+    await using world = await openWorld();
+    const id = "/providers/Microsoft.Network/virtualNetworks/vnet0";
+    const network = world.simulator.get(id);
+    const subnets = objectsAt(network?.properties, "subnets").map((one) => ({
+      ...one,
+      properties: { ...objectAt(one, "properties"), defaultOutboundAccess: false },
+    }));
+    world.simulator.put(id, { ...network, properties: { ...network?.properties, subnets } });
+    world.simulator.addResourceGroup("balancers");
+    const group = "/subscriptions/sub0/resourceGroups/balancers";
+    const balancer = balancerOf({ outboundRules: [outbound] });
+    world.simulator.put(`${group}/providers/Microsoft.Network/loadBalancers/kubernetes`, balancer);
+    await using cloud = await world.create({ loadBalancerResourceGroup: "balancers" });
+    expect(cloud.name).toBe("azure");
+    expect(world.logged.filter(({ message }) => /^(?:Nodes may not|Unable)/u.test(message))).toEqual([]);
+  });
 });
