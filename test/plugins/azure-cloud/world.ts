@@ -144,8 +144,8 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
         throw new Error("the cloud lacks a capability");
       return { ...cloud, instances, nodeMasks, routes };
     },
-    async clients(changes = {}, { environment = {}, clock = hurriedClock } = {}) {
-      return createClients(configOf(simulator, changes, environment), { ...context, clock });
+    async clients(changes = {}, { environment = {}, clock = hurriedClock, context: own = {} } = {}) {
+      return createClients(configOf(simulator, changes, environment), { ...context, clock, ...own });
     },
     reads: (changes = {}, { environment = {}, clock = hurriedClock } = {}) =>
       readsOf(configOf(simulator, changes, environment), { ...context, clock }),

@@ -16,6 +16,8 @@ type CreateHeaders = (headers: Record<string, string>) => PipelineRequest["heade
 interface Written {
   readonly id: string;
   readonly resource: JsonObject | undefined;
+  /** As it is in Azure: a later step of the plan interrupts nothing that an earlier one has added. */
+  readonly initial: JsonObject | undefined;
 }
 
 /** States of a resource that another write is changing, in lower case. */
@@ -85,7 +87,7 @@ class PlanningClient implements HttpClient {
   }
 
   /** What was written at this path, or the child of what was written above it. */
-  #find(path: string): Written | undefined {
+  #find(path: string): Pick<Written, "id" | "resource"> | undefined {
     const own = this.#written.get(path.toLowerCase());
     if (own !== undefined) return own;
     const segments = path.split("/");
@@ -137,7 +139,6 @@ class PlanningClient implements HttpClient {
     this.#etags += 1;
     const etag = `W/"planned-${this.#etags}"`;
     const after = replyTo(body, { id: path, type, before, etag, addresses: this.#addresses });
-    this.#written.set(path.toLowerCase(), { id: path, resource: after });
     this.#record(path, type, before, after);
     return this.#reply(request, before === undefined ? 201 : 200, after);
   }
@@ -148,8 +149,7 @@ class PlanningClient implements HttpClient {
     const before = current.resource;
     const conflict = this.#conflict(request, before);
     if (conflict !== undefined) return conflict;
-    this.#written.set(path.toLowerCase(), { id: path, resource: undefined });
-    if (before !== undefined) this.#record(path, typeOf(path), before, undefined);
+    this.#record(path, typeOf(path), before, undefined);
     return this.#reply(request, before === undefined ? 204 : 200, undefined);
   }
 
@@ -164,6 +164,10 @@ class PlanningClient implements HttpClient {
   }
 
   #record(path: string, type: string, before: JsonObject | undefined, after: JsonObject | undefined): void {
+    const known = this.#written.get(path.toLowerCase());
+    const initial = known === undefined ? before : known.initial;
+    this.#written.set(path.toLowerCase(), { id: path, resource: after, initial });
+    if (before === undefined && after === undefined) return;
     // A resource that failed is written again, with the settings that it has.
     const state = stringAt(objectAt(before, "properties"), "provisioningState");
     const repaired =
@@ -173,7 +177,7 @@ class PlanningClient implements HttpClient {
       title: titleOf(path),
       before: before && { ...settingsOf(before, type), ...(repaired && { provisioningState: state }) },
       after: after && { ...settingsOf(after, type), ...(repaired && { provisioningState: "Succeeded" }) },
-      interruptions: interruptionsOf(type, before, after),
+      interruptions: interruptionsOf(type, initial, after),
     });
   }
 
