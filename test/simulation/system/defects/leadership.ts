@@ -41,7 +41,7 @@ export const leadershipDefects: Defects = {
   },
   "releases the lease although work is outstanding": {
     file: `${election}/elector.ts`,
-    from: 'if ((await leading) === "outstanding") return "kept";',
+    from: 'if ((await work) === "outstanding") return "kept";',
     to: "",
   },
   "leads on when the lease is lost": {

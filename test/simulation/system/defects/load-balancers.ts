@@ -57,7 +57,7 @@ export const loadBalancerDefects: Defects = {
   },
   "writes a resource that is being written": {
     file: `${reconcile}/in-flight.ts`,
-    from: "return ![...held, ...this.#flights].some(({ holds }) => holds.some(isSubject));",
+    from: "return ![...earlier, ...this.#flights].some(({ holds }) => holds.some(isSubject));",
     to: "return isSubject !== undefined;",
   },
   "reports members as written that were not": {
