@@ -44,10 +44,10 @@ test("neither the pages of a host nor its profiles nor its log at -v=10 contain 
   for (const profile of profiles) {
     const url = `https://127.0.0.1:${port}/debug/pprof/${profile}`;
     const tls = { rejectUnauthorized: false };
-    let isTaking = true;
-    const taking = fetch(url, { tls }).finally(() => (isTaking = false));
+    const ended = new AbortController();
+    const taking = fetch(url, { tls }).finally(() => ended.abort());
     // A CPU profile shows what runs meanwhile, for as long as it is taken.
-    while (isTaking)
+    while (!ended.signal.aborted)
       await fetch(`https://127.0.0.1:${port}/metrics`, { tls, headers: { authorization: `Bearer ${client}` } });
     const taken = await taking;
     // In a worker with much of other tests in its heap; profiling.test.ts takes one whatever its size.
