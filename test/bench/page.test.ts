@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { pageOf, plotsOf, type Run } from "./page.ts";
+import { commandOf, pageOf, plotsOf, type Run } from "./page.ts";
 
 const run = (nodes: number, seconds: number, more: Partial<Run> = {}): Run => ({
   command: `scale --nodes=${nodes}`,
@@ -34,4 +34,15 @@ test("a figure is plotted over the numbers of nodes, where there are several", (
   const plot = plotsOf([run(10, 1), run(20, 4)]).get("scale-firstSeconds.svg") ?? "";
   expect(plot).toContain(">4</text>");
   expect(plot).toContain('points="240,156 432,48"');
+});
+
+test("a recorded command names no path of the machine", () => {
+  expect(commandOf(["compare", "--go=./bin/ccm", "--record", "--nodes=5"])).toBe("compare --go=PATH --nodes=5");
+});
+
+test("a comparison has a column for the other program", () => {
+  const figures = [{ name: "seconds", value: 1.5, unit: "s", against: "not in 120 s" }];
+  const page = pageOf([run(10, 1, { command: "compare --go=PATH", figures })], []);
+  expect(page).toMatch(/\| Figure +\| This host \| The Go binary \| Unit \| Aim \|/);
+  expect(page).toMatch(/\| seconds \| 1\.50 +\| not in 120 s +\| s +\|/);
 });

@@ -21,6 +21,13 @@ export interface Run {
 
 const runsPath = join(import.meta.dir, "runs.jsonl");
 
+/** A path is of one machine alone. */
+export const commandOf = (argv: readonly string[]): string =>
+  argv
+    .filter((word) => word !== "--record" && word !== "--json")
+    .map((word) => word.replace(/=.*\/.*$/u, "=PATH"))
+    .join(" ");
+
 /** Runs a bench and appends what it found to `runs.jsonl`. */
 export async function recorded(
   argv: readonly string[],
@@ -29,9 +36,8 @@ export async function recorded(
   if (!argv.includes("--record")) return work();
   const load = loadAverage();
   const figures = await work();
-  const command = argv.filter((word) => word !== "--record" && word !== "--json").join(" ");
   const run: Run = {
-    command,
+    command: commandOf(argv),
     day: new Date().toISOString().slice(0, 10),
     commit: Bun.spawnSync(["git", "rev-parse", "--short=10", "HEAD"]).stdout.toString().trim(),
     machine: `${cpus().length} × ${cpus()[0]?.model ?? "?"}, ${Math.round(totalmem() / 2 ** 30)} GiB`,
