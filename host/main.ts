@@ -2,12 +2,21 @@
 import type { Surroundings } from "./cli/command.ts";
 import { holdReload, onSignals } from "./process/signals.ts";
 
-/** Settles when all that was printed has been passed on: an exit discards what a pipe does not hold yet. */
-let printed: Promise<unknown> = Promise.resolve();
-const printTo =
-  (stream: NodeJS.WriteStream) =>
-  (text: string): void =>
-    void (printed = Promise.all([printed, new Promise((resolve) => stream.write(text, resolve))]));
+/**
+ * Resolves when all that was printed has been passed on: an exit discards what a pipe does not hold yet. With the error
+ * of a write that failed, but for a reader that has closed the pipe, which has read enough.
+ */
+let printed: Promise<Error | undefined> = Promise.resolve(undefined);
+
+function printTo(stream: NodeJS.WriteStream): (text: string) => void {
+  stream.on("error", () => undefined);
+  return (text) => {
+    const before = printed;
+    const { promise, resolve } = Promise.withResolvers<Error | undefined>();
+    stream.write(text, (error) => resolve(error && "code" in error && error.code !== "EPIPE" ? error : undefined));
+    printed = before.then(async (failure) => failure ?? (await promise));
+  };
+}
 
 const surroundings: Surroundings = {
   environment: process.env,
@@ -49,5 +58,6 @@ async function sandbox(argv: readonly string[]): Promise<number> {
 }
 
 const status = await main();
-await printed;
-process.exit(status);
+const failure = await printed;
+if (failure !== undefined) process.stderr.write(`Error: cannot write the output: ${failure.message}\n`);
+process.exit(failure === undefined ? status : 1);

@@ -25,3 +25,12 @@ test("prints to the end before it exits, however late a pipe is read", async () 
 test("exits with its status when a pipe is closed before its end", async () => {
   expect(await printInto("head -c 10")).toEqual({ read: expect.stringMatching(/^.{10}$/su), status: "status 0" });
 });
+
+test("fails when its output cannot be written", async () => {
+  const namespace = "--leader-elect-resource-namespace=cloud";
+  const command = ["sh", "-c", 'exec "$@" >/dev/full', "sh", process.execPath, main, "rbac", namespace];
+  const child = Bun.spawn(command, { stderr: "pipe", timeout: 50_000 });
+  const [complaint, status] = await Promise.all([child.stderr.text(), child.exited]);
+  expect(complaint).toBe("Error: cannot write the output: ENOSPC: no space left on device, write\n");
+  expect(status).toBe(1);
+});
