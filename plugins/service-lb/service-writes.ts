@@ -35,7 +35,7 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
     return client.patch(kinds.Service, name, "strategic", body, { subresource: "status" });
   };
   const patch = async (service: Service, body: unknown): Promise<void> => void (await patched(service, body));
-  /** UIDs of living Services whose finalizer is removed: one that is of type LoadBalancer again may still show it. */
+  /** UIDs of living Services whose finalizer was, or may have been, removed: one that is of type LoadBalancer again may still show it. */
   const removed = new Set<string | undefined>();
   return {
     async addFinalizer(service) {
@@ -46,13 +46,13 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
     },
     async removeFinalizer(service) {
       if (!hasFinalizer(service)) return;
+      // Before the write, which may be applied without an answer.
+      if (!isBeingDeleted(service)) removed.add(service.metadata?.uid);
+      const [oldest] = removed;
+      if (removed.size > maxRemoved) removed.delete(oldest);
       await wrapError("failed to remove load balancer cleanup finalizer", () =>
         patch(service, finalizerRemoved(service)),
       );
-      if (isBeingDeleted(service)) return;
-      removed.add(service.metadata?.uid);
-      const [oldest] = removed;
-      if (removed.size > maxRemoved) removed.delete(oldest);
     },
     mark: (service, lease) => patched(service, marked(lease, service)),
     async unmark(service) {

@@ -37,6 +37,17 @@ test("adds the finalizer again to a Service that is of type LoadBalancer again a
   expect(parts.patches()).toHaveLength(2);
 });
 
+test("adds the finalizer again where its removal was carried out without an answer", async () => {
+  await using parts = await makeParts();
+  const seen = parts.seen(aService({ meta: ours }));
+  const match = { verb: "patch", resource: "services" } as const;
+  parts.cluster.api.faults.add({ match, effect: { status: 500 }, afterwards: true });
+  await expect(parts.writes.removeFinalizer(seen)).rejects.toThrow();
+  expect(stored(parts)?.metadata?.finalizers ?? []).toEqual([]);
+  await parts.writes.addFinalizer(seen);
+  expect(stored(parts)?.metadata?.finalizers).toEqual([finalizer]);
+});
+
 test("remembers the removed finalizers of the last thousand Services", async () => {
   await using parts = await makeParts();
   const all = Array.from({ length: 1_001 }, (_, index) => parts.seen(aService({ name: `web-${index}`, meta: ours })));
