@@ -262,17 +262,17 @@ export class LeaseLock {
   }
 
   #observe(lease: Lease): void {
-    const before = this.#observed?.record;
+    const before = this.#observed;
     this.#observed = observationOf(lease, this.#monotonic(), before);
     const { record } = this.#observed;
-    if (record.holderIdentity !== "" && record.holderIdentity !== before?.holderIdentity)
+    if (record.holderIdentity !== "" && record.holderIdentity !== before?.record.holderIdentity)
       this.#options.log.info("New leader elected", { lock: this.#lock, holder: record.holderIdentity });
   }
 
-  /** True for a Lease that was emptied a lease duration ago or less. Its own duration may be anything. */
+  /** True for a Lease that was emptied a lease duration, or its last holder's, ago or less. Its own may be anything. */
   #mayBeLed(): boolean {
-    const { wasEmptied = false, atMs = 0 } = this.#observed ?? {};
-    return wasEmptied && this.#monotonic() - atMs <= this.#options.leaseDurationMs;
+    const { wasEmptied = false, atMs = 0, holderSeconds = 0 } = this.#observed ?? {};
+    return wasEmptied && this.#monotonic() - atMs <= Math.max(this.#options.leaseDurationMs, holderSeconds * 1000);
   }
 
   /** True if another candidate may have led and released the Lease while this process was paused. */

@@ -61,13 +61,18 @@ export interface Observation {
   readonly atMs: number;
   /** Its holder was removed, not released, and leads until it observes that. One first seen with no duration had none. */
   readonly wasEmptied: boolean;
+  /** The lease duration of the last holder that was seen; 0 without one. */
+  readonly holderSeconds: number;
 }
 
 /** A Lease without a holder that was not released, as after `kubectl edit`, keeps its duration, or has none. */
-export function observationOf(lease: Lease, atMs: number, before: LeaseRecord | undefined): Observation {
+export function observationOf(lease: Lease, atMs: number, before: Observation | undefined): Observation {
   const record = recordOf(lease);
-  const wasHeld = before !== undefined || record.leaseDurationSeconds > 0;
-  return { record, lease, atMs, wasEmptied: record.holderIdentity === "" && !isReleased(record) && wasHeld };
+  const { holderIdentity, leaseDurationSeconds } = record;
+  const wasHeld = before !== undefined || leaseDurationSeconds > 0;
+  const wasEmptied = holderIdentity === "" && !isReleased(record) && wasHeld;
+  const holderSeconds = holderIdentity === "" ? (before?.holderSeconds ?? 0) : leaseDurationSeconds;
+  return { record, lease, atMs, wasEmptied, holderSeconds };
 }
 
 /**

@@ -9,7 +9,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { announcedBy, announcementKey, type Served } from "./announcement.ts";
-import { isReleased, type LeaseRecord, recordOf, sameRecord } from "./record.ts";
+import { isReleased, type Observation, observationOf, recordOf, sameRecord } from "./record.ts";
 
 /** Another shard's Services and this one's: none in common, some, or not known. */
 export type Relation = "self" | "disjoint" | "overlaps" | "undecided";
@@ -41,20 +41,13 @@ export interface ShardsOptions {
   readonly limitMs: number;
 }
 
-/** A Lease as it was seen last, and since when it has been the same by the local clock. */
-interface Seen {
-  readonly lease: Lease;
-  readonly record: LeaseRecord;
-  readonly atMs: number;
-}
-
 /**
  * The shards of the cluster, by the Leases of one namespace. A Lease counts as held until it has not changed for its
  * duration by the local clock, as in an election: its times are never compared with local time.
  */
 export class Shards {
   readonly #options: ShardsOptions;
-  readonly #seen = new Map<string, Seen>();
+  readonly #seen = new Map<string, Observation>();
   #reported = "";
 
   constructor(options: ShardsOptions) {
@@ -83,10 +76,9 @@ export class Shards {
       const { name = "" } = lease.metadata ?? {};
       if (name !== this.#options.mainLease && annotationOf(lease, announcementKey) === undefined) continue;
       listed.add(name);
-      const record = recordOf(lease);
       const before = this.#seen.get(name);
-      const isSame = before !== undefined && sameRecord(before.record, record);
-      this.#seen.set(name, { lease, record, atMs: isSame ? before.atMs : nowMs });
+      const isSame = before !== undefined && sameRecord(before.record, recordOf(lease));
+      this.#seen.set(name, isSame ? { ...before, lease } : observationOf(lease, nowMs, before));
     }
     // The holder of a Lease that was deleted leads until it notices.
     for (const [name, seen] of this.#seen) if (!listed.has(name) && !this.#isHeld(seen)) this.#seen.delete(name);
@@ -130,12 +122,12 @@ export class Shards {
     }
   }
 
-  #isHeld({ record, atMs }: Seen): boolean {
-    const endsMs = atMs + record.leaseDurationSeconds * 1000;
+  #isHeld({ record, atMs, holderSeconds }: Observation): boolean {
+    const endsMs = atMs + Math.max(record.leaseDurationSeconds, holderSeconds) * 1000;
     return !isReleased(record) && this.#options.clock.monotonic() <= endsMs;
   }
 
-  #statusOf(seen: Seen): ShardStatus {
+  #statusOf(seen: Observation): ShardStatus {
     const { lease, record } = seen;
     const serves = announcedBy(lease);
     const isHeld = this.#isHeld(seen);

@@ -390,6 +390,21 @@ describe("a Lease that was emptied but not released", () => {
     },
   );
 
+  test.each([15, 0, 2_000_000_000])(
+    "is waited for as long as its last holder asked for, also when its own duration is %d s",
+    async (leaseDurationSeconds) => {
+      const { lock, leases, clock } = setup();
+      leases.put(held("other", { leaseDurationSeconds: 60 }));
+      await lock.tryAcquireOrRenew();
+      leases.put(held("", { leaseDurationSeconds }));
+      expect(await lock.tryAcquireOrRenew()).toBeFalse();
+      await clock.advance(60_000);
+      expect(await lock.tryAcquireOrRenew()).toBeFalse();
+      await clock.advance(1);
+      expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    },
+  );
+
   test("is left to its last holder also by a candidate that starts then", async () => {
     const { lock, leases, clock } = setup();
     leases.put(held(""));

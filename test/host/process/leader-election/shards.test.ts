@@ -172,6 +172,20 @@ test("a Lease whose holder is removed by hand counts as held until its duration 
   expect(await shards.isAlive("ccm-b")).toBe(false);
 });
 
+test("a Lease that is emptied by hand, spec and all, counts as held until its last holder's duration is over", async () => {
+  const { shards, clock, cluster } = shardsOf({ serviceSelector: "shard=a" });
+  const lease = announcing("ccm-b", "two", { serviceSelector: "shard=b" });
+  cluster.leases = [lease];
+  await shards.look();
+  cluster.leases = [{ ...lease, spec: {} }];
+  for (const ms of [0, 15_000]) {
+    await clock.advance(ms);
+    expect(await shards.isAlive("ccm-b")).toBe(true);
+  }
+  await clock.advance(1);
+  expect(await shards.isAlive("ccm-b")).toBe(false);
+});
+
 test("a process is alive for Services only while it leads and its service controller is on", async () => {
   const { shards, cluster } = shardsOf({ serviceSelector: "shard=a" });
   cluster.leases = [announcing("ccm-b", "two", { services: false }), announcing("ccm-c", "", {}), leaseOf("ccm", "go")];
