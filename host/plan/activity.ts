@@ -19,12 +19,18 @@ const lookMs = 25;
 const maxAttempts = 3;
 const retryPauseMs = 200;
 
+interface Problem {
+  readonly reason: string;
+  /** A known outcome, not a failure. */
+  readonly isRefused: boolean;
+}
+
 /** Work of controllers under way, and failures. A plan is complete once they are idle and nothing failed. */
 export class Activity {
   readonly #clock: Clock;
   readonly #queues: WorkQueue[] = [];
-  readonly #failures = new Map<string, string>();
-  readonly #refusals = new Map<string, string>();
+  /** The latest result of each subject that has not succeeded since. */
+  readonly #problems = new Map<string, Problem>();
   #hasRecovered = false;
   #underWay = 0;
   #looks = 0;
@@ -35,12 +41,14 @@ export class Activity {
 
   /** The failures that make the plan incomplete, each with what could not be planned. */
   get failures(): readonly string[] {
-    return [...this.#failures].map(([subject, reason]) => `${subject}: ${reason}`).toSorted();
+    return this.#reasons(false)
+      .map(([subject, reason]) => `${subject}: ${reason}`)
+      .toSorted();
   }
 
   /** What is refused, by its key with the name of its queue: `service default/web`. */
   get refusals(): readonly (readonly [subject: string, reason: string])[] {
-    return [...this.#refusals].toSorted(([one], [other]) => (one < other ? -1 : 1));
+    return this.#reasons(true).toSorted(([one], [other]) => (one < other ? -1 : 1));
   }
 
   /** A failure that passed has left something in the plan, such as a condition that the next attempt took back. */
@@ -49,7 +57,13 @@ export class Activity {
   }
 
   fail(subject: string, error: unknown): void {
-    this.#failures.set(subject, messageOf(error));
+    this.#problems.set(subject, { reason: messageOf(error), isRefused: false });
+  }
+
+  #reasons(refused: boolean): readonly (readonly [subject: string, reason: string])[] {
+    return [...this.#problems].flatMap(([subject, { reason, isRefused }]) =>
+      isRefused === refused ? [[subject, reason] as const] : [],
+    );
   }
 
   /** Counts work until it settles. */
@@ -89,28 +103,21 @@ export class Activity {
 
   async #attempt(subject: string, key: string, options: ProcessOptions): Promise<void> {
     const { signal } = options;
-    let hasFailed = this.#failures.has(subject);
+    let hasFailed = this.#problems.get(subject)?.isRefused === false;
     for (let left = maxAttempts - 1; ; left -= 1)
       try {
         await options.sync(key);
         this.#hasRecovered ||= hasFailed;
-        this.#failures.delete(subject);
-        this.#refusals.delete(subject);
+        this.#problems.delete(subject);
         return;
       } catch (error) {
         // The time was over, or another controller has failed; what was waited for is named.
         if (signal.aborted) return retryAfterOf(error) === undefined ? undefined : this.fail(subject, error);
         const isRefused = isRefusal(error);
         hasFailed ||= !isRefused;
-        if (left === 0 && isRefused) return this.#refuse(subject, error);
-        if (left === 0) return this.fail(subject, error);
+        if (left === 0) return void this.#problems.set(subject, { reason: messageOf(error), isRefused });
         await this.#clock.sleep(retryPauseMs, signal);
       }
-  }
-
-  #refuse(subject: string, error: unknown): void {
-    this.#failures.delete(subject);
-    this.#refusals.set(subject, messageOf(error));
   }
 
   /** Errors that controllers without a queue log are failures of the plan, too. */

@@ -66,6 +66,7 @@ test("a key that is refused three times is refused, and one that fails three tim
   const failures = ["service default/web: no answer"];
   expect(shown(await after([failed, failed, failed]))).toEqual({ ...nothing, failures });
   expect(shown(await after([failed, failed, failed], [refused, refused, refused]))).toEqual({ ...nothing, refusals });
+  expect(shown(await after([refused, refused, refused], [failed, failed, failed]))).toEqual({ ...nothing, failures });
 });
 
 test("a failure that passes has left a trace, also when it had been reported; a refusal that passes has not", async () => {
