@@ -42,6 +42,7 @@ export interface Controller {
 
 /** The reason why a controller does not run in this generation; not an error. */
 export interface Skipped {
+  /** `--flag is false` is the operator's choice. Any other reason is a warning in the log and the console. */
   readonly skipped: string;
   /**
    * Runs in the controller's place, with the promise of `Controller.run`: for example to record events on objects that

@@ -1,4 +1,4 @@
-import type { Rollback } from "../generation/report/reload-status.ts";
+import { isTurnedOff, type Rollback } from "../generation/report/reload-status.ts";
 import type { WriteRecord } from "../process/writes/record.ts";
 import type { runbook } from "./runbook.ts";
 import type { NodeRow, Problem, ServiceRow } from "./schema.ts";
@@ -175,7 +175,7 @@ const troubles: readonly Trouble[] = [
     // What a flag turns off is meant to be off; what failed is in the row above.
     find: ({ status: { skipped, refusedPlugins } }) =>
       skipped
-        .filter(({ name, reason }) => !reason.startsWith("--") && !refusedPlugins.some(({ plugin }) => plugin === name))
+        .filter(({ name, reason }) => !isTurnedOff(reason) && !refusedPlugins.some(({ plugin }) => plugin === name))
         .map(({ name, reason }) => ({ cause: `${name}: ${reason}`, view: "controllers" })),
   },
   ...warningKinds.map(troubleOf),

@@ -11,7 +11,7 @@ import {
 
 import { bounded } from "../../async/bounded.ts";
 import type { ReloadReport } from "../report/reload-report.ts";
-import type { SkippedController } from "../report/reload-status.ts";
+import { isTurnedOff, type SkippedController } from "../report/reload-status.ts";
 import { ControllerFence } from "../scope/fence.ts";
 import type { Fences } from "../scope/fences.ts";
 import type { ProcessScope } from "../scope/scope.ts";
@@ -118,9 +118,8 @@ export class ControllerSet {
           own,
           idle: false,
         };
-      // What the operator has asked for by a flag is logged without a warning.
       const message = `Controller skipped: ${outcome.skipped}`;
-      if (outcome.skipped.startsWith("--")) log.info(message);
+      if (isTurnedOff(outcome.skipped)) log.info(message);
       else log.warn(message);
       const run = async (): Promise<void> => (outcome.run === undefined ? untilAborted(signal) : outcome.run(signal));
       const made = { ...base, controller: undefined, skipped: outcome.skipped, run, everyReplica: undefined };

@@ -7,6 +7,9 @@ export interface SkippedController {
   readonly reason: string;
 }
 
+/** True for a controller that the operator turned off by a flag: neither a warning nor a problem. */
+export const isTurnedOff = (reason: string): boolean => /^--\S+ is false$/u.test(reason);
+
 /** A controller whose `run` ended before its signal was aborted. */
 export interface RunFailure {
   readonly name: string;

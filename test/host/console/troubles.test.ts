@@ -184,14 +184,14 @@ describe("the overview", () => {
   });
 
   test("names a controller that skipped itself, but not one that a flag turns off or whose plugin was left out", () => {
-    const skipped = ["no load balancers", "--configure-cloud-routes is false", "threw"].map((reason, index) => ({
-      name: `c${index}`,
-      reason,
-    }));
+    const unsupported = "--configure-cloud-routes is set, but the cloud does not support routes";
+    const reasons = ["no load balancers", "--configure-cloud-routes is false", "threw", unsupported];
+    const skipped = reasons.map((reason, index) => ({ name: `c${index}`, reason }));
     const refusedPlugins = [{ plugin: "c2", reason: "threw", at: at(1) }];
     expect(found({ status: { skipped, refusedPlugins } }).map(({ title, cause }) => [title, cause])).toEqual([
       ["Plugin left out", "c2: threw"],
       ["Controller does not run", "c0: no load balancers"],
+      ["Controller does not run", `c3: ${unsupported}`],
     ]);
   });
 
