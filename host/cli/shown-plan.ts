@@ -9,7 +9,9 @@ import { runPlan } from "./plan.ts";
 const maxCharacters = 500_000;
 const maxFields = 40;
 const maxValue = 1_000;
+/** Limits of each list beside the changes. */
 const maxLines = 200;
+const maxListCharacters = 70_000;
 
 type Change = PlanDocument["changes"][number];
 
@@ -25,10 +27,27 @@ export function shownPlan(plan: PlanDocument) {
     changes.push(shown);
     fieldsLeftOut += change.fields.length - shown.fields.length;
   }
-  const first = <T>(all: readonly T[]): T[] => all.slice(0, maxLines);
-  const [held, refused, failures] = [first(plan.held), first(plan.refused), first(plan.failures)];
   const changesLeftOut = plan.changes.length - changes.length;
-  return { plan: { ...plan, changes, held, refused, failures }, changesLeftOut, fieldsLeftOut };
+  return { plan: { ...plan, ...shownLists(plan), changes }, changesLeftOut, fieldsLeftOut };
+}
+
+/** The lists beside the changes. */
+const shownLists = ({ held, refused, inFlight, failures, skippedControllers, unservedServices }: PlanDocument) => ({
+  held: firstOf(
+    held.map((one) => ({ ...one, removals: one.removals.slice(0, maxFields), reason: shortText(one.reason) })),
+  ),
+  refused: firstOf(refused.map(({ resource, reason }) => ({ resource, reason: shortText(reason) }))),
+  inFlight: firstOf(inFlight),
+  failures: firstOf(failures.map(shortText)),
+  skippedControllers: firstOf(skippedControllers.map(shortText)),
+  ...(unservedServices && { unservedServices: firstOf(unservedServices) }),
+});
+
+function firstOf<T>(all: readonly T[]): T[] {
+  let characters = 0;
+  const first = all.slice(0, maxLines);
+  const end = first.findIndex((one) => (characters += JSON.stringify(one).length) > maxListCharacters);
+  return end === -1 ? first : first.slice(0, end);
 }
 
 const shownChange = (change: Change): Change => ({
@@ -42,8 +61,11 @@ const shownChange = (change: Change): Change => ({
 
 function shortened(value: unknown): unknown {
   const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
-  return text.length <= maxValue ? value : `${text.slice(0, maxValue)}… (${text.length - maxValue} more characters)`;
+  return text.length <= maxValue ? value : shortText(text);
 }
+
+const shortText = (text: string): string =>
+  text.length <= maxValue ? text : `${text.slice(0, maxValue)}… (${text.length - maxValue} more characters)`;
 
 async function main(argv: readonly string[]): Promise<number> {
   let [printed, complaint] = ["", ""];

@@ -47,4 +47,24 @@ describe("the plan that the console shows", () => {
     expect(shown.plan.changes[0]?.fields[0]?.after).toBe(`["${"y".repeat(998)}… (99004 more characters)`);
     expect(shown.plan.changes[0]?.reasons).toHaveLength(40);
   });
+
+  test("is under a megabyte for any removals that are held, writes in flight, refusals and Services that are not served", () => {
+    const text = "z".repeat(10_000);
+    const lines = Array<string>(5_000).fill(text);
+    const names = Array<string>(5_000).fill("z".repeat(300));
+    const shown = shownPlan({
+      ...planOf([]),
+      held: [{ resource: "/lb", title: "load balancer", removals: names, reason: text }],
+      refused: lines.map((reason) => ({ resource: "Service default/web", reason })),
+      inFlight: names.map((title) => ({ resource: "/lb", title, state: "Updating" })),
+      failures: lines,
+      skippedControllers: lines,
+      unservedServices: names,
+    });
+    expect(Value.Errors(planSchema, shown.plan).First()).toBeUndefined();
+    expect(JSON.stringify(shown).length).toBeLessThan(1_000_000);
+    const { held, refused, failures, unservedServices } = shown.plan;
+    for (const some of [held[0]?.removals, refused, failures, unservedServices])
+      expect(some?.length).toBeGreaterThan(20);
+  });
 });
