@@ -79,7 +79,7 @@ export async function runPlan(argv: readonly string[], surroundings: Surrounding
     if (service !== undefined && shown.changes.length === 0 && !hasService(made, service))
       throw new CodedError(
         "InvalidFlags",
-        `--service=${service}: the cluster has no such Service, and nothing is left of one`,
+        `--service=${service}: the cluster has no such Service, and no change is about one`,
       );
     const color = surroundings.color ?? false;
     stdout(output === "json" ? `${JSON.stringify(shown, undefined, 2)}\n` : printPlan(shown, { color }));
