@@ -161,7 +161,7 @@ test.each([
   encodeURIComponent(hostile),
   `services/default/${encodeURIComponent(`none${hostile}`)}`,
   `nodes/${encodeURIComponent(`none${hostile}`)}`,
-])("an address with markup is no more than a view without an answer: %j", async (path) => {
+])("markup in an address is never part of the page: %j", async (path) => {
   const { page, complaints } = await watchedPage(await browser.createBrowserContext(), server.url);
   await page.goto(new URL(path, server.url).href, { waitUntil: "domcontentloaded" });
   await untilText(page, "● Live", 30_000);
