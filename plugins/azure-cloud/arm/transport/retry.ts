@@ -38,8 +38,9 @@ const dateIn = (value = ""): string => (/^[A-Z][a-z]{2}/u.test(value) ? value : 
 
 /**
  * Retries what failed in the network or in the service (408, 500, 502, 503, 504), three times, after about 5, 15 and
- * 35 seconds or `Retry-After`. A wait of more than a minute is left to the caller; a 429 is not retried
- * here, the budget delays requests instead; it is a trouble until the kind of request is answered again. Source: the retry options of upstream's ARM clients.
+ * 35 seconds or `Retry-After`. A wait of more than a minute is left to the caller. A 429 is not retried here: the budget
+ * delays requests instead. It is a trouble until the service answers a request of that kind, or until `Troubles` forgets
+ * it. Source: the retry options of upstream's ARM clients.
  */
 export const retryPolicy = (
   clock: Clock,
