@@ -1,3 +1,4 @@
+import { isatty } from "node:tty";
 import { parseArgs } from "node:util";
 
 import { CodedError, messageOf, taints } from "cloud-controller-host/sdk";
@@ -162,7 +163,10 @@ async function runUntilStopped(sandbox: Sandbox, output: Output, print: (line: s
     host.stop();
   };
   await using running = new AsyncDisposableStack();
-  running.use(onSignals({ stop, reload: () => host.reload("SIGHUP") }));
+  const hasTerminal = process.stdin.isTTY;
+  // A terminal sends SIGHUP, too, when it is closed.
+  const reload = (): void => (hasTerminal && !isatty(process.stdin.fd) ? stop() : host.reload("SIGHUP"));
+  running.use(onSignals({ stop, reload }));
   describe(sandbox, print);
   const options = { print, clock: systemClock, timeoutMs: checkTimeoutMs, hint: `; see ${sandbox.files.log}` };
   const ended = await Promise.race([runChecks(startChecks(sandbox), options).then(() => undefined), host.finished]);

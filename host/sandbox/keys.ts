@@ -1,3 +1,5 @@
+import { isatty } from "node:tty";
+
 import { messageOf } from "cloud-controller-host/sdk";
 
 import { actions } from "./actions.ts";
@@ -40,7 +42,8 @@ export function listenToKeys(
   return {
     [Symbol.dispose]() {
       stdin.off("data", listener);
-      stdin.setRawMode(false);
+      // It fails where the terminal was closed.
+      if (isatty(stdin.fd)) stdin.setRawMode(false);
       stdin.pause();
     },
   };

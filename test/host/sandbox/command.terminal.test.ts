@@ -222,3 +222,35 @@ test("names the cloud config that a flag names, not its own", async () => {
   expect(start).toContain(`Edit ${config}: `);
   expect(start).not.toContain(join(folder, "with-flag", "cloud-config.yaml"));
 });
+
+test("a sandbox ends when its terminal is closed", async () => {
+  const directory = join(folder, "closed");
+  const command = [process.execPath, "--no-install", main, "sandbox", `--directory=${directory}`];
+  // The terminal belongs to a process of its own: it is closed when that is killed.
+  const owner = Bun.spawn(
+    [
+      process.execPath,
+      "-e",
+      `const data = (_, bytes) => process.stdout.write(bytes);
+       const { pid } = Bun.spawn(${JSON.stringify(command)}, { terminal: { cols: 200, rows: 50, data } });
+       console.log("pid " + pid);`,
+    ],
+    { stdin: "ignore", stdout: "pipe", stderr: "inherit" },
+  );
+  let screen = "";
+  const decoder = new TextDecoder();
+  for await (const bytes of owner.stdout) {
+    screen += decoder.decode(bytes, { stream: true });
+    if (screen.includes("Changes:")) break;
+  }
+  const pid = Number(/pid (\d+)/.exec(screen)?.[1]);
+  const isRunning = async (): Promise<boolean> =>
+    (await readFile(`/proc/${pid}/stat`, "utf8").catch(() => ") Z")).includes(") Z") === false;
+  try {
+    expect(await isRunning()).toBe(true);
+    owner.kill("SIGKILL");
+    await eventually("the sandbox has ended", async () => !(await isRunning()), 20_000);
+  } finally {
+    if (await isRunning()) process.kill(pid, "SIGKILL");
+  }
+});
