@@ -84,8 +84,10 @@ async function check({ forward }: Leader, pod: string): Promise<void> {
 
 async function stopped(signal: AbortSignal | undefined): Promise<void> {
   const over = Promise.withResolvers<void>();
-  using _ = onSignals({ stop: () => over.resolve(), reload: () => undefined });
-  signal?.addEventListener("abort", () => over.resolve(), { once: true });
+  const end = (): void => over.resolve();
+  // A terminal sends SIGHUP when it is closed.
+  using _ = onSignals({ stop: end, reload: end });
+  signal?.addEventListener("abort", end, { once: true });
   if (signal?.aborted === true) over.resolve();
   await over.promise;
 }

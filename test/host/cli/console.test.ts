@@ -75,7 +75,10 @@ beforeAll(async () => {
   cluster = serveWithPods(sandbox, () => Number(new URL(sandbox.host.url ?? "").port));
   kubeconfig = join(sandbox.directory, "console.kubeconfig");
   await writeFile(kubeconfig, kubeconfigOf(sandbox.api.tokens.of("admin")));
+  await createPod(holder(), { "app.kubernetes.io/name": "cloud-controller-host" });
 });
+
+const holder = (): string => sandbox.host.status.identity.replace(/_[^_]*$/u, "");
 
 afterAll(async () => {
   await cluster.stop();
@@ -131,8 +134,6 @@ async function run(argv: readonly string[], visit?: (url: string) => Promise<voi
 }
 
 describe("console", () => {
-  const holder = (): string => sandbox.host.status.identity.replace(/_[^_]*$/u, "");
-
   test("says which Pod is missing while none is the holder of the Lease", async () => {
     const { status, stderr } = await run(["--selector=app=nothing"]);
     expect(status).toBe(1);
@@ -141,7 +142,6 @@ describe("console", () => {
   });
 
   test("serves the page of the Pod that holds the Lease, through the API server and with the caller's credentials", async () => {
-    await createPod(holder(), { "app.kubernetes.io/name": "cloud-controller-host" });
     const { status, stdout, stderr } = await run([], async (url) => {
       const overview = JSON.parse(await (await fetch(new URL("/ui/api/overview", url))).text());
       expect(overview.identity).toBe(sandbox.host.status.identity);
@@ -154,6 +154,14 @@ describe("console", () => {
     expect(stdout).toStartWith(`Console of kube-system/${holder()}: http://127.0.0.1:`);
     expect(stdout).not.toContain(sandbox.api.tokens.of("admin"));
     expect(new Set(cluster.forwarded)).toEqual(new Set([holder()]));
+  });
+
+  test("ends when its terminal is closed", async () => {
+    const { status } = await run([], async (url) => {
+      process.emit("SIGHUP", "SIGHUP");
+      await until("it serves no more", async () => (await fetch(url).catch(() => undefined)) === undefined);
+    });
+    expect(status).toBe(0);
   });
 
   test("says what the credentials lack", async () => {
