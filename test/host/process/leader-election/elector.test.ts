@@ -88,6 +88,31 @@ async function pass(clock: ManualClock, ms: number): Promise<void> {
   for (let left = ms; left > 0; left -= 100) await clock.advance(Math.min(100, left));
 }
 
+/** A candidate that leads, and one that has seen its Lease. */
+async function leaderAndStandby() {
+  const [leases, clock] = [memoryLeases(), manualClock()];
+  const [first, second] = [candidate(leases, clock, "first"), candidate(leases, clock, "second")];
+  const one = first.run();
+  await clock.advance(0);
+  const two = second.run();
+  await pass(clock, 2_500);
+  return {
+    leases,
+    clock,
+    first,
+    second,
+    two,
+    /** The first leads as before, the second never has, and both end. */
+    async expectUndisturbed() {
+      await pass(clock, 20_000);
+      expect([one.seen, two.seen]).toEqual([["lead"], []]);
+      one.stop();
+      two.stop();
+      await Promise.all([one.ended, two.ended]);
+    },
+  };
+}
+
 describe("an election", () => {
   test("is won at once without a leader, and renewed every retry period", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
@@ -246,12 +271,7 @@ describe("an election", () => {
   });
 
   test("a leader that observes its Lease deleted creates it again at once, and a standby leaves it alone", async () => {
-    const [leases, clock] = [memoryLeases(), manualClock()];
-    const [first, second] = [candidate(leases, clock, "first"), candidate(leases, clock, "second")];
-    const one = first.run();
-    await clock.advance(0);
-    const two = second.run();
-    await pass(clock, 2_500);
+    const { leases, clock, first, second, expectUndisturbed } = await leaderAndStandby();
     leases.remove();
     second.elector.nudge();
     await clock.advance(0);
@@ -259,20 +279,11 @@ describe("an election", () => {
     first.elector.nudge();
     await clock.advance(0);
     expect(holder(leases)).toBe("first");
-    await pass(clock, 20_000);
-    expect([one.seen, two.seen]).toEqual([["lead"], []]);
-    one.stop();
-    two.stop();
-    await Promise.all([one.ended, two.ended]);
+    await expectUndisturbed();
   });
 
   test("a Lease whose holder is removed by hand is left to the leader that has not observed it yet", async () => {
-    const [leases, clock] = [memoryLeases(), manualClock()];
-    const [first, second] = [candidate(leases, clock, "first"), candidate(leases, clock, "second")];
-    const one = first.run();
-    await clock.advance(0);
-    const two = second.run();
-    await pass(clock, 2_500);
+    const { leases, clock, first, second, two, expectUndisturbed } = await leaderAndStandby();
     leases.put({ ...leases.get()?.spec, holderIdentity: "" });
     expect(second.elector.nudge(leases.get())).toBeFalse();
     second.elector.nudge();
@@ -285,11 +296,7 @@ describe("an election", () => {
     expect(first.elector.nudge(leases.get())).toBeFalse();
     await clock.advance(0);
     expect([holder(leases), first.elector.safelyHeld()]).toEqual(["first", true]);
-    await pass(clock, 20_000);
-    expect([one.seen, two.seen]).toEqual([["lead"], []]);
-    one.stop();
-    two.stop();
-    await Promise.all([one.ended, two.ended]);
+    await expectUndisturbed();
   });
 
   test("a leader that observes another holder in a watch stops at once, and its own renewals do not wake it", async () => {
