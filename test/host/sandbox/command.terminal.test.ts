@@ -245,7 +245,7 @@ test("a sandbox ends when its terminal is closed", async () => {
   }
   const pid = Number(/pid (\d+)/.exec(screen)?.[1]);
   const isRunning = async (): Promise<boolean> =>
-    (await readFile(`/proc/${pid}/stat`, "utf8").catch(() => ") Z")).includes(") Z") === false;
+    !(await readFile(`/proc/${pid}/stat`, "utf8").catch(() => ") Z")).includes(") Z");
   try {
     expect(await isRunning()).toBe(true);
     owner.kill("SIGKILL");

@@ -103,7 +103,7 @@ async function leaderAndStandby() {
     second,
     two,
     /** The first leads as before, the second never has, and both end. */
-    async expectUndisturbed() {
+    expectUndisturbed: async (): Promise<void> => {
       await pass(clock, 20_000);
       expect([one.seen, two.seen]).toEqual([["lead"], []]);
       one.stop();

@@ -26,7 +26,7 @@ export const leadershipDefects: Defects = {
   },
   "takes a lease that was emptied by hand while its holder leads": {
     file: `${election}/lock.ts`,
-    from: "return wasEmptied && this.#monotonic() - atMs <= this.#options.leaseDurationMs;",
+    from: "return wasEmptied && this.#monotonic() - atMs <= Math.max(this.#options.leaseDurationMs, holderSeconds * 1000);",
     to: "return false;",
   },
   "holds a lease for twice as long as it is valid": {
