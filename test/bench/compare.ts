@@ -13,7 +13,7 @@ import type { Bench, Figure } from "./report.ts";
 import { addNode, createAll, hasAddress, numbers, requestsOf, type ServicesLab, stateOf } from "./services-lab.ts";
 import { cpuSecondsOf, engineSettings, memoryOf, numberOf, realCluster, until } from "./world.ts";
 
-/** A phase that has not ended by then is given up, and reported as such. */
+/** Limit of the nodes, of the reload and of the hand-over: a figure reports when it is exceeded. The rest has that of `phaseMs`. */
 const limitMs = 120_000;
 /** ARM counts as idle after this time without a request. */
 const quietMs = 5_000;
@@ -21,7 +21,7 @@ const quietMs = 5_000;
 /**
  * The same work for this host and for another cloud-controller-manager that takes the same flags, such as the Go
  * provider: one after the other, each with the default limits of its client, on one API server, and measured only from
- * outside. A manager that ends by itself is restarted, as by kubelet.
+ * outside. A manager that ends at the reload is restarted, as by kubelet; at any other time the bench fails with its log.
  */
 export const compareBench: Bench = {
   about: "do the same work with this host and with the Go binary at PATH, and print both side by side",
@@ -30,10 +30,12 @@ export const compareBench: Bench = {
     const binary = options["go"] ?? "";
     if (binary === "")
       throw new CodedError("BadOption", "--go is empty: the path of a cloud-controller-manager is wanted");
+    const path = resolve(binary);
+    if (Bun.which(path) === null) throw new CodedError("BadOption", `--go=${binary}: not an executable file`);
     await using stack = new AsyncDisposableStack();
     const cluster = await realCluster(stack, { audited: false });
     const ours = await runAll({ cluster, options, environment: await engineSettings() });
-    const theirs = await runAll({ cluster, options, environment: {}, program: [resolve(binary)] });
+    const theirs = await runAll({ cluster, options, environment: {}, program: [path] });
     return ours.map((figure, index) => ({ ...figure, against: theirs[index]?.value ?? "" }));
   },
 };
@@ -64,7 +66,7 @@ async function initialize(candidate: Candidate): Promise<readonly Figure[]> {
   await using progress = await watchProgress(cluster, azure.folder, kinds.Node, (node) => !isUninitialized(node));
   const began = performance.now();
   await using manager = await start(candidate, azure, controllerNames.cloudNode);
-  const seconds = await outcomeOf(progress.reached(count, limitMs), began);
+  const seconds = await whileRuns(manager, outcomeOf(progress.reached(count, limitMs), began));
   await manager.stop();
   return [{ name: "nodesSeconds", value: seconds, unit: "s from the start until all are initialized" }];
 }
@@ -82,10 +84,10 @@ async function balance(candidate: Candidate): Promise<readonly Figure[]> {
   const launch = async (): Promise<HostProcess> => stack.use(await start(candidate, azure, controllerNames.serviceLB));
 
   const first = await launch();
-  const holder = await leads(cluster);
+  const holder = await whileRuns(first, leads(cluster));
   await quiet(lab);
   const services = numberOf(options, "services");
-  const created = await createAll(lab, 0, services, "services", {});
+  const created = await whileRuns(first, createAll(lab, 0, services, "services", {}));
   const used: readonly Figure[] = [
     { name: "cpuSeconds", value: await cpuSecondsOf(first.pid), unit: "s of one processor until then" },
     { name: "peakRssMiB", value: await memoryOf(first.pid, "VmHWM"), unit: "MiB at most until then" },
@@ -95,7 +97,7 @@ async function balance(candidate: Candidate): Promise<readonly Figure[]> {
   simulator.clearLog();
   const restarted = performance.now();
   const second = await launch();
-  await leads(cluster, holder);
+  await whileRuns(second, leads(cluster, holder));
   const leadsSeconds = (performance.now() - restarted) / 1000;
   const quietSeconds = ((await quiet(lab)) - restarted) / 1000;
   const restart: readonly Figure[] = [
@@ -140,14 +142,19 @@ async function reload(
     now = await launch();
   };
   const watching = startAgain();
-  const changed = `${lab.config}.changed`;
-  await writeFile(changed, `${await Bun.file(lab.config).text()}# changed\n`);
-  await copyFile(changed, lab.config);
-  await Bun.sleep(1_000);
-  const seconds = await serve(lab, index);
-  isOver = true;
-  if (ending === "no") watching.catch(() => undefined);
-  else await watching;
+  let seconds: number | string;
+  try {
+    const changed = `${lab.config}.changed`;
+    await writeFile(changed, `${await Bun.file(lab.config).text()}# changed\n`);
+    await copyFile(changed, lab.config);
+    await Bun.sleep(1_000);
+    seconds = await serve(lab, index);
+  } finally {
+    // From here on, a manager that ends is not started again.
+    isOver = true;
+    if (ending === "no") watching.catch(() => undefined);
+    else await watching;
+  }
   return {
     leader: now,
     figures: [
@@ -165,6 +172,14 @@ async function serve({ cluster, progress }: ServicesLab, index: number): Promise
   const began = performance.now();
   await cluster.admin.create(kinds.Service, balancedService(`web-${index}`));
   return outcomeOf(progress.reached(index + 1, limitMs), began);
+}
+
+/** Rejects with the end of its log when a manager ends before the work does. */
+async function whileRuns<T>(manager: HostProcess, work: Promise<T>): Promise<T> {
+  const ending = manager.ended().then((status): never => {
+    throw new CodedError("ManagerEnded", `the manager ended with status ${status}\n${manager.stderr.slice(-2000)}`);
+  });
+  return Promise.race([work, ending]);
 }
 
 async function outcomeOf(work: Promise<void>, began: number): Promise<number | string> {

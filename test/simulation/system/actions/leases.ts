@@ -4,7 +4,7 @@ import type { Action } from "../history.ts";
 import type { World } from "../world.ts";
 
 const lease = { namespace: "kube-system", name: "cloud-controller-manager" } as const;
-/** A holder that is no process of this world, and that renews nothing. */
+/** Holder identity that belongs to none of the simulated hosts; it never renews. */
 export const intruder = "intruder";
 
 const change = (world: World, text: string, spec: NonNullable<Lease["spec"]>): void => {
