@@ -54,7 +54,7 @@ describe("the plan that the console shows", () => {
     const names = Array<string>(5_000).fill("z".repeat(300));
     const shown = shownPlan({
       ...planOf([]),
-      held: [{ resource: "/lb", title: "load balancer", removals: names, reason: text }],
+      held: lines.map((reason) => ({ resource: "/lb", title: "load balancer", removals: names, reason })),
       refused: lines.map((reason) => ({ resource: "Service default/web", reason })),
       inFlight: names.map((title) => ({ resource: "/lb", title, state: "Updating" })),
       failures: lines,
@@ -64,6 +64,7 @@ describe("the plan that the console shows", () => {
     expect(Value.Errors(planSchema, shown.plan).First()).toBeUndefined();
     expect(JSON.stringify(shown).length).toBeLessThan(1_000_000);
     const { held, refused, failures, unservedServices } = shown.plan;
+    expect(held.length).toBeGreaterThan(1);
     for (const some of [held[0]?.removals, refused, failures, unservedServices])
       expect(some?.length).toBeGreaterThan(20);
   });

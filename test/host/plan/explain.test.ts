@@ -245,6 +245,22 @@ describe("explain", () => {
     expect(stdout).not.toContain("no number");
   });
 
+  test("names a part that cannot be read once, also when a failure that passed lets the plan be made again", async () => {
+    await using lab = await SandboxLab.open();
+    await joinNodes(lab.admin, lab.azure, 1);
+    for (const name of ["web", "late"]) await lab.admin.create(kinds.Service, balancedService(name));
+    const forbidden = { status: 403, reason: "Forbidden", message: "events is forbidden" };
+    lab.api.faults.add({
+      match: { method: "GET", path: /\/events\b/u },
+      effect: forbidden,
+      times: 1_000,
+    });
+    const passing = { status: 400, reason: "BadRequest", message: "not for a moment" };
+    lab.api.faults.add({ match: { method: "GET", path: /\/services\/late\b/u }, effect: passing, times: 1 });
+    const { stdout } = await explain(lab, "service", "default/web");
+    expect(stdout.match(/events is forbidden/gu)).toHaveLength(1);
+  });
+
   test("names what was asked for when it does not exist, and how to ask", async () => {
     await using lab = await SandboxLab.open();
     const absent = await explain(lab, "service", "default/none");
