@@ -98,17 +98,15 @@ const ownTags = ({ settings }: Subject): number => (settings.get(annotations.dns
 /** A public IP that is selected may be a user's, which is never tagged. */
 const tags: Check = (subject, config) => {
   const given = parseTags(subject.settings.get(annotations.pipTags));
-  const [what, number] =
-    subject.internal || isPinned(subject)
-      ? ["load balancer", config.tags.size]
-      : ["public IP", overrideTags(config.tags, given).size + ownTags(subject)];
   const [ofConfig, ofService] = ["cloud config: tags", `annotation ${fullKey(annotations.pipTags)}`];
+  const [where, what, number] =
+    subject.internal || isPinned(subject)
+      ? [ofConfig, "load balancer", config.tags.size]
+      : [given.size > 0 ? ofService : ofConfig, "public IP", overrideTags(config.tags, given).size + ownTags(subject)];
   const { tagsPerResource } = limits;
   return [
     ...(number > tagsPerResource
-      ? [
-          `${given.size > 0 ? ofService : ofConfig}: the ${what} would have ${number} tags, ${tagsPerResource} at most; use fewer`,
-        ]
+      ? [`${where}: the ${what} would have ${number} tags, ${tagsPerResource} at most; use fewer`]
       : []),
     ...longTags(config.tags, ofConfig),
     ...longTags(given, ofService),

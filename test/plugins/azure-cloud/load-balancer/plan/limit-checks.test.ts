@@ -176,6 +176,9 @@ describe("the newest Service for which Azure has no room is refused, and the las
     expect(withMany({ "azure-pip-name": "users" }, 51)).toEqual([
       expect.stringContaining("the load balancer would have 51"),
     ]);
+    expect(withMany({ "azure-pip-name": "users", "azure-pip-tags": "a=b" }, 51)).toEqual([
+      "cloud config: tags: the load balancer would have 51 tags, 50 at most; use fewer",
+    ]);
     const label = { "azure-dns-label-name": "web" };
     expect(withMany(label, 47)).toBeUndefined();
     expect(withMany(label, 48)).toEqual([expect.stringContaining("the public IP would have 51 tags")]);
