@@ -1,4 +1,4 @@
-import { type CloudContext, keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk";
+import { type CloudContext, kinds, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { lastSegment, sameName } from "../../arm/resource-id.ts";
 import { vmIdOf } from "../../instances/provider-id.ts";
@@ -54,8 +54,10 @@ export function stuckMembers({
       const node = vmId === undefined ? undefined : nodes.find((one) => sameName(vmIdOf(one) ?? "", vmId));
       const text = messageOf(member, state, node?.metadata?.name ?? lastSegment(vmId ?? id));
       if (node !== undefined) report(node, "node", member, text);
-      for (const service of informers.of(kinds.Service).store.list())
-        if (services.includes(keyOf(service))) report(service, keyOf(service), member, text);
+      for (const key of services) {
+        const service = informers.of(kinds.Service).store.get(key);
+        if (service !== undefined) report(service, key, member, text);
+      }
     },
     written: (id) => void known.delete(id.toLowerCase()),
   };
