@@ -195,7 +195,7 @@ const hurriedClock: CloudContext["clock"] = {
 const isOf = <T extends KubeObject>(kind: KindRef<T>, object: KubeObject): object is T => object.kind === kind.kind;
 
 /** An informer of nodes that holds what the test puts there. */
-function informersOf(nodes: readonly Node[]): Informers {
+export function informersOf(nodes: readonly Node[]): Informers {
   return {
     of<T extends KubeObject>(kind: KindRef<T>): Informer<T> {
       return {

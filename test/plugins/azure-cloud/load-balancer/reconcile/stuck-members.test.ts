@@ -1,6 +1,11 @@
 import { expect, test } from "bun:test";
 
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
+import type { StuckMember } from "../../../../../plugins/azure-cloud/load-balancer/pools/instance-pools.ts";
+import { stuckMembers } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/stuck-members.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
+import { informersOf, instanceID, nodeOf } from "../../world.ts";
 import { openCluster, serviceOf, skippingClock } from "../cluster.ts";
 
 const minute = 60_000;
@@ -117,4 +122,32 @@ test("an instance in state Failed is reported again after a day without a sync o
   skip(25 * 60 * minute);
   await ensure();
   expect(of("InstanceFailed")).toHaveLength(4);
+});
+
+/** What is reported of one member, as it is found by one sync after another. */
+function reporter() {
+  const reported: string[] = [];
+  const providerID = instanceID(0);
+  const node = nodeOf("vmss0000000", { providerID });
+  const id = providerID.slice("azure://".length);
+  const members = stuckMembers({
+    clock: manualClock(),
+    events: { event: (_object, _type, reason) => void reported.push(reason) },
+    informers: informersOf([node]),
+  });
+  const found = (state: string | undefined, change: StuckMember["change"] = "join"): void =>
+    members.found({ id, kind: "instance", vmId: id, state, change, services: [] });
+  return { found, reported };
+}
+
+test("a member in state Failed is reported again if it was well in between", () => {
+  const { found, reported } = reporter();
+  for (const state of ["Failed", "Failed", "Succeeded", "Failed"]) found(state);
+  expect(reported).toEqual(["InstanceFailed", "InstanceFailed"]);
+});
+
+test("a member in state Failed is reported once as one that cannot join, and once as one that cannot leave", () => {
+  const { found, reported } = reporter();
+  for (const change of ["join", "leave", "join", "leave"] as const) found("Failed", change);
+  expect(reported).toEqual(["InstanceFailed", "InstanceFailed"]);
 });
