@@ -109,8 +109,8 @@ async function withWrites(
 
 function print({ tree, changes, refused, failures }: ExplainDocument, { color = false }: Surroundings): string {
   const blocks = tree.map((part) => lines(part, "").join("\n"));
-  const failed =
-    failures.length === 0 ? [] : [["Not planned:", ...failures.map((text) => `  ${visible(text)}`)].join("\n")];
+  const heading = tree.length === 0 ? "Not explained:" : "Not planned:";
+  const failed = failures.length === 0 ? [] : [[heading, ...failures.map((text) => `  ${visible(text)}`)].join("\n")];
   const refusal = refused.map((reason) => `A host with these flags refuses it:\n  ${visible(reason)}`);
   const nothing = failures.length === 0 ? ["A host with these flags would change nothing about it."] : [];
   const planned =

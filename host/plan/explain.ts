@@ -3,6 +3,7 @@ import {
   CodedError,
   type Explanation,
   type Fact,
+  isNotFound,
   kinds,
   type KubeClient,
   type KubeEvent,
@@ -36,6 +37,9 @@ export interface ExplainDocument {
   readonly failures: readonly string[];
 }
 
+/** What finds an object. */
+const addressOf = { service: "namespace and name", node: "name" } as const;
+
 /** Latest events shown. */
 const maxEvents = 5;
 
@@ -43,16 +47,21 @@ const maxEvents = 5;
 export async function explain(request: PlanRequest, subject: Subject): Promise<ExplainDocument> {
   let tree: readonly Explanation[] = [];
   const unread: string[] = [];
+  const named = subject.kind === "service" ? `Service ${subject.namespace}/${subject.name}` : `Node ${subject.name}`;
   const plan = await makePlan({
     ...request,
     async inspect(inspection) {
       unread.length = 0;
-      tree = await treeOf(subject, inspection, (what, error) =>
+      const reading = treeOf(subject, inspection, (what, error) =>
         unread.push(redactText(`${what}: ${messageOf(error)}`)),
       );
+      tree = await reading.catch((error: unknown) => {
+        if (!isNotFound(error)) throw error;
+        unread.push(`${named} does not exist: check its ${addressOf[subject.kind]}, and which cluster --kubeconfig names`);
+        return [];
+      });
     },
   });
-  const named = subject.kind === "service" ? `Service ${subject.namespace}/${subject.name}` : `Node ${subject.name}`;
   const document = planDocument(plan);
   // Without the failures of other objects, which say nothing about this one.
   const failures = document.failures.filter((failure) => (failedSubject(failure) ?? named) === named);

@@ -10,12 +10,18 @@ const [red, reset] = ["\u001B[31m", "\u001B[0m"];
 /** Removals that are printed per resource; the document has all. */
 const maxHeldNames = 20;
 
+/** A refused reload has one hash for all that it would remove; a generation that runs holds each resource by itself. */
+const whichHash = `The commands above are for a host that starts with these flags; join several hashes with commas.
+A running host refuses to reload them and prints one other command, for all of its removals: use that one for a reload.
+It is in the event ReloadRefused and in lastRefusal of /statusz.`;
+
 type Shown = PlanDocument["changes"][number];
 
 /** The plan as people read it: one heading per resource, its fields, its reasons, and a last line with the counts. */
 export function printPlan(plan: PlanDocument, options: { readonly color: boolean }): string {
   const blocks = printChanges(plan.changes, options);
   const held = plan.held.map((one) => printHeld(one, options));
+  if (held.length > 0) held.push(whichHash);
   const failures = plan.failures.map((failure) => `  ${visible(failure)}`);
   const incomplete = failures.length === 0 ? [] : [["Not planned:", ...failures].join("\n")];
   const rejected = plan.refused.map(({ resource, reason }) => `  ${oneLine(resource)}: ${oneLine(reason)}`);

@@ -263,9 +263,16 @@ describe("explain", () => {
 
   test("names what was asked for when it does not exist, and how to ask", async () => {
     await using lab = await SandboxLab.open();
-    const absent = await explain(lab, "service", "default/none");
-    expect(absent.status).toBe(1);
-    expect(absent.stdout).toContain('services "none" not found');
+    for (const [kind, name, sentence] of [
+      ["service", "default/none", "Service default/none does not exist: check its namespace and name, and which"],
+      ["node", "none", "Node none does not exist: check its name, and which"],
+    ] as const) {
+      const { status, stdout } = await explain(lab, kind, name);
+      expect({ status, stdout }).toEqual({
+        status: 1,
+        stdout: `Not explained:\n  ${sentence} cluster --kubeconfig names\n`,
+      });
+    }
     const wrong = await explain(lab, "pod", "x");
     expect(wrong).toEqual({
       status: 1,

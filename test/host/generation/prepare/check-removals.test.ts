@@ -76,6 +76,12 @@ describe("a reload that places resources elsewhere", () => {
     expect(host.status).toMatchObject({ generation: 1, running: true });
     expect(balancers(lab)).toEqual(["kubernetes"]);
 
+    // The hash of a plan is for a start: it says which one a reload needs.
+    const { stdout } = await planOf(lab);
+    const [planned, refused] = [stdout, refusal()].map((text) => commandIn(text)?.[2]);
+    expect(planned).toMatch(/^[0-9a-f]{12}$/u);
+    expect(planned).not.toBe(refused);
+    expect(stdout).toMatch(/use that one for a reload\.\nIt is in the event ReloadRefused and in lastRefusal of/u);
     await confirm(lab, refusal());
     await eventually("the Services have moved", () => Promise.resolve(balancers(lab).join() === "other"), 30_000);
     expect(host.status.lastRefusal).toBeUndefined();
