@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 
 import { ApiError, CodedError, messageOf } from "cloud-controller-host/sdk";
@@ -54,10 +55,7 @@ export async function forwardPort(api: ApiServer, target: ForwardedPod, limits =
       (error: unknown) => socket.destroy(error instanceof Error ? error : undefined),
     );
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", resolve);
-  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
   const address = server.address();
   if (address === null || typeof address === "string")
     throw new CodedError("ListenFailed", "the forwarded port has no address");
@@ -91,7 +89,6 @@ async function tunnel(
   remote.binaryType = "arraybuffer";
   let isOpen = false;
   socket.once("close", () => remote.close());
-  remote.addEventListener("error", () => isOpen && socket.destroy());
   const ended = async (): Promise<void> => {
     if (!isOpen && !socket.destroyed) failed(await refusalOf(api, path, port));
     // The client may have to read on: what the Pod has sent is complete.

@@ -129,7 +129,8 @@ test("a forwarded port keeps what kubelet says about a Pod that cannot be reache
   expect(forward.failure).toBe("error forwarding port 1 to pod: exit status 1");
 });
 
-test("a forwarded port lets a client wait while the Pod reads nothing, and delivers all of it then", async () => {
+/** A client of a forwarded port, and the WebSocket's own connection at the API server, paused. */
+async function upgraded() {
   const pod = Promise.withResolvers<Socket>();
   const server = createServer().on("upgrade", ({ headers }, socket: Socket) => {
     const accept = createHash("sha1").update(`${headers["sec-websocket-key"]}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`);
@@ -146,9 +147,24 @@ test("a forwarded port lets a client wait while the Pod reads nothing, and deliv
   const api: ApiServer = { url, proxy: undefined, credentials: () => Promise.resolve(none) };
   const target = { namespace: "kube-system", pod: "host", port: 1 };
   const { port } = running.use(await forwardPort(api, target, limits));
-  const { socket } = await pausedClient(port);
+  const { socket, closed } = await pausedClient(port);
   const remote = await pod.promise;
   running.defer(() => void remote.destroy());
+  return { socket, closed, remote };
+}
+
+test.each([
+  ["is cut", (remote: Socket) => void remote.destroy()],
+  ["has an invalid frame", (remote: Socket) => void remote.write(Buffer.alloc(10, 0xff))],
+])("a forwarded port disconnects its client when the WebSocket %s", async (_, fails) => {
+  const { socket, closed, remote } = await upgraded();
+  socket.resume();
+  fails(remote);
+  await closed;
+});
+
+test("a forwarded port lets a client wait while the Pod reads nothing, and delivers all of it then", async () => {
+  const { socket, remote } = await upgraded();
   const sent = 64 * megabyte;
   for (let written = 0; written < sent; written += megabyte) socket.write(piece.subarray(1));
   const taken: number[] = [];
