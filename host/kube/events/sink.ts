@@ -71,11 +71,10 @@ export class EventSink {
   /** Sends each queued event once, without retries; resolves when done or at the time limit. */
   async flush(timeoutMs: number): Promise<void> {
     this.#hurry.abort();
+    if (this.#held === 0) return;
     const done = new AbortController();
-    const idle = (): void => done.abort();
-    this.#idleWaiters.add(idle);
-    if (this.#held > 0) await this.#options.clock.sleep(timeoutMs, done.signal);
-    this.#idleWaiters.delete(idle);
+    this.#idleWaiters.add(() => done.abort());
+    await this.#options.clock.sleep(timeoutMs, done.signal);
   }
 
   /** Drops queued events, aborts requests in flight and resolves when none is left. */
