@@ -129,6 +129,10 @@ export class StubApi implements AsyncDisposable {
     };
   }
 
+  get openConnections(): number {
+    return this.#sockets.size;
+  }
+
   get watches(): number {
     return this.#watches.size;
   }

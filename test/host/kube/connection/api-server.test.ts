@@ -172,7 +172,12 @@ describe("an invalid configuration is reported in one line", () => {
       "--kubeconfig=/none: cannot read /none (ENOENT); give the path of a readable kubeconfig file",
     );
     const kubeconfig = await write("");
-    expect(problem({ kubeconfig })).toStartWith(`--kubeconfig=${kubeconfig}: ${kubeconfig} is not a kubeconfig file`);
+    for (const text of ["", "current-context", "- name: c"]) {
+      await write(text);
+      expect(problem({ kubeconfig })).toBe(
+        `--kubeconfig=${kubeconfig}: ${kubeconfig} is not a kubeconfig file: it is not a YAML mapping`,
+      );
+    }
     await write("users:\n- name: u\n  user: {token: top-secret\n  bad");
     expect(problem({ kubeconfig })).toStartWith(`--kubeconfig=${kubeconfig}: ${kubeconfig} is not a kubeconfig file`);
     expect(problem({ kubeconfig })).not.toContain("top-secret");

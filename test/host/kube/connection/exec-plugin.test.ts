@@ -77,6 +77,17 @@ describe("a credential plugin", () => {
     expect(Math.round((age ?? 0) / 600)).toBe(6);
   });
 
+  test("a credential plugin that returns the same certificate again has not rotated it", async () => {
+    const { certPem, keyPem } = await selfSigned("", Date.now());
+    const status = { clientCertificateData: certPem, clientKeyData: keyPem };
+    await writeFile(join(directory, "answer"), JSON.stringify({ status }));
+    const access = connect({ command: "cat", args: [join(directory, "answer")] });
+    await access.credentials({ rejected: await access.credentials() });
+    expect(await calls(0, "no_error")).toBe(2);
+    const name = "rest_client_exec_plugin_certificate_rotation_age_count";
+    expect(sampleOf((await metrics.render()).body, name) ?? 0).toBe(0);
+  });
+
   test("is run again when its credential was rejected", async () => {
     const access = connect(printing({ token: "t" }));
     const before = await access.credentials();

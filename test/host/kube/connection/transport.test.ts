@@ -70,6 +70,14 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
     expect(api.connections).toBe(2);
   });
 
+  test("a request leaves no connection open once its transport is closed", async () => {
+    const transport = connectThisWay();
+    await transport.send(get);
+    expect(api.openConnections).toBe(1);
+    transport.close();
+    await eventually("the connection is closed", () => api.openConnections === 0);
+  });
+
   test("a request to a server whose certificate is unknown is refused, naming the server", async () => {
     const stranger = { ...api.access(), credentials: () => Promise.resolve({ tls: {}, headers: {} }) };
     const error = await caught(connectThisWay({}, stranger).send(get));

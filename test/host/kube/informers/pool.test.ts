@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { getEventListeners } from "node:events";
 import { setImmediate } from "node:timers/promises";
 
-import { type InformerHandler, kinds, type Node } from "cloud-controller-host/sdk";
+import { ApiError, type InformerHandler, kinds, type Node } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
@@ -10,7 +10,7 @@ import { InformerPool, type InformerPoolOptions } from "../../../../host/kube/in
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
 import { rejection } from "../../../kit/rejection.ts";
 import { capturedLog } from "../captured-log.ts";
-import { StubApi, type Widget, widgets } from "../stub-api.ts";
+import { status, StubApi, type Widget, widgets } from "../stub-api.ts";
 
 let api: StubApi;
 const pools: InformerPool[] = [];
@@ -270,6 +270,24 @@ describe("shares", () => {
     expect(seen).toHaveLength(3);
   });
 
+  test("shares that are released deliver nothing to a handler that comes after", async () => {
+    api.put(widgets, widget("a"));
+    const { pool } = setUp();
+    const [released, other] = [pool.share(), pool.share()];
+    const informer = released.of(widgets);
+    const { reported, handler } = recorder();
+    other.of(widgets).handle(handler);
+    await other.synced();
+    released.release();
+    const late = recorder();
+    informer.handle(late.handler).remove();
+    informer.handle(late.handler);
+    await eventually("it watches", () => api.watches === 1);
+    api.put(widgets, widget("b"));
+    await eventually("the other share's handler has both", () => reported.length === 2);
+    expect(late.reported).toEqual([]);
+  });
+
   test("shares that are all released end the watch after a grace, within which it can be taken up again", async () => {
     const { pool, clock } = setUp();
     const first = pool.share();
@@ -342,4 +360,31 @@ test("the store of a kind is found once it is watched whole and has synced, and 
       ?.list()
       .map(({ metadata }) => metadata?.name),
   ).toEqual(["a"]);
+});
+
+test("the content of a watch has the refusal of the API server for as long as that one refuses", async () => {
+  const { pool, clock } = setUp();
+  pool.share().of(widgets);
+  const becomes = (code: number | undefined): Promise<unknown> =>
+    eventually(`the refusal is ${code}`, async () => {
+      await clock.advance(1000);
+      const [content] = pool.contents();
+      const { refusal } = content ?? {};
+      return code === undefined ? refusal === undefined : refusal instanceof ApiError && refusal.status === code;
+    });
+  for (const code of [401, 403, 404]) {
+    api.intercept = () => status(code, "", "no");
+    await becomes(code);
+    api.intercept = () => status(500, "", "no");
+    await becomes(undefined);
+  }
+  api.intercept = () => status(403, "", "no");
+  await becomes(403);
+  api.intercept = undefined;
+  await eventually("it watches", async () => {
+    await clock.advance(1000);
+    return api.watches === 1;
+  });
+  api.put(widgets, widget("a"));
+  await becomes(undefined);
 });

@@ -143,7 +143,7 @@ describe("a watch", () => {
 
   test("a watch that is too far behind lists again, and delivers only the differences", async () => {
     for (const name of ["same", "changed", "gone"]) api.put(widgets, widget(name));
-    const { share, watching, reported, soon, clock } = watched();
+    const { share, watching, reported, soon, clock, lines } = watched();
     await share.synced();
     await watching();
     await eventually("everything is reported", () => reported.length === 3);
@@ -158,6 +158,7 @@ describe("a watch", () => {
     expect(reported.slice(3).toSorted()).toEqual(["+new", "-gone", "~changed"]);
     await soon("it watches", () => api.watches === 1);
     expect(api.reads.filter((read) => read === "LIST")).toHaveLength(2);
+    expect(lines().map(({ msg }) => msg)).toContain("the watch of widgets.test.io is too old; listing again");
   });
 
   test("a watch that falls silent is given up and resumed", async () => {
