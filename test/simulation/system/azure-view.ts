@@ -1,3 +1,5 @@
+import { isIP } from "node:net";
+
 import { defaultLoadBalancerName, keyOf, type Service } from "cloud-controller-host/sdk";
 
 import { type JsonObject, objectAt, objectsAt, stringAt, stringsAt } from "../../../plugins/azure-cloud/json.ts";
@@ -10,7 +12,10 @@ export const ids = {
   balancer: `${network}/loadBalancers/kubernetes`,
 } as const;
 
-/** What a Service has in Azure. */
+/** The families of a Service. */
+export const familiesOf = ({ spec }: Service): readonly string[] => spec?.ipFamilies ?? ["IPv4"];
+
+/** What a Service has in Azure of one family. */
 export interface ServiceInAzure {
   /** `load balancer/frontend`. */
   readonly frontends: readonly string[];
@@ -31,15 +36,23 @@ const nameOf = (part: JsonObject): string => stringAt(part, "name") ?? "";
 const isOfType = (type: string) => (resource: JsonObject) =>
   stringAt(resource, "type")?.toLowerCase() === `microsoft.network/${type}`;
 
+const instanceOf = /\/virtualMachineScaleSets\/([^/]+)\/virtualMachines\/(\d+)\//iu;
+
 /** The simulated subscription at one moment, in the terms of Services and nodes. */
 export class AzureView {
   readonly #resources: readonly JsonObject[];
+  /** Nodes by `scale set/instance` and by private address. */
   readonly #nodeNames: ReadonlyMap<string, string>;
 
-  constructor(azure: AzureSimulator) {
+  constructor(azure: AzureSimulator, scaleSets: readonly string[]) {
     this.#resources = azure.resources();
     this.#nodeNames = new Map(
-      azure.instances("vmss0").map(({ instanceId, computerName }) => [instanceId, computerName.toLowerCase()]),
+      scaleSets.flatMap((scaleSet) =>
+        azure.instances(scaleSet).flatMap(({ instanceId, computerName, privateIP }) => {
+          const name = computerName.toLowerCase();
+          return [[`${scaleSet}/${instanceId}`, name] as const, [privateIP, name] as const];
+        }),
+      ),
     );
   }
 
@@ -61,7 +74,7 @@ export class AzureView {
     return this.#resources.some((resource) => nameOf(resource) === name);
   }
 
-  serviceOf(service: Service): ServiceInAzure {
+  serviceOf(service: Service, family: string): ServiceInAzure {
     const base = defaultLoadBalancerName(service);
     const isOwn = (part: JsonObject): boolean => nameOf(part).startsWith(base);
     const frontends: string[] = [];
@@ -71,12 +84,17 @@ export class AzureView {
     let publicIP: string | undefined;
     for (const balancer of this.#balancers) {
       const properties = propertiesOf(balancer);
-      for (const frontend of objectsAt(properties, "frontendIPConfigurations").filter(isOwn)) {
+      const own = objectsAt(properties, "frontendIPConfigurations")
+        .filter(isOwn)
+        .filter((frontend) => this.#familyOf(propertiesOf(frontend)) === family);
+      const ownIds = new Set(own.map((frontend) => stringAt(frontend, "id")?.toLowerCase()));
+      for (const frontend of own) {
         frontends.push(`${nameOf(balancer)}/${nameOf(frontend)}`);
         address = this.#addressOf(propertiesOf(frontend));
         publicIP = this.#publicIPOf(propertiesOf(frontend))?.["name"]?.toString();
       }
       for (const rule of objectsAt(properties, "loadBalancingRules").filter(isOwn)) {
+        if (!ownIds.has(idAt(propertiesOf(rule), "frontendIPConfiguration"))) continue;
         const { protocol, frontendPort } = propertiesOf(rule);
         ports.push(`${String(protocol).toUpperCase()} ${String(frontendPort)}`);
         const poolId = idAt(propertiesOf(rule), "backendAddressPool");
@@ -87,6 +105,15 @@ export class AzureView {
       }
     }
     return { frontends, ports: ports.toSorted(), address, publicIP, members, open: this.#isOpen(address) };
+  }
+
+  #familyOf(frontend: JsonObject): string {
+    const publicIP = this.#publicIPOf(frontend);
+    const version =
+      publicIP === undefined
+        ? stringAt(frontend, "privateIPAddressVersion")
+        : stringAt(propertiesOf(publicIP), "publicIPAddressVersion");
+    return version ?? "IPv4";
   }
 
   #publicIPOf(frontend: JsonObject): JsonObject | undefined {
@@ -102,10 +129,14 @@ export class AzureView {
   }
 
   #membersOf(pool: JsonObject | undefined): readonly string[] {
-    return objectsAt(propertiesOf(pool), "backendIPConfigurations").flatMap((configuration) => {
-      const [, instance = ""] = /\/virtualMachines\/(\d+)\//iu.exec(stringAt(configuration, "id") ?? "") ?? [];
-      return this.#nodeNames.get(instance) ?? [];
+    const configurations = objectsAt(propertiesOf(pool), "backendIPConfigurations").map((configuration) => {
+      const [, scaleSet, instance] = instanceOf.exec(stringAt(configuration, "id") ?? "") ?? [];
+      return `${scaleSet?.toLowerCase()}/${instance}`;
     });
+    const addresses = objectsAt(propertiesOf(pool), "loadBalancerBackendAddresses").map(
+      (address) => stringAt(propertiesOf(address), "ipAddress") ?? "",
+    );
+    return [...configurations, ...addresses].flatMap((key) => this.#nodeNames.get(key) ?? []);
   }
 
   #isOpen(address: string | undefined): boolean {
@@ -143,7 +174,7 @@ export class AzureView {
     // A Service that is refused keeps the address and the rules of its last accepted settings.
     const kept = this.#publicIPs.filter((publicIP) => ownersOf(publicIP).some((owner) => keys.has(owner)));
     const served = new Set([
-      ...wanting.map((service) => this.serviceOf(service).address),
+      ...wanting.flatMap((service) => familiesOf(service).map((family) => this.serviceOf(service, family).address)),
       ...kept.map((publicIP) => stringAt(propertiesOf(publicIP), "ipAddress")),
     ]);
     const rules = this.#securityRules.filter((rule) => {
@@ -152,9 +183,7 @@ export class AzureView {
         stringAt(properties, "destinationAddressPrefix") ?? [],
         stringsAt(properties, "destinationAddressPrefixes"),
       ].flat();
-      return (
-        nameOf(rule).startsWith("k8s-azure-lb") && destinations.some((one) => /^\d/u.test(one) && !served.has(one))
-      );
+      return nameOf(rule).startsWith("k8s-azure-lb") && destinations.some((one) => isIP(one) > 0 && !served.has(one));
     });
     const links = this.#resources.filter(isOfType("privatelinkservices")).filter((link) => {
       const owner = stringAt(objectAt(link, "tags"), "k8s-azure-owner-service");

@@ -1,4 +1,5 @@
 import { randomOf } from "../timeline.ts";
+import { type ClusterName, clusterNameOf } from "./clusters.ts";
 import { faultNames, targets } from "./weather.ts";
 
 /** How often each kind of action occurs. A new row needs a performer in `actions/`. */
@@ -59,6 +60,7 @@ export interface Action {
 /** All that happens from outside in one run. The seed also decides latencies, jitter and identifiers. */
 export interface History {
   readonly seed: number;
+  readonly cluster: ClusterName;
   readonly hosts: number;
   readonly nodes: number;
   readonly services: number;
@@ -97,6 +99,7 @@ export function historyOf(seed: number): History {
   }));
   return {
     seed,
+    cluster: clusterNameOf(seed),
     hosts,
     nodes: 2 + below(5),
     services: 1 + below(4),

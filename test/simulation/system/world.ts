@@ -6,8 +6,10 @@ import { kinds, type Service } from "cloud-controller-host/sdk";
 
 import type { HostInput } from "../../../host/run/process-parts.ts";
 import { type AzureSimulator, startSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
+import type { Instance } from "../../../plugins/azure-cloud/simulator/state/scale-set-instances.ts";
 import { SandboxApiServer } from "../../../sdk/testing/api-server/index.ts";
 import { AzureView } from "./azure-view.ts";
+import { type Cluster, clusters, seedCluster } from "./clusters.ts";
 import type { History } from "./history.ts";
 import { configKey, configSecret, SimulatedHost } from "./host-program.ts";
 import { enter } from "./runtime/install.ts";
@@ -42,6 +44,7 @@ export class World implements AsyncDisposable {
   readonly weather: Weather;
   readonly api: SandboxApiServer;
   readonly azure: AzureSimulator;
+  readonly cluster: Cluster;
   /** The newest process of each host. */
   readonly hosts: SimulatedHost[] = [];
   /** Numbers for what happens in the world; the history of actions has its own. */
@@ -57,7 +60,7 @@ export class World implements AsyncDisposable {
   meddled = false;
   readonly #afterWrites = new Map<SimulatedHost, { left: number; readonly work: () => void }>();
 
-  static async open(program: HostInput, { seed, operationPolls }: History): Promise<World> {
+  static async open(program: HostInput, { seed, operationPolls, cluster: name }: History): Promise<World> {
     await using opening = new AsyncDisposableStack();
     const runtime = new VirtualRuntime(seed);
     const network = new VirtualNetwork(runtime);
@@ -66,9 +69,11 @@ export class World implements AsyncDisposable {
     opening.defer(() => rm(folder, { recursive: true, force: true }));
     const api = opening.use(await SandboxApiServer.start());
     const azure = opening.use(await startSimulator({ directory: folder, operationPolls, identity: hostIdentity }));
+    const cluster = clusters[name];
+    seedCluster(azure, cluster);
     await writeFile(join(folder, "kubeconfig"), api.kubeconfig());
     runtime.reseed(seed);
-    return new World({ program, runtime, network, api, azure, folder, stack: opening.move() });
+    return new World({ program, runtime, network, api, azure, cluster, folder, stack: opening.move() });
   }
 
   private constructor(parts: {
@@ -77,6 +82,7 @@ export class World implements AsyncDisposable {
     readonly network: VirtualNetwork;
     readonly api: SandboxApiServer;
     readonly azure: AzureSimulator;
+    readonly cluster: Cluster;
     readonly folder: string;
     readonly stack: AsyncDisposableStack;
   }) {
@@ -84,6 +90,7 @@ export class World implements AsyncDisposable {
     this.runtime = runtime;
     this.api = parts.api;
     this.azure = parts.azure;
+    this.cluster = parts.cluster;
     this.random = runtime.random;
     this.trace = new Trace(runtime.timeline);
     this.weather = new Weather(runtime.random, () => runtime.timeline.now);
@@ -101,7 +108,7 @@ export class World implements AsyncDisposable {
       arrived: () => undefined,
       done: (exchange, status, text) => this.#done(exchange, status, text),
     };
-    this.#writeConfig(parts.azure.configWith({ resourceManagerCAFile: undefined }));
+    this.writeConfig({});
   }
 
   get now(): number {
@@ -122,7 +129,11 @@ export class World implements AsyncDisposable {
   }
 
   view(): AzureView {
-    return new AzureView(this.azure);
+    return new AzureView(this.azure, this.cluster.scaleSets);
+  }
+
+  instances(): readonly Instance[] {
+    return this.cluster.scaleSets.flatMap((scaleSet) => this.azure.instances(scaleSet));
   }
 
   hostNamed(identity: string | undefined): SimulatedHost | undefined {
@@ -164,9 +175,8 @@ export class World implements AsyncDisposable {
 
   /** Changes keys of the cloud config, or replaces it by a text. */
   writeConfig(change: Readonly<Record<string, unknown>> | string): void {
-    const text =
-      typeof change === "string" ? change : this.azure.configWith({ resourceManagerCAFile: undefined, ...change });
-    this.#writeConfig(text);
+    const base = { resourceManagerCAFile: undefined, ...this.cluster.config };
+    this.#writeConfig(typeof change === "string" ? change : this.azure.configWith({ ...base, ...change }));
   }
 
   #writeConfig(text: string): void {

@@ -55,7 +55,7 @@ export function lagReads(world: World, { forMs }: Action): void {
 
 /** Lists omit an instance for a while, as paging does when the list changes between two pages. */
 export function hideInstance(world: World, { pick, forMs }: Action): void {
-  const instances = world.azure.instances("vmss0");
+  const instances = world.instances();
   const name = instances[pick % Math.max(1, instances.length)]?.computerName.toLowerCase();
   if (name === undefined) return;
   world.note("cloud", `omits ${name} from lists for ${forMs} ms`);

@@ -8,7 +8,7 @@ const maxNodes = 12;
 /** Without heartbeats for so long, a node is Unknown. */
 const graceMs = 40_000;
 
-const instancesOf = ({ azure }: World) => azure.instances("vmss0");
+const instancesOf = (world: World) => world.instances();
 const nameAt = (world: World, pick: number): string | undefined => {
   const instances = instancesOf(world);
   return instances[pick % Math.max(1, instances.length)]?.computerName.toLowerCase();
@@ -30,7 +30,9 @@ export function joinNodes(world: World, { pick, forMs }: Pick<Action, "pick" | "
   const count = Math.min(1 + (pick % 3), maxNodes - instancesOf(world).length);
   if (count <= 0) return;
   world.note("cloud", `adds ${count} VMs`);
-  for (const { computerName } of world.azure.addScaleSetInstances("vmss0", count))
+  const { scaleSets } = world.cluster;
+  const scaleSet = scaleSets[instancesOf(world).length % scaleSets.length] ?? "vmss0";
+  for (const { computerName } of world.azure.addScaleSetInstances(scaleSet, count))
     world.after(forMs * world.random() * 0.1, () => register(world, computerName.toLowerCase()));
 }
 

@@ -47,6 +47,29 @@ const shapes: readonly Shape[] = [
 export const isRefused = ({ metadata }: Service): boolean =>
   metadata?.annotations?.[`${prefix}azure-load-balancer-tcp-idle-timeout`] === "1";
 
+/** What a Service asks for that is of IPv4 only. */
+const isIPv4Only = ({ annotations = {}, spec = {} }: Shape): boolean =>
+  spec.loadBalancerSourceRanges !== undefined ||
+  ["azure-pip-name", "azure-allowed-ip-ranges", "azure-pls-create"].some((key) => key in annotations);
+
+/** Of a dual-stack cluster: every fourth Service has IPv6 alone, the others IPv4 or both. The first family stays. */
+function families(name: string, shape: Shape, isDual: boolean): Shape["spec"] {
+  if (Number(name.slice(1)) % 4 === 3) return { ipFamilyPolicy: "SingleStack", ipFamilies: ["IPv6"] };
+  if (isIPv4Only(shape) || !isDual) return { ipFamilyPolicy: "SingleStack", ipFamilies: ["IPv4"] };
+  return { ipFamilyPolicy: "RequireDualStack", ipFamilies: ["IPv4", "IPv6"] };
+}
+
+/** The shape in a cluster: without what only another one has. */
+function shapeOf({ cluster }: World, name: string, pick: number): Shape {
+  const shape = shapes[pick % shapes.length] ?? {};
+  // On one of several load balancers, it would have the nodes of its endpoints alone.
+  if (cluster.scaleSets.length > 1 && shape.spec?.externalTrafficPolicy === "Local") return {};
+  if (!cluster.dualStack) return shape;
+  const spec = families(name, shape, Math.floor(pick / shapes.length) % 2 === 0);
+  const isIPv6 = spec?.ipFamilies?.[0] === "IPv6";
+  return isIPv6 && isIPv4Only(shape) ? { spec } : { ...shape, spec: { ...shape.spec, ...spec } };
+}
+
 function serviceOf(name: string, { annotations = {}, spec }: Shape): Service {
   const valueOf = (value: string): string => (value === usersIP ? `${usersIP}${name}` : value);
   const named = Object.entries(annotations).map(([key, value]) => [`${prefix}${key}`, valueOf(value)]);
@@ -56,12 +79,11 @@ function serviceOf(name: string, { annotations = {}, spec }: Shape): Service {
   };
 }
 
-const shapeAt = (pick: number): Shape => shapes[pick % shapes.length] ?? {};
-
 function create(world: World, name: string, pick: number): void {
   if (world.api.get(kinds.Service, { namespace, name }) !== undefined) return;
-  world.note("user", `creates ${name} as ${JSON.stringify(shapeAt(pick))}`);
-  world.api.create(kinds.Service, serviceOf(name, shapeAt(pick)));
+  const shape = shapeOf(world, name, pick);
+  world.note("user", `creates ${name} as ${JSON.stringify(shape)}`);
+  world.api.create(kinds.Service, serviceOf(name, shape));
 }
 
 function remove(world: World, name: string): void {
@@ -84,8 +106,9 @@ export function createService(world: World, { pick }: Pick<Action, "pick">): voi
 export function changeService(world: World, { pick }: Action): void {
   const service = chosen(world, pick);
   if (service === undefined) return;
-  const wanted = serviceOf(nameOf(service), shapeAt(Math.floor(pick / 7)));
-  world.note("user", `changes ${nameOf(service)} to ${JSON.stringify(shapeAt(Math.floor(pick / 7)))}`);
+  const shape = shapeOf(world, nameOf(service), Math.floor(pick / 7));
+  const wanted = serviceOf(nameOf(service), shape);
+  world.note("user", `changes ${nameOf(service)} to ${JSON.stringify(shape)}`);
   world.api.update(kinds.Service, { namespace, name: nameOf(service) }, (before) => ({
     ...before,
     metadata: { ...before.metadata, annotations: wanted.metadata?.annotations ?? {} },
@@ -97,6 +120,7 @@ export function changeService(world: World, { pick }: Action): void {
 const changeable = ({
   loadBalancerSourceRanges: _ranges,
   healthCheckNodePort: _port,
+  clusterIPs: _ips,
   ...spec
 }: NonNullable<Service["spec"]> = {}) => ({
   ...spec,

@@ -2,7 +2,7 @@ import { keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk
 
 import { addressesOf } from "../../../kit/services.ts";
 import { isRefused, usersIP } from "../actions/services.ts";
-import { AzureView, type ServiceInAzure } from "../azure-view.ts";
+import { type AzureView, familiesOf, type ServiceInAzure } from "../azure-view.ts";
 import type { World } from "../world.ts";
 import type { Violate } from "./table.ts";
 
@@ -13,12 +13,18 @@ const isInternal = ({ metadata }: Service): boolean =>
 
 const pipName = "service.beta.kubernetes.io/azure-pip-name";
 
-/** What a Service lacks in Azure and in its status; empty: all is as its user wants. */
-function lacking(service: Service, { address, publicIP, frontends, ports, open }: ServiceInAzure): readonly string[] {
+/** What a Service lacks of a family in Azure and in its status; empty: all is as its user wants. */
+function lacking(world: World, service: Service, family: string, found: ServiceInAzure): readonly string[] {
+  const { address, publicIP, frontends, ports, open } = found;
   const wanted = (service.spec?.ports ?? []).map(({ protocol, port }) => `${protocol ?? "TCP"} ${port}`).toSorted();
-  const status = addressesOf(service).join();
-  const balancer = isInternal(service) ? "kubernetes-internal/" : "kubernetes/";
-  const misplaced = frontends.filter((frontend) => !frontend.startsWith(balancer));
+  const status = addressesOf(service)
+    .filter((one) => one.includes(":") === (family === "IPv6"))
+    .join();
+  const suffix = isInternal(service) ? "-internal/" : "/";
+  const balancers = Object.keys(world.cluster.balancers).map((name) => name + suffix);
+  const misplaced = frontends.filter(
+    (frontend, index) => index > 0 || !balancers.some((balancer) => frontend.startsWith(balancer)),
+  );
   const isUsers = publicIP?.startsWith(usersIP) === true;
   const wantsUsers = service.metadata?.annotations?.[pipName] !== undefined;
   return [
@@ -38,6 +44,25 @@ const isReady = ({ status }: Node): boolean =>
 const wishOf = ({ metadata, spec }: Service): string =>
   JSON.stringify([metadata?.annotations, spec, metadata?.deletionTimestamp]);
 
+/** The load balancer, of several, that has the scale set of a node. */
+function balancerOf({ cluster, azure }: World, node: string): string | undefined {
+  const isNode = ({ computerName }: { readonly computerName: string }): boolean => computerName.toLowerCase() === node;
+  const balancers = Object.entries(cluster.balancers);
+  return balancers.find(([, set]) => set === undefined || azure.instances(set).some(isNode))?.[0];
+}
+
+const isOn = ({ frontends }: ServiceInAzure, balancer: string | undefined): boolean =>
+  frontends.some((frontend) => frontend.replace("-internal/", "/").startsWith(`${balancer}/`));
+
+/** Nodes of the load balancer of a frontend and of those that do not exist; all, rather than none. */
+function wantedMembers(world: World, view: AzureView, found: ServiceInAzure, nodes: readonly string[]) {
+  const placed = nodes.filter((node) => {
+    const balancer = balancerOf(world, node) ?? "";
+    return isOn(found, balancer) || !(view.has(balancer) || view.has(`${balancer}-internal`));
+  });
+  return placed.length > 0 ? placed : nodes;
+}
+
 /** Longest time for the end of a write that was sent before a node has come back, and for the news of it. */
 const returnMs = 3 * 60_000;
 
@@ -52,6 +77,7 @@ interface Settled {
 export class Continuity {
   readonly #world: World;
   readonly #violate: Violate;
+  /** By UID and family. */
   readonly #settled = new Map<string, Settled>();
   #foreign: ReadonlyMap<string, string> = new Map();
   /** When nodes have come back under their names, by UID. */
@@ -84,28 +110,33 @@ export class Continuity {
     const living = new Set<string>();
     for (const service of this.#world.services().filter(isBalanced)) {
       const uid = service.metadata?.uid ?? "";
-      living.add(uid);
-      this.#checkService(service, uid, view.serviceOf(service), nodes);
+      for (const family of familiesOf(service)) {
+        living.add(`${uid} ${family}`);
+        this.#checkService(service, family, view, nodes);
+      }
     }
-    for (const uid of this.#settled.keys()) if (!living.has(uid)) this.#settled.delete(uid);
+    for (const key of this.#settled.keys()) if (!living.has(key)) this.#settled.delete(key);
   }
 
-  #checkService(service: Service, uid: string, found: ServiceInAzure, nodes: ReadonlyMap<string, Node>): void {
+  #checkService(service: Service, family: string, view: AzureView, nodes: ReadonlyMap<string, Node>): void {
+    const found = view.serviceOf(service, family);
     const wish = wishOf(service);
-    const before = this.#settled.get(uid);
-    const problems = lacking(service, found);
+    const key = `${service.metadata?.uid} ${family}`;
+    const before = this.#settled.get(key);
+    const problems = lacking(this.#world, service, family, found);
     if (before?.wish === wish) {
       const lost = [...before.members].filter(([name, id]) => {
         const node = nodes.get(name);
         const isSame = node !== undefined && node.metadata?.uid === id && isReady(node);
-        return isSame && this.#world.azure.hasInstance(name) && !found.members.has(name);
+        const isWanted = this.#world.azure.hasInstance(name) && isOn(found, balancerOf(this.#world, name));
+        return isSame && isWanted && !found.members.has(name);
       });
       const moved = before.address === found.address ? [] : [`moved from ${before.address} to ${found.address}`];
       const broken = [...moved, ...problems, ...lost.map(([name]) => `lost its healthy member ${name}`)];
       if (broken.length > 0) this.#violate("continuity", `${keyOf(service)} ${broken.join("; ")}`);
     }
     if (problems.length > 0) {
-      this.#settled.delete(uid);
+      this.#settled.delete(key);
       return;
     }
     const members = [...found.members].flatMap((name) => {
@@ -113,7 +144,7 @@ export class Continuity {
       const id = node?.metadata?.uid ?? "";
       return node !== undefined && isReady(node) && this.#hasSettled(id) ? [[name, id] as const] : [];
     });
-    this.#settled.set(uid, { wish, address: found.address, members: new Map(members) });
+    this.#settled.set(key, { wish, address: found.address, members: new Map(members) });
   }
 
   #checkForeign(view: AzureView): void {
@@ -150,14 +181,17 @@ export function problemsOf(world: World): readonly string[] {
     ...differences(
       "node",
       nodes.map(keyOf),
-      world.azure.instances("vmss0").map(({ computerName }) => computerName.toLowerCase()),
+      world.instances().map(({ computerName }) => computerName.toLowerCase()),
     ),
     ...balanced
       .filter((service) => !isRefused(service))
-      .flatMap((service) => {
-        const found = view.serviceOf(service);
-        const members = differences("member", [...found.members], nodes.map(keyOf));
-        return [...lacking(service, found), ...members].map((problem) => `${keyOf(service)} ${problem}`);
+      .flatMap((service) => familiesOf(service).map((family) => [service, family] as const))
+      .flatMap(([service, family]) => {
+        const found = view.serviceOf(service, family);
+        const members = differences("member", [...found.members], wantedMembers(world, view, found, nodes.map(keyOf)));
+        return [...lacking(world, service, family, found), ...members].map(
+          (problem) => `${keyOf(service)} ${family} ${problem}`,
+        );
       }),
     ...balanced
       .filter(isRefused)

@@ -1,0 +1,50 @@
+import type { AzureSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
+import { randomOf } from "../timeline.ts";
+
+/** How a cluster differs from one with a scale set, a load balancer and one family. */
+export interface Cluster {
+  /** Keys of its cloud config. */
+  readonly config: Readonly<Record<string, unknown>>;
+  /** The scale set whose nodes each load balancer has; undefined: all nodes. */
+  readonly balancers: Readonly<Record<string, string | undefined>>;
+  readonly scaleSets: readonly string[];
+  readonly dualStack: boolean;
+}
+
+const plain: Cluster = { config: {}, balancers: { kubernetes: undefined }, scaleSets: ["vmss0"], dualStack: false };
+const nodeIPs = { loadBalancerBackendPoolConfigurationType: "nodeIP" } as const;
+const several = { kubernetes: "vmss0", gold: "vmss1" } as const;
+
+export const clusters = {
+  plain,
+  "dual-stack": { ...plain, dualStack: true },
+  "node IPs": { ...plain, config: nodeIPs },
+  "several load balancers": {
+    config: {
+      ...nodeIPs,
+      multipleStandardLoadBalancerConfigurations: Object.entries(several).map(([name, primaryVMSet]) => ({
+        name,
+        primaryVMSet,
+      })),
+    },
+    balancers: several,
+    scaleSets: ["vmss0", "vmss1"],
+    dualStack: false,
+  },
+} as const satisfies Readonly<Record<string, Cluster>>;
+
+export type ClusterName = keyof typeof clusters;
+const isName = (name: string): name is ClusterName => name in clusters;
+const clusterNames: readonly ClusterName[] = Object.keys(clusters).filter(isName);
+
+/** The cluster of a seed, from numbers of its own: half of them are plain. */
+export function clusterNameOf(seed: number): ClusterName {
+  const random = randomOf(seed ^ 0x0c10_57e5);
+  const others = clusterNames.filter((name) => name !== "plain");
+  return random() < 0.5 ? "plain" : (others[Math.floor(random() * others.length)] ?? "plain");
+}
+
+/** Creates what the network of every simulator does not have. */
+export function seedCluster(azure: AzureSimulator, { scaleSets, dualStack }: Cluster): void {
+  for (const name of scaleSets) if (dualStack || name !== "vmss0") azure.addScaleSet({ name, dualStack });
+}
