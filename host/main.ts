@@ -1,21 +1,36 @@
 #!/usr/bin/env -S bun --no-install --no-env-file --config=/dev/null
 import type { Surroundings } from "./cli/command.ts";
-import { holdReload, onSignals } from "./process/signals.ts";
+import { exitOnSignals, holdReload, onSignals, wasStopped } from "./process/signals.ts";
 
-/**
- * Resolves when all that was printed has been passed on: an exit discards what a pipe does not hold yet. With the error
- * of a write that failed, but for a reader that has closed the pipe, which has read enough.
- */
-let printed: Promise<Error | undefined> = Promise.resolve(undefined);
+/** Writes of which no reader has taken all yet: an exit discards them. */
+let unread = 0;
+let allRead = (): void => undefined;
+/** The error of the first write that failed, but for a reader that has closed the pipe, which has read enough. */
+let failure: Error | undefined;
 
 function printTo(stream: NodeJS.WriteStream): (text: string) => void {
+  const written = (error?: Error | null): void => {
+    if (error && "code" in error && error.code !== "EPIPE") failure ??= error;
+    if (--unread === 0) allRead();
+  };
   stream.on("error", () => undefined);
   return (text) => {
-    const before = printed;
-    const { promise, resolve } = Promise.withResolvers<Error | undefined>();
-    stream.write(text, (error) => resolve(error && "code" in error && error.code !== "EPIPE" ? error : undefined));
-    printed = before.then(async (failure) => failure ?? (await promise));
+    unread++;
+    stream.write(text, written);
   };
+}
+
+/** Time for the last output of a host, or of a command that a signal has stopped. */
+const lastOutputMs = 3_000;
+
+/** The reader of a command's output may take as long as it likes, until a signal. */
+async function waitForReaders(limitMs?: number): Promise<void> {
+  if (unread === 0) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  allRead = resolve;
+  exitOnSignals();
+  if (limitMs !== undefined) setTimeout(resolve, limitMs);
+  await promise;
 }
 
 const surroundings: Surroundings = {
@@ -28,13 +43,14 @@ const surroundings: Surroundings = {
 };
 
 const [first = "", ...rest] = process.argv.slice(2);
+const isHost = first === "" || first.startsWith("-");
 
 /** Before the imports of a host, which take longest. */
-const releaseReload = first === "" || first.startsWith("-") ? holdReload() : undefined;
+const releaseReload = isHost ? holdReload() : undefined;
 
 /** Commands are imported on demand: a running host never loads them. */
 async function main(): Promise<number> {
-  if (first !== "" && !first.startsWith("-")) {
+  if (!isHost) {
     const { runNamedCommand } = await import("./cli/commands.ts");
     return runNamedCommand(first, rest, surroundings, sandbox);
   }
@@ -58,6 +74,6 @@ async function sandbox(argv: readonly string[]): Promise<number> {
 }
 
 const status = await main();
-const failure = await printed;
+await waitForReaders(wasStopped() || (isHost && status !== 0) ? lastOutputMs : undefined);
 if (failure !== undefined) process.stderr.write(`Error: cannot write the output: ${failure.message}\n`);
 process.exit(failure === undefined ? status : 1);

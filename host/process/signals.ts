@@ -9,12 +9,16 @@ export interface SignalActions {
 /** Exit status of a process ended by a signal: 128 + its number. */
 const exitStatus = { SIGINT: 130, SIGTERM: 143 } as const;
 
+let isStopped = false;
+
+/** A signal has requested a clean stop. */
+export const wasStopped = (): boolean => isStopped;
+
 /** Handles signals until disposed. A second SIGTERM or SIGINT ends the process at once. */
 export function onSignals({ stop, reload }: SignalActions): Disposable {
-  let stopping = false;
   const end = (status: number) => () => {
-    if (stopping) process.exit(status);
-    stopping = true;
+    if (isStopped) process.exit(status);
+    isStopped = true;
     stop();
   };
   const listeners = [
@@ -28,6 +32,11 @@ export function onSignals({ stop, reload }: SignalActions): Disposable {
       for (const [signal, listener] of listeners) process.off(signal, listener);
     },
   };
+}
+
+/** From now on a signal ends the process at once. Without a handler, a container's first process ignores it. */
+export function exitOnSignals(): void {
+  for (const [signal, status] of Object.entries(exitStatus)) process.once(signal, () => process.exit(status));
 }
 
 /**

@@ -9,7 +9,7 @@ import { LogStream } from "./stream.ts";
 export interface HostLogger extends Logger {
   readonly verbosity: number;
   setVerbosity(level: number): void;
-  /** Resolves once everything logged so far is written, or after `limitMs` (default 10 s). */
+  /** Resolves once everything logged so far is written, or after `limitMs` (default 3 s). */
   flush(limitMs?: number): Promise<void>;
 }
 
@@ -73,7 +73,7 @@ export function createLogger(options: LogOptions): HostLogger {
     setVerbosity(level) {
       core.verbosity = level;
     },
-    async flush(limitMs = 10_000) {
+    async flush(limitMs = 3_000) {
       await stream?.flush(limitMs);
     },
   };

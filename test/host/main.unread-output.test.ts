@@ -1,0 +1,96 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempDisposable } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { freePort } from "../envtest/free-port.ts";
+import { StuckPipe } from "../kit/stuck-pipe.ts";
+import { SandboxLab } from "./sandbox-lab.ts";
+
+setDefaultTimeout(120_000);
+
+const main = join(import.meta.dir, "..", "..", "host", "main.ts");
+const serving = (port: number): readonly string[] => ["--bind-address=127.0.0.1", `--secure-port=${port}`];
+const patienceMs = 60_000;
+
+type Output = Pick<Bun.Spawn.SpawnOptions<"ignore", "ignore" | number, "ignore" | number>, "stdout" | "stderr">;
+
+/** A process with an output that is not read. Killed when it is disposed of. */
+class Unread implements Disposable {
+  readonly #process: Bun.Subprocess;
+
+  constructor(args: readonly string[], output: Output) {
+    const quiet = { stdin: "ignore", stdout: "ignore", stderr: "ignore" } as const;
+    this.#process = Bun.spawn([process.execPath, main, ...args], { ...quiet, ...output });
+  }
+
+  /** Its exit status, and how long it took to end, in milliseconds. */
+  async end(limitMs = 20_000) {
+    const began = performance.now();
+    const ended = (await Promise.race([this.#process.exited, Bun.sleep(limitMs)])) ?? "still running";
+    return { ended, signal: this.#process.signalCode, tookMs: performance.now() - began };
+  }
+
+  async stop() {
+    this.#process.kill("SIGTERM");
+    return this.end();
+  }
+
+  [Symbol.dispose](): void {
+    this.#process.kill("SIGKILL");
+  }
+}
+
+describe("a host whose log is a full pipe that nothing reads", () => {
+  for (const [format, output] of [
+    ["text", "stderr"],
+    ["json", "stdout"],
+  ] as const)
+    test(`leads, serves, and ends with status 0 within 6 s of SIGTERM when the log is ${format} on ${output}`, async () => {
+      await using lab = await SandboxLab.open();
+      using pipe = new StuckPipe();
+      const port = freePort();
+      const flags = [...serving(port), "--v=4", `--logging-format=${format}`];
+      using host = new Unread(lab.flags(flags), { [output]: pipe.fd });
+      const livez = (): Promise<Response> =>
+        fetch(`https://127.0.0.1:${port}/livez`, { tls: { rejectUnauthorized: false } });
+      await eventually("it leads", () => lab.lease()?.holderIdentity, patienceMs);
+      await eventually("it serves", async () => (await livez()).ok, patienceMs);
+      const { ended, tookMs } = await host.stop();
+      expect(ended).toBe(0);
+      expect(tookMs).toBeLessThan(6_000);
+      expect(lab.lease()?.holderIdentity).toBe("");
+    });
+
+  test("ends with status 1 when it cannot start", async () => {
+    await using lab = await SandboxLab.open();
+    using pipe = new StuckPipe();
+    using taken = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
+    using host = new Unread(lab.flags(serving(taken.port)), { stderr: pipe.fd });
+    expect(await host.end()).toMatchObject({ ended: 1 });
+  });
+});
+
+describe("a command whose output is a full pipe that nothing reads", () => {
+  test("waits for a reader, and ends at SIGTERM also where unhandled signals are ignored", async () => {
+    using pipe = new StuckPipe();
+    using command = new Unread(["version"], { stdout: pipe.fd });
+    expect(await command.end(6_000)).toMatchObject({ ended: "still running" });
+    // Not by the signal's default action, which the first process of a container does not have.
+    expect(await command.stop()).toMatchObject({ ended: 143, signal: null });
+  });
+
+  test("ends with status 0 within 6 s of SIGTERM when it is a sandbox", async () => {
+    using pipe = new StuckPipe();
+    await using folder = await mkdtempDisposable(join(tmpdir(), "unread-"));
+    const directory = join(folder.path, "sandbox");
+    using command = new Unread(["sandbox", `--directory=${directory}`], { stdout: pipe.fd });
+    const log = Bun.file(join(directory, "host.log"));
+    await eventually("it leads", async () => (await log.text()).includes("Successfully acquired lease"), patienceMs);
+    const { ended, tookMs } = await command.stop();
+    expect(ended).toBe(0);
+    expect(tookMs).toBeLessThan(6_000);
+  });
+});
