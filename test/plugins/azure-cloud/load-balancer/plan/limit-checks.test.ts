@@ -243,6 +243,19 @@ describe("a limit that was exceeded before", () => {
     expect([problem("first"), warnings("first")]).toEqual([undefined, []]);
   });
 
+  test.each([
+    ["a load balancer", addresses, 1498],
+    ["the network interfaces of nodes", interfaces, 298],
+  ])(
+    "a Service that has its rules already is not refused for those that an older one adds to %s",
+    (_what, config, ofUsers) => {
+      const { observed } = converge([first, serviceOf("late")], world({ nodes }), config);
+      const full = withRules(observed, ofUsers, "kubernetes");
+      const { problem } = planned([serviceOf("first", withPorts(2)), serviceOf("late")], full, config);
+      expect([problem("first")?.code, problem("late")]).toEqual(["LimitReached", undefined]);
+    },
+  );
+
   test("does not keep a Service from being deleted", () => {
     const from = withRules(started(), 2000, "kubernetes");
     expect(planned([intentOf({ name: "first", nodes, action: "delete" })], from).problem("first")).toBeUndefined();

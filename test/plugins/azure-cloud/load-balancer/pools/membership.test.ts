@@ -312,16 +312,18 @@ describe("instances of a uniform scale set", () => {
     expect(sent.map(({ method, status }) => `${method} ${status}`)).toEqual(["PUT 412", "GET 200", "PUT 200"]);
   });
 
-  test("instances of a uniform scale set that are stopped or being deleted leave, and do not join", async () => {
+  test("instances of a uniform scale set that are stopped, being deleted or in an unknown state leave, and do not join", async () => {
     await using world = await openWorld();
-    await world.simulator.addInstances(3);
+    await world.simulator.addInstances(4);
     const one = await open(world);
-    await one.apply([update({ join: ["node-0"] })], nodes(3));
-    const [member] = await one.membersOf(poolId(), nodes(3));
+    await one.apply([update({ join: ["node-0"] })], nodes(4));
+    const [member] = await one.membersOf(poolId(), nodes(4));
     world.simulator.changeInstance("vmss0000000", { powerState: "deallocated" });
     world.simulator.changeInstance("vmss0000001", { provisioningState: "Deleting" });
+    world.simulator.changeInstance("vmss0000003", { provisioningState: "Unknown" });
     world.simulator.clearLog();
-    await one.apply([update({ join: ["node-1", "node-2"], leave: [member?.ipConfigurationId ?? ""] })], nodes(3));
+    const join = ["node-1", "node-2", "node-3"];
+    await one.apply([update({ join, leave: [member?.ipConfigurationId ?? ""] })], nodes(4));
     expect(one.writes().toSorted()).toEqual([instancePath(0), instancePath(2)]);
   });
 

@@ -135,6 +135,19 @@ describe("the public IP of a Service", () => {
     expect(requests(cluster).slice(-2)).toEqual(["GET", "PUT"]);
   });
 
+  test("the public IP of a Service that was created by this process, and that a list lacks before it has a frontend, keeps its tags", async () => {
+    await using cluster = await openCluster(1, { ignoresIfNoneMatch: true });
+    const generation = await cluster.start({ disableAPICallCache: true });
+    void generation.balancers.run(new AbortController().signal);
+    cluster.world.simulator.failNext({ method: "PUT", path: "/loadBalancers/" }, { status: 400, code: "Refused" });
+    expect(await errorOf(cluster.ensure(generation, web))).toMatchObject({ code: "RetryAfter" });
+    const one = found(cluster, isPublicIP);
+    change(cluster, one, {}, { tags: { ...objectAt(one, "tags"), costcenter: "42" } });
+    cluster.world.simulator.changeLists(without("publicIPAddresses"));
+    await errorOf(cluster.ensure(generation, web));
+    expect(objectAt(found(cluster, isPublicIP), "tags")).toMatchObject({ costcenter: "42" });
+  });
+
   test("the public IP of a Service that was created by this process and that a list lacks later keeps its tags", async () => {
     await using cluster = await openCluster(1, { ignoresIfNoneMatch: true });
     const generation = await cluster.start({ disableAPICallCache: true });

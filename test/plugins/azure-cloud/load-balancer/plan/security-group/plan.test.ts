@@ -220,6 +220,40 @@ describe("the security rules of a Service", () => {
     expect(refused(2, 3999)).toContain("source prefixes");
     expect(refused(1, 3999)).toBeUndefined();
   });
+
+  test.each(["source", "destination"] as const)(
+    "the newest Service alone is refused where its %s prefixes are all that is too many",
+    (side) => {
+      const publicIPs = [...addresses, publicIP("w4", "20.1.1.2"), publicIP("w6", "2603::2")];
+      const old = { ...shapeOf(), name: "a-old" };
+      const late: ServiceShape = {
+        ...shapeOf({ ...tags, ...ranges, ...deny, "azure-pip-name": "w4", "azure-pip-name-ipv6": "w6" }),
+        name: "b-late",
+      };
+      const count = ({ securityGroup }: Observed): number =>
+        (securityGroup?.securityRules ?? []).flatMap((rule) =>
+          [rule[`${side}AddressPrefix`] ?? rule[`${side}AddressPrefixes`] ?? []].flat(),
+        ).length;
+      const { securityGroup } = after(start({ publicIPs }), old);
+      // All but the rules of the newest one.
+      const both = { ...after(start({ publicIPs }), old, late), securityGroup };
+      const room = 4000 - count(both);
+      const refused = (ofUser: number) => {
+        const prefixes = Array.from({ length: ofUser }, (_, index) => `${1 + (index >> 8)}.${index & 255}.0.0/31`);
+        const users = { name: "users-many", priority: 100, [`${side}AddressPrefixes`]: prefixes };
+        const securityRules = [...(securityGroup?.securityRules ?? []), users];
+        const observed = { ...both, securityGroup: { ...securityGroup, securityRules } };
+        const { results } = plan(
+          [old, late].map((shape) => intentOf({ nodes, ...shape })),
+          observed,
+          config,
+        );
+        return ["a-old", "b-late"].filter((name) => results.get(`default/${name}`)?.problem !== undefined);
+      };
+      expect(refused(room)).toEqual(["b-late"]);
+      expect(refused(room + 1)).toEqual(["a-old", "b-late"]);
+    },
+  );
 });
 
 describe("adding rules to a security group", () => {
