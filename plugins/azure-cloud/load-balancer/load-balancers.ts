@@ -21,6 +21,7 @@ import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import type { VmReads } from "../instances/vm-types.ts";
 import { recheckMs, RemovalHeldError, type ResourceChange } from "../removal-guard/guard.ts";
+import type { Observed } from "./model/model.ts";
 import { type PlannerConfig, plannerConfig } from "./model/planner-config.ts";
 import { serviceWarnings } from "./plan/warnings.ts";
 import { PoolMembers } from "./pools/membership.ts";
@@ -222,66 +223,70 @@ export function azureLoadBalancers(
   const [{ clock, signal }, { clients }] = [context, reads];
   const planner = plannerConfig(config, context.clusterName, context.shard);
   const network = networkResources(clients, config, { clock, signal });
-  const pools = { ...reads, clock, signal, standard: planner.sku === "standard" };
-  const poolReads = new PoolReads(pools);
-  const members = new PoolMembers({
-    ...pools,
-    reads: poolReads,
-    withInstanceView: !config.listVmssVirtualMachinesWithoutInstanceView,
-    resourceGroup: planner.resourceGroup,
-    stuckMembers: stuckMembers(context),
-  });
+  const members = poolMembers(config, planner, reads, context);
   const limitUse = limitMetrics(context.metrics, planner);
+  const newServices = new NewServices();
   const drains =
     planner.pools === "interfaces" ? undefined : new Drains({ context, config: planner, services: () => reconciler });
-  const newServices = new NewServices();
-  const observer = new Observer({
-    clients,
-    config: planner,
-    network,
-    members: poolReads,
-    newServices,
-    context,
-    seen: (observed) => limitUse.seen(observed),
-    drains,
-  });
+  const shared = { context, config: planner, newServices, drains };
+  const seen = (observed: Observed): void => limitUse.seen(observed);
+  const observer = new Observer({ ...shared, clients, network, members: members.reads, seen });
   const forgetSubnet = (name: string): void => observer.forgetSubnet(name);
-  const applier = new Applier({ clients, network, members, signal, forgetSubnet, newServices });
   const activity = new Activity(context);
-  const measure = serviceOperations(context.metrics, planner);
   const reconciler = new Reconciler({
-    config: planner,
-    newServices,
-    drains,
+    ...shared,
     observer,
-    applier,
-    context,
+    applier: new Applier({ clients, network, members, signal, forgetSubnet, newServices }),
     activity,
     lock: new ResourceLock(context),
     rounds: new GuardedRounds(context, removals, planner),
   });
-  const locals =
-    planner.loadBalancers.length === 0
-      ? undefined
-      : new LocalServices({
-          context,
-          intervalMs: config.loadBalancerBackendPoolUpdateIntervalInSeconds * 1000,
-          current: (service) => observer.service(service),
-          refresh: (service, nodes) =>
-            measure("local_update_backend_pool", localUpdater, () =>
-              activity.track(reconciler.refresh(service, nodes)),
-            ),
-        });
+  const measure = serviceOperations(context.metrics, planner);
   return new AzureLoadBalancers({
     reconciler,
     observer,
     activity,
-    locals,
+    locals:
+      planner.loadBalancers.length === 0
+        ? undefined
+        : localServices(config, { context, observer, activity, measure, reconciler }),
     drains,
     measure,
     config: planner,
     newServices,
     limitUse,
     isPlanning: context.planning !== undefined,
+  });
+}
+
+function poolMembers(config: AzureConfig, planner: PlannerConfig, reads: VmReads, context: CloudContext): PoolMembers {
+  const { clock, signal } = context;
+  const options = { ...reads, clock, signal, standard: planner.sku === "standard" };
+  return new PoolMembers({
+    ...options,
+    reads: new PoolReads(options),
+    withInstanceView: !config.listVmssVirtualMachinesWithoutInstanceView,
+    resourceGroup: planner.resourceGroup,
+    stuckMembers: stuckMembers(context),
+  });
+}
+
+function localServices(
+  config: AzureConfig,
+  parts: {
+    readonly context: CloudContext;
+    readonly observer: Observer;
+    readonly activity: Activity;
+    readonly measure: ObserveService;
+    readonly reconciler: Reconciler;
+  },
+): LocalServices {
+  const { context, observer, activity, measure, reconciler } = parts;
+  return new LocalServices({
+    context,
+    intervalMs: config.loadBalancerBackendPoolUpdateIntervalInSeconds * 1000,
+    current: (service) => observer.service(service),
+    refresh: (service, nodes) =>
+      measure("local_update_backend_pool", localUpdater, () => activity.track(reconciler.refresh(service, nodes))),
   });
 }

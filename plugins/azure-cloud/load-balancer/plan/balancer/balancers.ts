@@ -101,6 +101,7 @@ function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets
     reject(draft, subject.key, choice.code, choice.problem);
     return nowhere;
   }
+  remember(earlier, subject, publicIPs, choice.name);
   const target = balancerNamed(draft, choice.name);
   draft.targets.set(subject.key, target);
   if (draft.retired.has(target)) {
@@ -240,12 +241,6 @@ export const isAwaited = ({ targets, pending, retired }: Draft, one: BalancerDra
 
 /** Name of the load balancer of a Service. */
 function chooseBalancer(draft: Draft, subject: Subject, publicIPs: PublicIPTargets, planned: Planned): Choice {
-  const choice = choose(draft, subject, publicIPs, planned);
-  if ("name" in choice) remember(planned, subject, publicIPs, choice.name);
-  return choice;
-}
-
-function choose(draft: Draft, subject: Subject, publicIPs: PublicIPTargets, planned: Planned): Choice {
   const { loadBalancerName, clusterName, loadBalancers, sku } = draft.config;
   if (sku === "basic") return chooseBasic(draft, subject, planned);
   if (loadBalancers.length > 0) return chooseMultiple(draft, subject, publicIPs, planned);

@@ -236,13 +236,13 @@ describe("the security rules of a Service", () => {
         ).length;
       const { securityGroup } = after(start({ publicIPs }), old);
       // All but the rules of the newest one.
-      const both = { ...after(start({ publicIPs }), old, late), securityGroup };
-      const room = 4000 - count(both);
+      const ready = { ...after(start({ publicIPs }), old, late), securityGroup };
+      const room = 4000 - count(ready);
       const refused = (ofUser: number) => {
         const prefixes = Array.from({ length: ofUser }, (_, index) => `${1 + (index >> 8)}.${index & 255}.0.0/31`);
         const users = { name: "users-many", priority: 100, [`${side}AddressPrefixes`]: prefixes };
         const securityRules = [...(securityGroup?.securityRules ?? []), users];
-        const observed = { ...both, securityGroup: { ...securityGroup, securityRules } };
+        const observed = { ...ready, securityGroup: { ...securityGroup, securityRules } };
         const { results } = plan(
           [old, late].map((shape) => intentOf({ nodes, ...shape })),
           observed,
