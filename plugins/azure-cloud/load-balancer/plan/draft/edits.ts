@@ -22,11 +22,12 @@ type ListKey = "frontendIPConfigurations" | "backendAddressPools" | "loadBalanci
 
 /**
  * Positions of items in lists by a name that ARM compares in any case. Lists are never changed in place: one that is
- * asked for a second time gets an index; until then it is likely to be replaced, and is only searched.
+ * asked for a second time gets an index; until then it is likely to be replaced, and is only searched. A list to which
+ * items were added takes over the index of the one before it, or else each Service of a plan would have to search again.
  */
 class ListIndex<T> {
   readonly #nameOf: (item: T) => string;
-  readonly #known = new WeakMap<readonly T[], ReadonlyMap<string, readonly number[]> | undefined>();
+  readonly #known = new WeakMap<readonly T[], Map<string, number[]> | undefined>();
 
   constructor(nameOf: (item: T) => string | undefined) {
     this.#nameOf = (item) => nameOf(item) ?? "";
@@ -43,11 +44,24 @@ class ListIndex<T> {
     return index.get(name.toLowerCase()) ?? [];
   }
 
-  #indexOf(list: readonly T[]): ReadonlyMap<string, readonly number[]> {
-    return Map.groupBy(list.keys(), (position) => {
-      const item = list[position];
-      return item === undefined ? "" : this.#nameOf(item).toLowerCase();
-    });
+  /** `next` is the list with more items at its end. */
+  extend(list: readonly T[], next: readonly T[]): void {
+    if (!this.#known.has(list)) return;
+    const index = this.#known.get(list);
+    this.#known.delete(list);
+    this.#known.set(next, index);
+    if (index !== undefined) this.#add(index, next, list.length);
+  }
+
+  #indexOf(list: readonly T[]): Map<string, number[]> {
+    const index = new Map<string, number[]>();
+    this.#add(index, list, 0);
+    return index;
+  }
+
+  #add(index: Map<string, number[]>, list: readonly T[], from: number): void {
+    for (const [offset, item] of list.slice(from).entries())
+      index.getOrInsertComputed(this.#nameOf(item).toLowerCase(), () => []).push(from + offset);
   }
 }
 
@@ -73,13 +87,15 @@ export const frontendsWith = (
 export const namedFor = <T extends Child>(list: readonly T[] = [], base: string): readonly T[] =>
   byBase.positionsOf(list, base).flatMap((position) => list[position] ?? []);
 
-/** The list with every item of `wanted`: unequal ones of the same name are replaced. The same list if nothing changes. */
+/** The list with every item of `wanted`: unequal ones of the same name are replaced. Undefined if nothing changes. */
 function withItems<T extends Child>(
   list: readonly T[],
   wanted: readonly T[],
   equal: (left: T, right: T) => boolean,
-): readonly T[] {
+  indexes: readonly Pick<ListIndex<T>, "extend">[],
+): T[] | undefined {
   let next: T[] | undefined;
+  let isExtended = true;
   const added = new Map<string, number>();
   for (const item of wanted) {
     const name = item.name ?? "";
@@ -88,9 +104,13 @@ function withItems<T extends Child>(
     if (present !== undefined && equal(present, item)) continue;
     next ??= [...list];
     if (index === undefined || present === undefined) added.set(name.toLowerCase(), next.push(item) - 1);
-    else next[index] = item;
+    else {
+      next[index] = item;
+      isExtended = false;
+    }
   }
-  return next ?? list;
+  if (next !== undefined && isExtended) for (const one of indexes) one.extend(list, next);
+  return next;
 }
 
 const replace = (balancer: Balancer, change: Partial<Pick<LoadBalancer, ListKey>>): Balancer => ({
@@ -104,8 +124,8 @@ export function withRules(
   equal: (left: LoadBalancingRule, right: LoadBalancingRule) => boolean,
 ): Balancer {
   const list = balancer.loadBalancingRules ?? [];
-  const next = withItems(list, rules, equal);
-  return next === list ? balancer : replace(balancer, { loadBalancingRules: [...next] });
+  const next = withItems(list, rules, equal, [byName, byBase, byFrontend]);
+  return next === undefined ? balancer : replace(balancer, { loadBalancingRules: next });
 }
 
 export function withProbes(
@@ -114,18 +134,21 @@ export function withProbes(
   equal: (left: Probe, right: Probe) => boolean,
 ): Balancer {
   const list = balancer.probes ?? [];
-  const next = withItems(list, probes, equal);
-  return next === list ? balancer : replace(balancer, { probes: [...next] });
+  const next = withItems(list, probes, equal, [byName, byBase]);
+  return next === undefined ? balancer : replace(balancer, { probes: next });
 }
 
 export function withFrontend(balancer: Balancer, frontend: FrontendIPConfiguration): Balancer {
-  return replace(balancer, { frontendIPConfigurations: [...(balancer.frontendIPConfigurations ?? []), frontend] });
+  const list = balancer.frontendIPConfigurations ?? [];
+  const next = [...list, frontend];
+  for (const one of [byBase, byPublicIP]) one.extend(list, next);
+  return replace(balancer, { frontendIPConfigurations: next });
 }
 
 export function withPool(balancer: Balancer, pool: BackendAddressPool): Balancer {
   const list = balancer.backendAddressPools ?? [];
-  const next = withItems(list, [pool], (left, right) => left === right);
-  return next === list ? balancer : replace(balancer, { backendAddressPools: [...next] });
+  const next = withItems(list, [pool], (left, right) => left === right, [byName]);
+  return next === undefined ? balancer : replace(balancer, { backendAddressPools: next });
 }
 
 /** The balancer without some of its rules. */

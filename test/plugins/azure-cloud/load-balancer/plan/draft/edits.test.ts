@@ -53,6 +53,29 @@ describe("a list of rules gives the same answers when it is searched and when it
   });
 });
 
+test("a list of rules that was searched finds its own rules alone, whichever rules two others add to it", () => {
+  const ports = (list: readonly { readonly frontendPort?: number }[]) => list.map(({ frontendPort }) => frontendPort);
+  const balancer = { loadBalancingRules: [ruleOf("a-80", "/front", 80)] };
+  for (const asked of [0, 1, 2, 3]) {
+    const before = { loadBalancingRules: [...balancer.loadBalancingRules] };
+    for (let look = 0; look < asked; look += 1) {
+      expect(ports(namedFor(before.loadBalancingRules, "a"))).toEqual([80]);
+      expect(ports(rulesOn(before, "/front"))).toEqual([80]);
+    }
+    const one = withRules(before, [ruleOf("A-81", "/FRONT", 81)], equalRules);
+    const other = withRules(before, [ruleOf("a-82", "/front", 82), ruleOf("b", "/front", 83)], equalRules);
+    const replaced = withRules(one, [ruleOf("a-80", "/elsewhere", 80), ruleOf("a-84", "/front", 84)], equalRules);
+    for (let look = 0; look < 3; look += 1) {
+      expect(ports(namedFor(one.loadBalancingRules, "a"))).toEqual([80, 81]);
+      expect(ports(rulesOn(other, "/front"))).toEqual([80, 82, 83]);
+      expect(ports(namedFor(other.loadBalancingRules, "A"))).toEqual([80, 82]);
+      expect(ports(rulesOn(replaced, "/front"))).toEqual([81, 84]);
+      expect(ports(rulesOn(before, "/front"))).toEqual([80]);
+      expect(ports(rulesOn(one, "/front"))).toEqual([80, 81]);
+    }
+  }
+});
+
 test("a pool is added, replaces another one of its name, and leaves with its name alone", () => {
   const [one, two] = [{ name: "one" }, { name: "two" }];
   const balancer = { backendAddressPools: [one, two] };
