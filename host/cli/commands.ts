@@ -44,7 +44,11 @@ const commands: Readonly<Record<Exclude<CommandName, "console" | "explain" | "pl
     if (topic === undefined || topic.includes("=")) return helpText(argv, surroundings);
     if (wantsHelp([topic])) return commandUsage("help");
     if (isCommand(topic)) return commandHelp(topic, surroundings);
-    return helpTopic(await helpText(rest, surroundings), topic, await annotationsOf(rest));
+    const { loadPlugins = loadCommandPlugins } = surroundings;
+    let loading: ReturnType<typeof loadPlugins> | undefined;
+    const loadOnce: typeof loadPlugins = (from) => (loading ??= loadPlugins(from));
+    const text = await helpText(rest, { ...surroundings, loadPlugins: loadOnce });
+    return helpTopic(text, topic, await annotationsOf(loadOnce(rest)));
   },
   async completion([shell = "", ...rest], surroundings) {
     if (wantsHelp([shell])) return commandUsage("completion");
@@ -62,8 +66,8 @@ async function commandHelp(name: CommandName, surroundings: Surroundings): Promi
 }
 
 /** The annotations of all clouds among the plugins. */
-async function annotationsOf(argv: readonly string[]): Promise<readonly AnnotationHelp[]> {
-  const { loaded } = await loadCommandPlugins(argv);
+async function annotationsOf(loading: ReturnType<typeof loadCommandPlugins>): Promise<readonly AnnotationHelp[]> {
+  const { loaded } = await loading;
   const clouds = loaded.ok ? loaded.plugins.clouds : [];
   return (await Promise.all(clouds.map(async (cloud) => cloud.annotations?.() ?? []))).flat();
 }

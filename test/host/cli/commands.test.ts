@@ -106,6 +106,19 @@ describe("help", () => {
     );
   });
 
+  test("loads the plugins once to explain a topic", async () => {
+    const directory = join(folder, "counted");
+    await mkdir(join(directory, "counted"), { recursive: true });
+    await writeFile(
+      join(directory, "counted", "plugin.ts"),
+      `import { defineController, skipped } from "cloud-controller-host/sdk";
+       globalThis.timesLoaded = (globalThis.timesLoaded ?? 0) + 1;
+       export default defineController({ name: "counted", construct: () => () => skipped("a test") });`,
+    );
+    const { stdout } = await run("help", "azure-load-balancer-internal", `--plugin-dir=${directory}`);
+    expect([Reflect.get(globalThis, "timesLoaded"), stdout.includes("Internal load balancer")]).toEqual([1, true]);
+  });
+
   test("suggests a topic for a misspelled one", async () => {
     const { status, stderr } = await run("help", "leader-elct");
     expect(status).toBe(1);
