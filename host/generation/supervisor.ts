@@ -194,7 +194,7 @@ export class Supervisor {
       log.info("Reload started", { trigger: reason });
       const config = this.#config();
       const former = this.#slot.active?.spec.config ?? this.#lastEnabled;
-      this.#report.reloading(former?.document, config.document);
+      this.#report.reloading(former, config);
       if (config.disabled && config.hash === this.#disabledHash) return this.#report.unchanged(reason);
       if (config.disabled) {
         await this.#disable(config);

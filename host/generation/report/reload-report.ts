@@ -1,10 +1,9 @@
 import { messageOf } from "cloud-controller-host/sdk";
 
 import type { OutstandingEntry } from "../../async/outstanding-work.ts";
-import { fieldChanges } from "../../changes/fields.ts";
-import type { Document } from "../../changes/patches.ts";
 import type { LeftOutPlugin } from "../plugins/load.ts";
 import type { ProcessScope } from "../scope/scope.ts";
+import { changedKeys, type CloudConfig } from "../triggers/cloud-config.ts";
 import { type ReloadMetrics, reloadMetrics } from "./reload-metrics.ts";
 import {
   nothingReported,
@@ -77,10 +76,8 @@ export class ReloadReport {
   }
 
   /** A reload has read the cloud config. */
-  reloading(before: Document | undefined, after: Document): void {
-    this.#changed = fieldChanges(before ?? {}, after)
-      .map(({ path }) => path)
-      .slice(0, maxKeys);
+  reloading(former: CloudConfig | undefined, config: CloudConfig): void {
+    this.#changed = changedKeys(former, config).slice(0, maxKeys);
   }
 
   pluginsChanged(): void {

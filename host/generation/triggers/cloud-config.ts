@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 
 import { CodedError, type Decoded, type Logger, ProblemsError } from "cloud-controller-host/sdk";
 
+import { fieldChanges } from "../../changes/fields.ts";
 import { type Mapping, readMapping } from "../../config/parse/document.ts";
 
 /** The cloud config as a document; what its keys mean is the cloud plugin's business. */
@@ -15,11 +16,14 @@ export interface CloudConfig {
   readonly hash: string;
 }
 
-/** Top-level keys with another value, in order. Values never appear: some are secret. */
-export const changedKeys = ({ document: before }: CloudConfig, { document: after }: CloudConfig): readonly string[] =>
-  [...new Set([...Object.keys(before), ...Object.keys(after)])]
-    .filter((key) => !Bun.deepEquals(before[key], after[key]))
-    .toSorted();
+/**
+ * Paths of the keys with another value, in order; of all keys without a former config. Values never appear, and a path
+ * ends before the item of a list, which is named by one of its values.
+ */
+export function changedKeys(former: CloudConfig | undefined, { document }: CloudConfig): readonly string[] {
+  const paths = fieldChanges(former?.document ?? {}, document).map(({ path }) => path.replace(/\[.*$/u, ""));
+  return [...new Set(paths)];
+}
 
 export const hashOf = (content: string): string => createHash("sha256").update(content).digest("hex").slice(0, 12);
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { parseCloudConfig } from "../../../../host/generation/triggers/cloud-config.ts";
+import { changedKeys, type CloudConfig, parseCloudConfig } from "../../../../host/generation/triggers/cloud-config.ts";
 
 const problemsOf = (content: string): string => {
   const decoded = parseCloudConfig(content, "--cloud-config=/x.yaml");
@@ -94,5 +94,33 @@ describe("the cloud config", () => {
       expect(problemsOf(content)).toContain("it is neither YAML nor JSON");
       expect(problemsOf(content)).not.toContain(secret);
     }
+  });
+});
+
+describe("the changed keys of a cloud config", () => {
+  const configOf = (document: CloudConfig["document"]): CloudConfig => ({
+    source: "a test",
+    document,
+    disabled: false,
+    hash: "",
+  });
+
+  test("are the paths of all keys with another value, sorted, once each", () => {
+    const before = configOf({ same: [1], gone: "a", nested: { deep: 1, equal: 2 }, list: [{ name: "x", a: 1, b: 1 }] });
+    const after = configOf({ same: [1], added: "b", nested: { deep: 2, equal: 2 }, list: [{ name: "x", a: 2, b: 2 }] });
+    expect(changedKeys(before, after)).toEqual(["added", "gone", "list", "nested.deep"]);
+    expect(changedKeys(undefined, after)).toEqual(["added", "list", "nested.deep", "nested.equal", "same"]);
+    expect(changedKeys(after, after)).toEqual([]);
+  });
+
+  test("never show a value, not even one that tells the items of a list apart", () => {
+    const secrets = (value: string) =>
+      configOf({
+        credentials: [
+          { key: "secret-a", value },
+          { key: "secret-b", value },
+        ],
+      });
+    expect(changedKeys(secrets("one"), secrets("two"))).toEqual(["credentials"]);
   });
 });
