@@ -36,7 +36,78 @@ const reachable: readonly SlotState[] = (() => {
   return [...seen.values()];
 })();
 
+/** Events that a phase ignores, whatever its state; every other event of a phase has rows. */
+const ignored: Readonly<Record<Phase, string>> = {
+  standby: "cachesReady cachesStale drained failed lockWon lost proven recovered recoveryFailed settled",
+  preparing: "drained failed leading lockWon proven recovered recoveryFailed settled",
+  running: "cachesReady drained leading recovered recoveryFailed settled",
+  draining: "cachesReady cachesStale failed leading lockWon proven recovered recoveryFailed settled",
+  fenced: "cachesReady cachesStale failed leading lockWon proven recovered recoveryFailed",
+  recovering: "cachesReady cachesStale drained failed leading lockWon proven settled",
+  disabled: "cachesReady cachesStale drained failed leading lockWon proven recovered recoveryFailed settled",
+  stopping:
+    "cachesReady cachesStale disable failed leading lockWon prepared proven recovered recoveryFailed settled stop",
+  stopped: events.toSorted().join(" "),
+};
+
+/** Events that have rows, in states that none of the rows is for: with the candidate gone, or before or after a drain. */
+const ignoredInState = [
+  "preparing to run: cachesReady",
+  "fenced to recover: drained",
+  "fenced to disable: drained",
+  "fenced to run with a candidate: drained",
+  "fenced to end: settled",
+];
+
+const nameOf = ({ phase, goal, candidate }: SlotState): string =>
+  `${phase} to ${goal}${candidate ? " with a candidate" : ""}`;
+
 describe("the table of generation states", () => {
+  test("has rows for every pair of phase and event, or ignores it on purpose", () => {
+    for (const phase of Object.keys(phaseRules)) {
+      const without = events.filter((event) => !rows.some(({ from, on }) => from === phase && on === event));
+      expect({ [phase]: without.toSorted().join(" ") }).toEqual({ [phase]: Reflect.get(ignored, phase) });
+    }
+  });
+
+  test("changes a state only by its rows, and has one for every state but those that ignore the event on purpose", () => {
+    const unchanged: string[] = [];
+    for (const state of reachable)
+      for (const event of events) {
+        const { state: next, effects } = transition(state, event);
+        const isIgnored = ignored[state.phase].split(" ").includes(event);
+        if (isIgnored) expect([nameOf(state), event, next, effects]).toEqual([nameOf(state), event, state, []]);
+        else if (next === state) unchanged.push(`${nameOf(state)}: ${event}`);
+      }
+    expect(unchanged.toSorted()).toEqual(ignoredInState.toSorted());
+  });
+
+  test("disables the cloud provider in every state that does not end, and never starts a candidate after that", () => {
+    const after = reachable.map((state) => {
+      const { state: next, effects } = transition(state, "disable");
+      return `${nameOf(state)} -> ${nameOf(next)}: ${effects.join(" ")}`;
+    });
+    expect(after.toSorted()).toEqual([
+      "disabled to run -> disabled to run: disabled",
+      "draining to disable -> draining to disable: discard",
+      "draining to recover -> draining to disable: discard",
+      "draining to run with a candidate -> draining to disable: discard",
+      "fenced to disable -> fenced to disable: discard",
+      "fenced to end -> fenced to end: ",
+      "fenced to recover -> fenced to disable: discard",
+      "fenced to run with a candidate -> fenced to disable: discard",
+      "preparing to run -> disabled to run: discard disabled",
+      "preparing to run with a candidate -> disabled to run: discard disabled",
+      "recovering to recover -> disabled to run: abandon disabled",
+      "running to run -> draining to disable: remember drain",
+      "standby to disable -> standby to disable: discard disabled",
+      "standby to run -> standby to disable: discard disabled",
+      "standby to run with a candidate -> standby to disable: discard disabled",
+      "stopped to end -> stopped to end: ",
+      "stopping to end -> stopping to end: ",
+    ]);
+  });
+
   test("has a rule for every phase, and a way out of every phase but the last on stop and on loss", () => {
     expect(Object.keys(phaseRules).toSorted()).toEqual([...new Set(phases)].toSorted());
     for (const from of new Set(rows.map((row) => row.from))) {
