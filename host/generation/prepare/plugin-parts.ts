@@ -36,7 +36,7 @@ export class PluginParts {
     const link = new LinkedSignal(this.#signal);
     const informers = this.#scope.informers.share();
     const abort = (): void => {
-      if (!this.#open.delete(informers)) return;
+      this.#open.delete(informers);
       link.abort(new CodedError("LeftOut", "the plugin is left out"));
       link.release();
       informers.release();

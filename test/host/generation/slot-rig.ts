@@ -74,9 +74,10 @@ export class SlotRig implements AsyncDisposable {
   readonly overlaps: string[] = [];
   /** What the next controllers watch. */
   watchedKinds: readonly KindRef[] = [];
-  /** What the next clouds watch, and their own work. */
+  /** What the next clouds watch, their own work, and what they can say about one object. */
   cloudKinds: readonly KindRef[] = [];
   cloudRun: ((signal: AbortSignal) => Promise<void>) | undefined;
+  cloudExplain: Cloud["explain"];
   /** What was made last under each controller's name. */
   readonly made = new Map<string, Made>();
   /** Called by the next clouds as they are created and disposed of. */
@@ -301,6 +302,7 @@ export class SlotRig implements AsyncDisposable {
         return {
           ...cloud,
           ...(this.cloudRun && { run: this.cloudRun }),
+          ...(this.cloudExplain && { explain: this.cloudExplain }),
           ...(loadBalancers && {
             loadBalancers: {
               ...loadBalancers,

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 
-import type { ControllerPlugin } from "cloud-controller-host/sdk";
+import { type ControllerContext, type ControllerPlugin, defineKind } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import type { LoadedPlugins, LoadRequest } from "../../../host/generation/plugins/load.ts";
@@ -53,7 +53,8 @@ async function world(
   return made;
 }
 
-const failing = (rig: SlotRig, name: string, fails: () => boolean): ControllerPlugin => {
+/** A controller whose init does this first. */
+const initializing = (rig: SlotRig, name: string, before: (context: ControllerContext) => void): ControllerPlugin => {
   const controller = rig.controller(name, main);
   const decoded = controller.bind(undefined);
   if (!decoded.ok) throw new Error("it cannot be bound");
@@ -63,15 +64,19 @@ const failing = (rig: SlotRig, name: string, fails: () => boolean): ControllerPl
     bind: () => ({
       ...decoded,
       value: (config, cloud) => (context) => {
-        if (fails()) {
-          failed.push(context.signal);
-          throw new Error("boom in init");
-        }
+        before(context);
         return value(config, cloud)(context);
       },
     }),
   };
 };
+
+const failing = (rig: SlotRig, name: string, fails: () => boolean): ControllerPlugin =>
+  initializing(rig, name, ({ signal }) => {
+    if (!fails()) return;
+    failed.push(signal);
+    throw new Error("boom in init");
+  });
 
 /** Signals of the contexts of controllers that failed. */
 const failed: AbortSignal[] = [];
@@ -96,6 +101,20 @@ describe("a third-party plugin that was left out at the start", () => {
     await eventually("it runs", () => supervisor.status.controllers.includes("odd"));
     supervisor.reload("nothing new");
     await eventually("it is skipped", () => made.logged("Reload skipped").length === 1);
+  });
+
+  test("a third-party plugin that was left out at the start because its informers do not sync never runs", async () => {
+    const foos = defineKind({ group: "example.com", version: "v1", kind: "Foo", plural: "foos", namespaced: true });
+    const made = await world(
+      (rig) => {
+        const odd = initializing(rig, "odd", ({ informers }) => void informers.of(foos));
+        return { ...rig.plugins([odd, rig.controller("alpha", main)], "one"), thirdParty: new Set(["odd"]) };
+      },
+      { initTimeout: 300 },
+    );
+    expect([made.supervisor.status.controllers, [...made.rig.running]]).toEqual([["alpha"], ["1 alpha"]]);
+    expect(made.rig.made.get("odd")?.context.signal.aborted).toBe(true);
+    expect(made.logged("Starting controller")).toHaveLength(1);
   });
 
   test("a third-party plugin that was left out at the start because its import failed is reported, imported again by a reload of the same content, and may fail again", async () => {
@@ -146,6 +165,16 @@ test("the files of plugins are kept while their generation runs or may run again
   expect([...held.values()]).toEqual([0, 0, 0]);
 });
 
+test("the cloud of the generation that runs explains objects, where it can", async () => {
+  const made = await world((rig) => rig.plugins([rig.controller("alpha", main)], "one"));
+  expect(made.supervisor.explain).toBeUndefined();
+  const explain = { node: () => Promise.resolve([]) };
+  made.rig.cloudExplain = explain;
+  made.supervisor.reload("a change", { text: "version: 2\n" });
+  await eventually("the second runs", () => made.supervisor.status.generation === 2);
+  expect(made.supervisor.explain).toBe(explain);
+});
+
 test("a bundled controller that fails at the start is never left out", async () => {
   const starting = world((rig) => rig.plugins([rig.controller("alpha", main), failing(rig, "beta", () => true)]));
   await expect(starting).rejects.toThrow('controller "beta" cannot be initialized: boom in init');
@@ -187,6 +216,16 @@ describe("a reload without a plugin that ran", () => {
 
 describe("a config that disables the cloud provider", () => {
   const disabled = { text: "disableCloudProvider: true\n" };
+
+  test("disables it from the start, with the plugins that were left out listed", async () => {
+    const rig = stack.use(await SlotRig.start());
+    const plugins = { ...rig.plugins([rig.controller("alpha", main)], "one"), refused };
+    const loader = { hash: async () => "one", load: async () => ({ ok: true as const, plugins }) };
+    const supervisor = new Supervisor(rig.scope, { description: "a test", read: async () => disabled.text }, loader);
+    await supervisor.begin(plugins, new AbortController().signal);
+    expect(supervisor.status).toMatchObject({ disabled: true, controllers: [], refusedPlugins: refused });
+    expect((await rig.metrics.render()).body).toMatch(/^host_refused_plugins 1$/mu);
+  });
 
   test("takes effect each time that it is set, and once for the same content", async () => {
     const made = await world((rig) => rig.plugins([rig.controller("alpha", main)], "one"));

@@ -232,3 +232,17 @@ test("a copy that cannot be completed is removed at once, and a smaller one is t
   const [root = ""] = (await readdir(place)).filter((name) => name.startsWith("cloud-controller-host-"));
   expect((await readdir(join(place, root))).filter((name) => name.startsWith("plugin-"))).toHaveLength(1);
 });
+
+test("the error names every place that was tried for the folder, and why it does not serve", async () => {
+  const real = { ...promises };
+  const refuse = (path: string): Promise<never> => Promise.reject(new Error(`read-only: ${dirname(path)}`));
+  await mock.module("node:fs/promises", () => ({ ...real, mkdtemp: refuse }));
+  try {
+    const problem = await openCopiesFolder().then(({ path }) => path, messageOf);
+    expect(problem).toStartWith("no folder for private copies of plugins; make ");
+    expect(problem).toContain(` or set TMPDIR: read-only: ${place}; `);
+    expect(problem).toEndWith("; read-only: /dev/shm");
+  } finally {
+    await mock.module("node:fs/promises", () => real);
+  }
+});

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeEach, expect, mock, test } from "bun:test";
 import { readdirSync, statSync, writeFileSync } from "node:fs";
 import { mkdir, mkdtemp, realpath, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,6 +9,8 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { systemClock } from "../../../../host/async/clock.ts";
 import { OutstandingWork } from "../../../../host/async/outstanding-work.ts";
 import { pluginLoader } from "../../../../host/generation/plugins/load.ts";
+import * as outsideImports from "../../../../host/generation/plugins/outside-imports.ts";
+import { lockEntry } from "../../../../host/generation/plugins/plugin-lock.ts";
 import { PrivateCopies } from "../../../../host/generation/plugins/private-copies.ts";
 
 let root = "";
@@ -117,11 +119,48 @@ test("a folder that changed while it was copied is copied again", async () => {
     changed = true;
     writeFileSync(join(root, "plugins/torn/plugin.ts"), source('globalThis.torn = "new and longer";'));
   }, 0);
-  const copy = await copies.take(join(root, "plugins/torn")).finally(() => clearInterval(change));
-  expect(changed).toBe(true);
+  const pauses: number[] = [];
+  const sleep: typeof systemClock.sleep = (ms, signal) => {
+    pauses.push(ms);
+    return systemClock.sleep(ms, signal);
+  };
+  await using patient = new PrivateCopies({ ...systemClock, sleep });
+  const copy = await patient.take(join(root, "plugins/torn")).finally(() => clearInterval(change));
+  expect([changed, pauses]).toEqual([true, [250]]);
   await import(join(copy.folder, "plugin.ts"));
   expect(Reflect.get(globalThis, "torn")).toBe("new and longer");
   expect(copiesOf("torn")).toHaveLength(1);
+});
+
+test("a folder whose names, sizes and times are the same is not read again", async () => {
+  await write("a", source("/* one */"));
+  const file = join(root, "plugins/a/plugin.ts");
+  await utimes(file, 1_700_000_000, 1_700_000_000);
+  const before = await copies.hashOf(join(root, "plugins/a"));
+  await writeFile(file, source("/* two */"));
+  await utimes(file, 1_700_000_000, 1_700_000_000);
+  expect(await copies.hashOf(join(root, "plugins/a"))).toBe(before);
+});
+
+test("a process hooks the resolution of imports once, however many plugins are loaded", async () => {
+  const real = { ...outsideImports };
+  const [refuse, resolve] = [mock(() => undefined), mock(() => undefined)];
+  await mock.module("../../../../host/generation/plugins/outside-imports.ts", () => ({
+    refuseOutside: refuse,
+    resolveOutside: resolve,
+  }));
+  try {
+    for (const name of ["a", "b"]) {
+      await write(name, source('import "../shared.ts";'));
+      await copies.take(join(root, "plugins", name));
+      await write(name, source(""));
+      const { sha256 } = await lockEntry(join(root, "plugins", name));
+      expect(await copies.takeSealed(join(root, "plugins", name), sha256)).toBeDefined();
+    }
+  } finally {
+    await mock.module("../../../../host/generation/plugins/outside-imports.ts", () => real);
+  }
+  expect([refuse.mock.calls.length, resolve.mock.calls.length]).toEqual([1, 1]);
 });
 
 test("a file that is replaced by one of the same size and time is a change", async () => {

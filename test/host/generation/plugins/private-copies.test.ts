@@ -25,8 +25,8 @@ class LoaderLab {
   readonly bundled: string;
   readonly directory: string;
 
-  static async open(): Promise<LoaderLab> {
-    const root = await realpath(await mkdtemp(join(tmpdir(), "private-copies-")));
+  static async open(place = tmpdir()): Promise<LoaderLab> {
+    const root = await realpath(await mkdtemp(join(place, ".private-copies-")));
     stack.defer(() => rm(root, { recursive: true, force: true }));
     await mkdir(join(root, "bundled"));
     await mkdir(join(root, "plugins"));
@@ -164,6 +164,18 @@ describe("a loaded generation", () => {
       "a/node_modules/private-copies-dependency/index.js": 'module.exports = "version 2";',
     });
     expect(aliasesOf(await lab.load())).toEqual(["beside", "outside", "version 2"]);
+  });
+
+  test("imports TypeScript from outside its folder where no node_modules is above, and nothing from a registry", async () => {
+    const lab = await LoaderLab.open(process.env["HOME"]);
+    const shared = "const same = <T>(value: T): T => value; export const shared: string = same('typed');";
+    await lab.write({
+      "a/plugin.ts": plugin('import { shared } from "../shared.ts";', "[shared]"),
+      "shared.ts": shared,
+    });
+    expect(aliasesOf(await lab.load())).toEqual(["typed"]);
+    await lab.write({ "a/plugin.ts": plugin('import "../other.ts";'), "other.ts": `import "absent"; ${shared}` });
+    expect(await lab.problems()).toContain("Cannot find package 'absent'");
   });
 
   test("imports from outside its folder by a path that is known at run time only", async () => {

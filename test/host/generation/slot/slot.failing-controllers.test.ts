@@ -111,6 +111,9 @@ describe("a third-party controller that fails with nothing to go back to", () =>
     for (const each of rig.slot.active?.checks ?? [])
       if (each.name === "guest") await each.check(new AbortController().signal);
     expect(rig.checked).toEqual([second.made]);
+    expect(lines("Starting a failed controller again")).toEqual([
+      expect.stringMatching(/"controller":"guest","generation":1/u),
+    ]);
     expect(rig.report.status.refusedPlugins).toEqual([]);
     expect([rig.slot.active?.skipped, rig.slot.active?.controllers]).toEqual([[], ["own", "guest"]]);
     expect(rig.checks).toEqual(["own", "guest"]);
@@ -206,6 +209,26 @@ describe("a third-party controller that fails with nothing to go back to", () =>
     rig.watchedKinds = [];
     await clock.advance(2 * pauseMs);
     await attempt(2);
+  });
+
+  test("is waited for by a drain once it runs again", async () => {
+    lead();
+    const { plugin, attempts, attempt } = guest();
+    const late = Promise.withResolvers<void>();
+    const slow: typeof plugin = rig.controller("guest", main, async (signal, made) => {
+      const attempted = Promise.withResolvers<void>();
+      attempts.push({ fail: attempted.reject, made, signal });
+      await (attempts.length === 1 ? attempted.promise : late.promise);
+    });
+    await rig.install(slow);
+    (await attempt(1)).fail(new Error("boom"));
+    await stopped();
+    await clock.advance(pauseMs);
+    await attempt(2);
+    const drained = rig.slot.active?.drain(200);
+    await clock.advance(200);
+    expect(await drained).toEqual(["guest"]);
+    late.resolve();
   });
 
   test("waits for its next attempt no longer than until a stop or a reload", async () => {

@@ -285,6 +285,53 @@ describe("the end of a generation", () => {
   });
 });
 
+describe("a config that disables the cloud provider", () => {
+  test("drops the next generation when it arrives while the former one is fenced, and the one after that runs", async () => {
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main));
+    const shown = Promise.withResolvers<void>();
+    rig.showWrites = () => shown.promise;
+    const installing = rig.install(rig.controller("beta", main));
+    await eventually("it is fenced", () => rig.slot.phase === "fenced");
+    let settled = false;
+    const disabling = rig.slot.disable("hash").then(() => (settled = true));
+    await installing;
+    expect([settled, rig.slot.phase, rig.report.status.disabled]).toEqual([false, "fenced", false]);
+    shown.resolve();
+    await disabling;
+    expect([rig.slot.phase, rig.slot.active, rig.report.status.disabled]).toEqual(["disabled", undefined, true]);
+    expect(rig.report.status.recentReloads.at(-1)).toMatchObject({ result: "superseded", trigger: "test" });
+    expect(rig.announced.at(-1)).toStartWith("CloudProviderDisabled: ");
+    await rig.install(rig.controller("gamma", main));
+    await runs("3 gamma");
+    expect([rig.report.status.disabled, [...rig.made.keys()], rig.overlaps]).toEqual([
+      false,
+      ["alpha", "beta", "gamma"],
+      [],
+    ]);
+    rig.stop();
+    await led;
+  });
+
+  test.each([
+    ["is handed over", "stopping"],
+    ["is lost", "fenced"],
+  ] as const)("changes nothing when it arrives while the lease %s", async (_, phase) => {
+    const late = Promise.withResolvers<void>();
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main, () => late.promise));
+    if (phase === "fenced") rig.lose();
+    else rig.stop();
+    const disabling = rig.slot.disable("hash");
+    expect(rig.slot.phase).toBe(phase);
+    late.resolve();
+    await disabling;
+    expect(await led).toEqual({ outstanding: [], failure: undefined });
+    expect([rig.slot.phase, rig.report.status.disabled]).toEqual(["stopped", false]);
+    expect(rig.lines.join("")).not.toContain("disableCloudProvider");
+  });
+});
+
 describe("a generation that runs", () => {
   test("has metrics of its controllers, and a controller that skips itself is not a refused plugin", async () => {
     const led = rig.lead();
@@ -299,6 +346,36 @@ describe("a generation that runs", () => {
     await led;
     expect(rig.lines.filter((line) => line.includes("Controller stopped"))).toHaveLength(1);
     expect((await rig.metrics.render()).body).not.toContain(running);
+  });
+
+  test("logs its start with config and controllers, and a skipped controller as a warning unless a flag turned it off", async () => {
+    const led = rig.lead();
+    const skipping = (name: string, reason: string) => ({
+      ...rig.controller(name, main),
+      bind: () => ({ ok: true as const, warnings: [], value: () => () => skipped(reason) }),
+    });
+    const off = skipping("off", "--allocate-node-cidrs is false");
+    await rig.install(
+      rig.controller("alpha", main),
+      rig.controller("beta", main),
+      off,
+      skipping("idle", "nothing to do"),
+    );
+    await runs("1 alpha", "1 beta");
+    const logged = (text: string) => rig.lines.filter((line) => line.includes(text)).map((line) => JSON.parse(line));
+    expect(logged('"Generation started"')).toMatchObject([
+      { level: "info", generation: 1, configHash: "hash", controllers: "alpha,beta" },
+    ]);
+    expect(logged("Controller skipped").map(({ level, msg }) => `${level}: ${msg}`)).toEqual([
+      "info: Controller skipped: --allocate-node-cidrs is false",
+      "warn: Controller skipped: nothing to do",
+    ]);
+    expect(rig.announced.slice(0, 2)).toEqual([
+      "ControllerSkipped: off does not run in generation 1: --allocate-node-cidrs is false",
+      "ControllerSkipped: idle does not run in generation 1: nothing to do",
+    ]);
+    rig.stop();
+    await led;
   });
 });
 

@@ -220,6 +220,16 @@ describe("a watch of the cloud config", () => {
     );
   });
 
+  test("begins although the links on the way to the file go round", async () => {
+    const root = await folder();
+    const path = join(root, "config.yaml");
+    await symlink("config.yaml/inner", path);
+    await hinted(path, async () => {
+      await rm(path);
+      await writeFile(path, "one");
+    });
+  });
+
   test("hints at a write in a folder that was deleted and recreated, whose inode number may be the old one", async () => {
     const inner = join(await folder(), "inner");
     const path = join(inner, "config.yaml");
@@ -394,6 +404,7 @@ describe("content that is still being written", () => {
     await clock.advance(settleMs);
     expect(reloads).toEqual([]);
     await clock.advance(settleMs);
+    for (let pause = 0; pause < 5; pause++) await clock.advance(settleMs);
     expect(reloads).toEqual([["SIGHUP", { text: pieces[1] }]]);
     stop.abort();
     await ended;
