@@ -57,7 +57,9 @@ export async function explain(request: PlanRequest, subject: Subject): Promise<E
       );
       tree = await reading.catch((error: unknown) => {
         if (!isNotFound(error)) throw error;
-        unread.push(`${named} does not exist: check its ${addressOf[subject.kind]}, and which cluster --kubeconfig names`);
+        unread.push(
+          `${named} does not exist: check its ${addressOf[subject.kind]}, and which cluster --kubeconfig names`,
+        );
         return [];
       });
     },

@@ -1,5 +1,5 @@
 /** The watchdog's thread. It ends when it is terminated. */
-import { writeSync } from "node:fs";
+import { write } from "node:fs";
 import { workerData } from "node:worker_threads";
 
 import { readOwner } from "../../async/loop-owner.ts";
@@ -25,7 +25,10 @@ const suspendedPeriods = 3;
 /** Limits that the loop of a process that does not lead may be blocked for. */
 const standbyLimits = 6;
 
-function watch({ beats, limitMs, periodMs, format, owner, pid }: WatchdogData): void {
+/** For a reader of the report: a full pipe that nothing reads keeps no blocked process alive. */
+const reportMs = 500;
+
+async function watch({ beats, limitMs, periodMs, format, owner, pid }: WatchdogData): Promise<void> {
   const never = new Int32Array(new SharedArrayBuffer(4));
   let seen = Atomics.load(beats, 0);
   let lookedAt = performance.now();
@@ -40,7 +43,7 @@ function watch({ beats, limitMs, periodMs, format, owner, pid }: WatchdogData): 
     blockedMs = beat !== seen || passedMs > suspendedPeriods * periodMs ? 0 : blockedMs + passedMs;
     seen = beat;
     if (blockedMs <= limitMs * (Atomics.load(beats, 1) === 1 ? 1 : standbyLimits)) continue;
-    report(format, pid, Math.round(blockedMs), readOwner(owner));
+    await report(format, pid, Math.round(blockedMs), readOwner(owner));
     // Not process.exit, which ends only this thread; and no handler of the blocked thread could run.
     process.kill(pid, "SIGKILL");
   }
@@ -51,7 +54,7 @@ function report(
   pid: number,
   blockedMs: number,
   owner: ReturnType<typeof readOwner>,
-): void {
+): Promise<void> {
   const controller = owner.current || owner.last || "none";
   if (format === "json") {
     const line = {
@@ -63,16 +66,22 @@ function report(
       blockedMs,
       msg: message,
     };
-    writeSync(standardOutput, `${JSON.stringify(line)}\n`);
-    return;
+    return writeLine(standardOutput, JSON.stringify(line));
   }
   const fields = [
     ["controller", controller],
     ["running", owner.current !== ""],
     ["blockedMs", blockedMs],
   ] as const;
-  writeSync(standardError, `${klogHead("error", Date.now(), pid, "watchdog", message)}${klogFields(fields)}\n`);
+  return writeLine(standardError, `${klogHead("error", Date.now(), pid, "watchdog", message)}${klogFields(fields)}`);
 }
 
+/** Never rejects. */
+const writeLine = (output: number, line: string): Promise<void> =>
+  new Promise((resolve) => {
+    setTimeout(resolve, reportMs);
+    write(output, `${line}\n`, () => resolve());
+  });
+
 const data: WatchdogData = workerData;
-watch(data);
+await watch(data);

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { createLoopOwner, readOwner } from "../../../../host/async/loop-owner.ts";
+import { StuckPipe } from "../../../kit/stuck-pipe.ts";
 
 setDefaultTimeout(120_000);
 
@@ -28,6 +29,15 @@ describe("the watchdog of the event loop", () => {
     const [stdout] = await Promise.all([child.stdout.text(), child.exited]);
     const line: unknown = JSON.parse(stdout.split("\n").at(-2) ?? "");
     expect(line).toMatchObject({ level: "error", logger: "watchdog", controller: "busy-controller", running: true });
+  });
+
+  test("ends a process whose loop is blocked although nothing reads its report", async () => {
+    using pipe = new StuckPipe();
+    await using child = Bun.spawn([process.execPath, fixture, "20000", "text"], {
+      stdio: ["ignore", "ignore", pipe.fd],
+    });
+    await Promise.race([child.exited, Bun.sleep(10_000)]);
+    expect(child.signalCode).toBe("SIGKILL");
   });
 
   test("leaves a process alone whose loop is blocked for less than the limit", async () => {
