@@ -15,7 +15,10 @@ const main = join(import.meta.dir, "..", "..", "host", "main.ts");
 const serving = (port: number): readonly string[] => ["--bind-address=127.0.0.1", `--secure-port=${port}`];
 const patienceMs = 60_000;
 
-type Output = Pick<Bun.Spawn.SpawnOptions<"ignore", "ignore" | number, "ignore" | number>, "stdout" | "stderr">;
+interface Output {
+  readonly stdout?: number;
+  readonly stderr?: number;
+}
 
 /** A process with an output that is not read. Killed when it is disposed of. */
 class Unread implements Disposable {
@@ -71,6 +74,24 @@ describe("a host whose log is a full pipe that nothing reads", () => {
     using host = new Unread(lab.flags(serving(taken.port)), { stderr: pipe.fd });
     expect(await host.end()).toMatchObject({ ended: 1 });
   });
+});
+
+test("a host whose log is a suspended terminal ends with status 0 within 6 s of SIGTERM", async () => {
+  await using lab = await SandboxLab.open();
+  let log = "";
+  const data = (_: Bun.Terminal, bytes: Uint8Array): void => void (log += Buffer.from(bytes).toString());
+  const host = Bun.spawn([process.execPath, main, ...lab.flags(["--secure-port=0", "--v=4"])], { terminal: { data } });
+  await eventually("it leads", () => log.includes("Successfully acquired lease"), patienceMs);
+  const suspend = "\u0013";
+  host.terminal?.write(suspend);
+  await Bun.sleep(500);
+  const began = performance.now();
+  host.kill("SIGTERM");
+  const ended = await Promise.race([host.exited, Bun.sleep(20_000)]);
+  host.kill("SIGKILL");
+  expect(ended).toBe(0);
+  expect(performance.now() - began).toBeLessThan(6_000);
+  expect(lab.lease()?.holderIdentity).toBe("");
 });
 
 describe("a command whose output is a full pipe that nothing reads", () => {

@@ -1,14 +1,22 @@
+import { createWriteStream } from "node:fs";
+
 import { systemClock } from "../../async/clock.ts";
 
 /** Above this, lines are dropped: a reader that has stopped must not cost the process its memory. */
 const maxPendingBytes = 8 * 1024 * 1024;
+
+type ProcessStream = NodeJS.WriteStream & { readonly fd: number };
+
+/** Bun writes to a terminal at once, and a suspended one would block the event loop. Files are written beside it. */
+const beside = (stream: ProcessStream): NodeJS.WritableStream & { readonly destroyed?: boolean } =>
+  stream.isTTY ? createWriteStream("", { fd: stream.fd, autoClose: false }) : stream;
 
 /**
  * Writes lines to a stream of the process without waiting for its reader, and counts the bytes still pending: Bun's own
  * count (`writableLength`) is always 0 there, and the callback of an empty write precedes those of earlier writes.
  */
 export class LogStream {
-  readonly #stream: NodeJS.WriteStream;
+  readonly #stream: ReturnType<typeof beside>;
   readonly #lostLine: (lost: number) => string;
   readonly #waiting = new Set<() => void>();
   /** Lines of this turn of the event loop: one write for all of them. */
@@ -17,10 +25,10 @@ export class LogStream {
   #lost = 0;
 
   /** `lostLine` reports the number of dropped lines in the log's own format. */
-  constructor(stream: NodeJS.WriteStream, lostLine: (lost: number) => string) {
-    this.#stream = stream;
+  constructor(stream: ProcessStream, lostLine: (lost: number) => string) {
+    this.#stream = beside(stream);
     this.#lostLine = lostLine;
-    stream.on("error", () => undefined);
+    this.#stream.on("error", () => undefined);
   }
 
   write(line: string): void {
