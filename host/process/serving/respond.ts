@@ -202,21 +202,13 @@ async function send(
 }
 
 const headersOf = (response: Response, incoming: Incoming): OutgoingHttpHeaders => ({
-  ...responseHeaders(response.headers, isHttp2(incoming)),
+  ...Object.fromEntries([...response.headers].filter(([name]) => !isHttp2(incoming) || !connectionHeaders.has(name))),
   ...(isLast(incoming) && { connection: "close" }),
 });
 
 /** The reply must declare it too: otherwise the runtime half-closes and reads whatever the client still sends. */
 const isLast = (incoming: Incoming): boolean =>
   !isHttp2(incoming) && /close|upgrade/i.test(incoming.headers.connection ?? "");
-
-function responseHeaders(headers: Headers, overHttp2: boolean): OutgoingHttpHeaders {
-  const cookies = headers.getSetCookie();
-  return {
-    ...Object.fromEntries([...headers].filter(([name]) => !overHttp2 || !connectionHeaders.has(name))),
-    ...(cookies.length > 0 && { "set-cookie": cookies }),
-  };
-}
 
 /**
  * Discards what the handler left of the body, so that the connection can be reused; false when that is too much, and
