@@ -113,7 +113,6 @@ function tryListen(
   return new Promise((resolve) => {
     const end = (error?: NodeJS.ErrnoException): void => {
       server.off("error", end);
-      server.off("listening", end);
       resolve(error);
     };
     server.once("error", end);

@@ -174,7 +174,6 @@ function attach(
   });
   server.on("sessionError", seen("HTTP/2 session error"));
   server.on("tlsClientError", seen("TLS handshake error"));
-  server.on("unknownProtocol", (socket: Socket) => socket.destroy());
   server.on("clientError", (error: Error & { code?: string }, socket: Socket) => {
     seen("HTTP/1 error")(error);
     if (!socket.writable) return;

@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test";
-import { connect as connectTcp } from "node:net";
+import { connect as connectTcp, createServer } from "node:net";
 
-import { affordableConnections } from "../../../../host/process/serving/listener.ts";
+import { createLogger } from "../../../../host/process/log/log.ts";
+import { affordableConnections, listen } from "../../../../host/process/serving/listener.ts";
 
 test.each([
   [1_048_576, 256],
@@ -14,6 +15,23 @@ test.each([
 });
 
 const path = (name: string): string => JSON.stringify(require.resolve(`../../../../host/process/${name}.ts`));
+
+test("a process's limit of file descriptors is that of the system", () => {
+  const own = `console.log((await import(${path("serving/listener")})).affordableConnections())`;
+  const { stdout } = Bun.spawnSync(["bash", "-c", 'ulimit -n 256 && exec "$0" -e "$1"', process.execPath, own]);
+  expect(stdout.toString().trim()).toBe("104");
+});
+
+test("a server that listens has one listener of errors, and none that waits to listen", async () => {
+  const server = createServer();
+  const log = createLogger({ format: "text", verbosity: 0, write: () => undefined });
+  const counts = (): readonly number[] => ["error", "listening"].map((event) => server.listenerCount(event));
+  const before = counts();
+  const listener = await listen(server, { address: "127.0.0.1", port: 0, log });
+  expect(counts()).toEqual([(before[0] ?? 0) + 1, before[1] ?? 0]);
+  await listener.close();
+});
+
 /** Serves in a process of its own; a line on stdin uses up its descriptors, a second one closes them. */
 const script = `
   const { closeSync, openSync } = await import("node:fs");

@@ -179,6 +179,16 @@ describe("the listener", () => {
     expect(off.alpnProtocol).toBe("http/1.1");
   });
 
+  for (const http2 of [true, false])
+    test(`disconnects a client that offers only other protocols, HTTP/2 turned ${http2 ? "on" : "off"}`, async () => {
+      const served = await start({ http2 });
+      const socket = connectTls({ host: "127.0.0.1", port: served.port, ...insecure, ALPNProtocols: ["spdy/3.1"] });
+      sockets.push(socket);
+      const failed = once(socket, "error");
+      await new Promise((resolve) => socket.once("close", resolve));
+      await failed;
+    });
+
   test("rejects TLS below the minimum version", async () => {
     const served = await start({ tls: { minVersion: "TLSv1.3" } });
     expect(await rejection(raw(served, { maxVersion: "TLSv1.2" }))).toContain("PROTOCOL_VERSION");
