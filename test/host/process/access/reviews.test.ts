@@ -7,6 +7,7 @@ import { createClient } from "../../../../host/kube/connection/client.ts";
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
 import { authorizeBy, type Authorizer } from "../../../../host/process/access/authorization.ts";
 import { bearerTokens } from "../../../../host/process/access/bearer-token.ts";
+import { readDelegatedAuthConfig } from "../../../../host/process/access/delegated-auth-config.ts";
 import { accessMetrics } from "../../../../host/process/access/metrics.ts";
 import { ReviewClient } from "../../../../host/process/access/reviews.ts";
 import type { User } from "../../../../host/process/access/user.ts";
@@ -126,8 +127,8 @@ describe("a token", () => {
     headerValues: () => [],
     authenticated: () => undefined,
   };
-  const authenticator = () => {
-    const authenticate = bearerTokens({ client: client(), clock, metrics: metrics(), ttlMs: 10_000 });
+  const authenticator = (counted = metrics()) => {
+    const authenticate = bearerTokens({ client: client(), clock, metrics: counted, ttlMs: 10_000 });
     return (token = "abc") =>
       authenticate(new Request("https://x/", { headers: { Authorization: `Bearer ${token}` } }), peer);
   };
@@ -157,6 +158,24 @@ describe("a token", () => {
     const authenticate = authenticator();
     expect(await rejection(authenticate())).toBe("token review failed: oidc: provider is down");
     expect(await authenticate()).toMatchObject({ name: "jane" });
+  });
+
+  test("counts as a review in flight, and its further requests as blocked, until they are answered", async () => {
+    const registry = new MetricsRegistry();
+    const counts = async (): Promise<readonly (number | undefined)[]> => {
+      const samples = await registry.samples("authentication_token_cache_active_fetch_count");
+      return ["in_flight", "blocked"].map((status) => samples.find(({ labels }) => labels["status"] === status)?.value);
+    };
+    api.intercept = () => "hang";
+    const authenticate = authenticator(accessMetrics(registry.root));
+    const waiting = ["abc", "abc", "abc", "abd"].map((token) => rejection(authenticate(token)));
+    await eventually("both reviews are there", () => api.requests.length === 2);
+    expect(await counts()).toEqual([2, 2]);
+    await eventually("they end", async () => {
+      await clock.advance(10_000);
+      return (await counts()).every((count) => count === 0);
+    });
+    await Promise.all(waiting);
   });
 
   test("a token that is rejected without an error is cached as rejected", async () => {
@@ -270,4 +289,14 @@ describe("a review", () => {
     await Promise.all(all);
     expect(most).toBe(64);
   });
+});
+
+test("a read of the published authentication config is of the API server's cache, and ends with its signal", async () => {
+  api.intercept = () => "hang";
+  const stop = new AbortController();
+  const reading = rejection(readDelegatedAuthConfig(client(), stop.signal));
+  await eventually("it is sent", () => api.requests.length === 1);
+  expect(api.requests[0]?.query.get("resourceVersion")).toBe("0");
+  stop.abort(new Error("the process ends"));
+  expect(await reading).toBe("the process ends");
 });

@@ -486,6 +486,37 @@ describe("an election", () => {
   });
 });
 
+describe("a candidate that may not lead", () => {
+  test("leaves a Lease that is free alone, and asks again at each attempt", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    let may = false;
+    const run = candidate(leases, clock, "me", { mayLead: () => Promise.resolve(may) }).run();
+    await pass(clock, 5_000);
+    expect([run.seen, leases.get()]).toEqual([[], undefined]);
+    may = true;
+    await pass(clock, 5_000);
+    expect(run.seen).toEqual(["lead"]);
+    run.stop();
+    await run.ended;
+  });
+
+  test("releases a Lease that it got meanwhile, and leads once it may", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const answers = [true, false];
+    const { elector, run: start } = candidate(leases, clock, "me", {
+      mayLead: () => Promise.resolve(answers.shift() ?? true),
+    });
+    const run = start();
+    await clock.advance(0);
+    expect(leases.calls).toEqual(["get", "create", "update"]);
+    expect([run.seen, leases.get()?.spec?.holderIdentity, elector.safelyHeld()]).toEqual([[], "", false]);
+    await pass(clock, 5_000);
+    expect([run.seen, holder(leases)]).toEqual([["lead"], "me"]);
+    run.stop();
+    await run.ended;
+  });
+});
+
 describe("a canceled candidate", () => {
   test("a stop after an acquiring write without an answer releases the lease that it won", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];

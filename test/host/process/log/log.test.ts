@@ -4,6 +4,7 @@ import { manualClock } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
 import { createLogger, type LogOptions } from "../../../../host/process/log/log.ts";
+import { LogStream } from "../../../../host/process/log/stream.ts";
 import { ThrottledLog } from "../../../../host/process/log/throttled-log.ts";
 
 setDefaultTimeout(120_000);
@@ -122,6 +123,13 @@ describe("the json log", () => {
       loop: { big: "10", no: "NaN", self: { big: "10" } },
       bad: "<unreadable: getter>",
     });
+  });
+
+  test("shows six levels of nested values", () => {
+    const nested = (depth: number): unknown => (depth === 0 ? [{}, []] : { in: nested(depth - 1) });
+    const [line] = json((log) => log.info("m", { five: nested(5), six: nested(6) }));
+    expect(line?.["five"]).toEqual({ in: { in: { in: { in: { in: ["{…}", "[…]"] } } } } });
+    expect(line?.["six"]).toEqual({ in: { in: { in: { in: { in: { in: "[…]" } } } } } });
   });
 });
 
@@ -245,6 +253,12 @@ describe("either log", () => {
     `);
     expect(await written).toBe("written\n");
     expect((await read()).map((line) => JSON.parse(line)["i"])).toEqual(Array.from({ length: 3000 }, (_, i) => i));
+  });
+
+  test("waits for nothing at shutdown without pending lines", async () => {
+    const began = performance.now();
+    await new LogStream(process.stdout, String).flush(30_000);
+    expect(performance.now() - began).toBeLessThan(5_000);
   });
 
   test("drops lines instead of growing when its reader stalls, and reports how many", async () => {

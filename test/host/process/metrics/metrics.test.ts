@@ -71,6 +71,18 @@ describe("the metrics registry", () => {
     expect(body).not.toContain('zone="2"');
   });
 
+  test("shows a gauge of the earlier generation again once the later one, which set it too, has ended", async () => {
+    const registry = new MetricsRegistry();
+    const spec = { name: "nodes", help: "h" } as const;
+    const [earlier, later] = [registry.generation(), registry.generation()];
+    earlier.start();
+    later.start();
+    later.gauge(spec).set(5);
+    later.end();
+    earlier.gauge(spec).set(3);
+    expect(await text(registry)).toContain("nodes 3\n");
+  });
+
   test("shows nothing of a generation that is only prepared, and takes nothing from the one that runs", async () => {
     const registry = new MetricsRegistry();
     const spec = { name: "depth", help: "h", labels: ["name"] } as const;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { once } from "node:events";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
@@ -153,6 +154,27 @@ describe("a heap snapshot", () => {
     expect(strings).toContain("clientSecretOfTheTest");
     expect(strings).toContain("(string)");
     for (const secret of [kept.clientSecretOfTheTest, ...kept.more]) expect(body).not.toContain(secret);
+  });
+
+  test("contains no string but the names of types, functions and properties", async () => {
+    const worker = new Worker(new URL("../../../../host/process/profiling/heap-worker.ts", import.meta.url));
+    const answered = once(worker, "message");
+    const meta = {
+      node_fields: ["type", "name", "id"],
+      node_types: [["object", "string"]],
+      edge_fields: ["type", "name_or_index", "to_node"],
+      edge_types: [["property", "element"]],
+    };
+    const strings = ["unused", "Object", "a text", "property", "another"];
+    const snapshot = { snapshot: { meta }, nodes: [0, 1, 0, 1, 2, 4], edges: [0, 3, 3, 1, 4, 0], strings };
+    worker.postMessage(new TextEncoder().encode(JSON.stringify(snapshot)).buffer);
+    const [{ data }] = await answered;
+    worker.terminate();
+    expect(JSON.parse(new TextDecoder().decode(data))).toEqual({
+      ...snapshot,
+      nodes: [0, 1, 0, 1, 5, 4],
+      strings: ["", "Object", "", "property", "", "(string)"],
+    });
   });
 
   test("is rejected with an alternative if it would block the event loop for long", async () => {
