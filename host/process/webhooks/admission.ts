@@ -125,6 +125,8 @@ async function decide(
   const abort = (): void => aborted.reject(signal.reason);
   signal.addEventListener("abort", abort, { once: true });
   try {
+    // The body may have come too late.
+    signal.throwIfAborted();
     const context = { log: log.with({ webhook: webhook.name }), clock, signal };
     const response = await Promise.race([webhook.admit(admission, context), aborted.promise]);
     return { status: 200, body: reviewOf(webhook, admission.uid, response), contentType: "application/json" };

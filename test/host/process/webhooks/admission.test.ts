@@ -75,3 +75,23 @@ test("refuses large bodies that would wait too long for the ones before them, an
   expect(count(200) + count(503)).toBe(12);
   expect((await handle(request())).status).toBe(200);
 });
+
+test("answers a request whose time is over before its body is there with 500, though the webhook never ends", async () => {
+  const signals: AbortSignal[] = [];
+  const admit = (_: unknown, { signal }: { readonly signal: AbortSignal }): Promise<never> => {
+    signals.push(signal);
+    return new Promise(() => undefined);
+  };
+  const handle = handlerOf(() => [defineWebhook({ name: "w", path: "/w", rules, admit })]);
+  const { url, method, headers, body } = request();
+  const late = body?.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      async transform(chunk, controller) {
+        await Bun.sleep(1_200);
+        controller.enqueue(chunk);
+      },
+    }),
+  );
+  const reply = await handle(new Request(`${url}?timeout=1s`, { method, headers, body: late ?? null }));
+  expect([reply.status, signals]).toEqual([500, []]);
+});
