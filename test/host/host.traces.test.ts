@@ -82,6 +82,22 @@ describe("traces", () => {
       expect(collector.bodies.join("\n")).not.toContain(secret);
   });
 
+  test("traces are exported at the end, the last span too", async () => {
+    using collector = new Collector();
+    const before = { ...process.env };
+    Object.assign(process.env, collector.environment);
+    try {
+      await using telemetry = await createTelemetry(collector.environment, "v1", silent);
+      await telemetry.span("last", {}, async () => undefined);
+    } finally {
+      for (const name of Object.keys(collector.environment)) {
+        if (before[name] === undefined) delete process.env[name];
+        else process.env[name] = before[name];
+      }
+    }
+    expect(collector.spans.map(({ name }) => name)).toEqual(["last"]);
+  });
+
   test("traces that cannot be exported delay neither the host nor its shutdown", async () => {
     await using lab = await SandboxLab.open();
     const environment = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1", OTEL_EXPORTER_OTLP_TIMEOUT: "500" };

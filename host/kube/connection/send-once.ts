@@ -79,7 +79,7 @@ async function errorOf(call: SendOptions, response: Response): Promise<ApiError>
   try {
     body = JSON.parse(text);
   } catch {
-    body = undefined;
+    // A gateway's own page: the code describes it.
   }
   return statusError(`${call.method} ${pathOnly(call)}`, response.status, body, retryAfterMs(response));
 }

@@ -3,8 +3,11 @@ import { createHash } from "node:crypto";
 import { createServer } from "node:http";
 import { connect, type Socket } from "node:net";
 
+import { eventually } from "cloud-controller-host/sdk/testing";
+
 import type { ApiServer, Credentials } from "../../../../host/kube/connection/credentials.ts";
 import { type ForwardLimits, forwardPort } from "../../../../host/kube/connection/port-forward.ts";
+import { status, StubApi } from "../stub-api.ts";
 
 setDefaultTimeout(20_000);
 
@@ -127,6 +130,19 @@ test("a forwarded port keeps what kubelet says about a Pod that cannot be reache
   await closed;
   expect(counts.opened).toBe(1);
   expect(forward.failure).toBe("error forwarding port 1 to pod: exit status 1");
+});
+
+test("a forwarded port keeps why the API server opens no WebSocket, and no connection to it", async () => {
+  const server = running.use(await StubApi.start());
+  server.intercept = () => status(404, "NotFound", 'pods "host" not found');
+  const target = { namespace: "kube-system", pod: "host", port: 1 };
+  const forward = running.use(await forwardPort(server.access(), target, limits));
+  const { socket, closed } = await pausedClient(forward.port);
+  socket.resume();
+  await closed;
+  expect(forward.failure).toBe('pods "host" not found');
+  // Well before the server itself closes a connection that is idle.
+  await eventually("the connection is closed", () => server.openConnections === 0, 300);
 });
 
 /** A client of a forwarded port, and the WebSocket's own connection at the API server, paused. */

@@ -155,9 +155,15 @@ describe("a token", () => {
 
   test("a token whose review failed is reviewed again, and returns the failure's message", async () => {
     replying({ authenticated: false, error: "oidc: provider is down" }, known);
-    const authenticate = authenticator();
+    const registry = new MetricsRegistry();
+    const authenticate = authenticator(accessMetrics(registry.root));
     expect(await rejection(authenticate())).toBe("token review failed: oidc: provider is down");
     expect(await authenticate()).toMatchObject({ name: "jane" });
+    const fetches = await registry.samples("authentication_token_cache_fetch_total");
+    expect(fetches.map(({ labels, value }) => [labels["status"], value])).toEqual([
+      ["error", 1],
+      ["ok", 1],
+    ]);
   });
 
   test("counts as a review in flight, and its further requests as blocked, until they are answered", async () => {

@@ -486,6 +486,23 @@ describe("an election", () => {
   });
 });
 
+test("a candidate logs its election in client-go's words", async () => {
+  const [leases, clock] = [memoryLeases(), manualClock()];
+  const lines: string[] = [];
+  const log = createLogger({ format: "json", verbosity: 0, write: (line) => lines.push(JSON.parse(line).msg) });
+  const run = candidate(leases, clock, "me", { log }).run();
+  await pass(clock, 1_000);
+  leases.before = () => Promise.reject(new Error("down"));
+  await pass(clock, 20_000);
+  expect(await run.ended).toBe("lost");
+  expect(lines.filter((line) => line !== "Failed to update lock")).toEqual([
+    "Attempting to acquire leader lease...",
+    "New leader elected",
+    "Successfully acquired lease",
+    "Failed to renew lease",
+  ]);
+});
+
 describe("a candidate that may not lead", () => {
   test("leaves a Lease that is free alone, and asks again at each attempt", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];

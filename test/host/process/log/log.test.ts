@@ -190,6 +190,15 @@ describe("either log", () => {
   });
 
   test.each([
+    ["abcdefg1", "[redacted]"],
+    ["abcdef1", "abcdef1"],
+    ["a".repeat(24), "[redacted]"],
+    ["a".repeat(23), "a".repeat(23)],
+  ])("shows a bearer token of 8 characters with a digit, or of 24, as redacted: %s as %s", (token, shown) => {
+    expect(json((log) => log.info(`Bearer ${token}`))[0]).toMatchObject({ msg: `Bearer ${shown}` });
+  });
+
+  test.each([
     "Bearer authentication failed, Basic authentication too",
     "token: expired, password: required, secret: not found",
     "failed to get token: context deadline exceeded",

@@ -181,6 +181,17 @@ describe("a heap snapshot", () => {
     expect(await rejection(takeHeapSnapshot(10))).toContain("ask a standby, or for ?debug=1");
   });
 
+  test("is rejected where it cannot be read, and taken the next time", async () => {
+    const { generateHeapSnapshot } = Bun;
+    Reflect.set(Bun, "generateHeapSnapshot", () => new ArrayBuffer(8));
+    try {
+      expect(await rejection(takeHeapSnapshot(Number.POSITIVE_INFINITY))).toContain("JSON");
+    } finally {
+      Reflect.set(Bun, "generateHeapSnapshot", generateHeapSnapshot);
+    }
+    expect((await get("heap")).status).toBe(200);
+  });
+
   test("is taken one at a time", async () => {
     const [first, second] = await Promise.all([get("heap"), get("heap")]);
     expect([first.status, second.status]).toEqual([200, 503]);

@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect, jest, test } from "bun:test";
 import { once } from "node:events";
 import { Socket } from "node:net";
 
@@ -58,4 +58,25 @@ test("a client that uses its port again before its last connection is noticed to
   expect([first, again, other].map(({ destroyed }) => destroyed)).toEqual([true, false, false]);
   connections.closeAll(0);
   expect([again, other].every(({ destroyed }) => destroyed)).toBeTrue();
+});
+
+test("a connection that is closed leaves no timer", () => {
+  jest.useFakeTimers();
+  try {
+    const { connections, open } = setup(2, 10 * requestBytes);
+    const [closed, evicted] = [open(1_000), open(2_000)];
+    const request = connections.requestBegan({ remoteAddress, remotePort: 2_000 }, 0);
+    expect(jest.getTimerCount()).toBe(1);
+    request.ended("keep");
+    expect(jest.getTimerCount()).toBe(2);
+    closed.emit("close");
+    const [next] = [open(3_000), open(4_000)];
+    expect([evicted.destroyed, jest.getTimerCount()]).toEqual([true, 2]);
+    connections.sessionBegan({ remoteAddress, remotePort: 3_000 }, () => undefined);
+    connections.closeAll(0);
+    next.emit("close");
+    expect(jest.getTimerCount()).toBe(1);
+  } finally {
+    jest.useRealTimers();
+  }
 });

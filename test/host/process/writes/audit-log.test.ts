@@ -64,14 +64,17 @@ describe("the audit log", () => {
     expect(warnings).toEqual([]);
   });
 
-  test("removes backups older than the limit", async () => {
+  test("removes backups older than the limit, and no other file", async () => {
+    const others = ["audit-2026-11-01T00-00-00.000.txt", "audit-2026-11-01.log", "other-2026-11-01T00-00-00.000.log"];
+    for (const other of others) await writeFile(join(folder, other), "mine");
     await writeFile(join(folder, "audit-2026-11-01T00-00-00.000.log"), "old");
     await writeFile(join(folder, "audit-2026-11-21T00-00-00.000.log"), "new");
     const clock = { ...systemClock, now: () => Date.UTC(2026, 10, 22) };
     const log = opened(join(folder, "audit.log"), { ...unlimited, maxAgeDays: 7 }, clock);
     log.write("x");
     await log.flush(5_000);
-    expect((await readdir(folder)).toSorted()).toEqual(["audit-2026-11-21T00-00-00.000.log", "audit.log"]);
+    const kept = ["audit-2026-11-21T00-00-00.000.log", "audit.log", ...others];
+    expect((await readdir(folder)).toSorted()).toEqual(kept.toSorted());
   });
 
   test("continues in a new file, with a warning, when its file has been removed or moved away", async () => {
