@@ -167,7 +167,8 @@ describe("a heap snapshot", () => {
     };
     const strings = ["unused", "Object", "a text", "property", "another"];
     const snapshot = { snapshot: { meta }, nodes: [0, 1, 0, 1, 2, 4], edges: [0, 3, 3, 1, 4, 0], strings };
-    worker.postMessage(new TextEncoder().encode(JSON.stringify(snapshot)).buffer);
+    const { buffer } = new TextEncoder().encode(JSON.stringify(snapshot));
+    worker.postMessage(buffer, [buffer]);
     const [{ data }] = await answered;
     worker.terminate();
     expect(JSON.parse(new TextDecoder().decode(data))).toEqual({
