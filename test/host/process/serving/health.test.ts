@@ -57,6 +57,17 @@ describe("health checks that change while they are served", () => {
     expect(lines.join("")).toContain("b: broken inside");
   });
 
+  test("a check of the process keeps its metrics when a generation has had one of its name", async () => {
+    const { get, health, slis } = setup();
+    health.addProcess(good("leaderElection"));
+    health.replaceGeneration([good("leaderElection"), good("other")]);
+    await get("/healthz");
+    health.replaceGeneration([]);
+    const { body } = await slis.render();
+    expect(body).toContain('kubernetes_healthcheck{name="leaderElection",type="healthz"} 1\n');
+    expect(body).not.toContain('kubernetes_healthcheck{name="other"');
+  });
+
   test("a check that is added later applies from then on", async () => {
     const { get, health } = setup();
     const generation = health.replaceGeneration([good("a")]);

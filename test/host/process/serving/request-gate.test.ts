@@ -158,3 +158,14 @@ describe("pipelined requests of a connection", () => {
     expect(most()).toBe(1);
   });
 });
+
+test.each(["\r\n\r\n", "\r\n", "\r\n\r\n\r\n"])(
+  "requests run one at a time on a connection that begins with %j",
+  async (begin) => {
+    const { handler, most } = recorder();
+    const { socket, received } = await (await connected(handler))();
+    socket.write(`${begin}${get("a")}${get("b")}${get("c")}`);
+    await eventually("three replies", () => received().split("HTTP/1.1 200").length === 4);
+    expect(most()).toBe(1);
+  },
+);

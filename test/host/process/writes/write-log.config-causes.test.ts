@@ -64,19 +64,24 @@ describe("a key of the cloud config that a reload has changed", () => {
     expect(put(2, "default/web")).toEqual(["Service default/web"]);
   });
 
-  test("does not cause what a deleted, a new Service or a changed node needs", () => {
+  test("does not cause what a new, a changed or a deleted Service or Node needs", () => {
     const { writes, put } = log();
-    const node = { apiVersion: "v1", kind: "Node", metadata: { name: "vm-0" } };
-    writes.nodes.added(node);
+    const nodeNamed = (name: string) => ({ apiVersion: "v1", kind: "Node", metadata: { name } });
+    const node = nodeNamed("vm-0");
+    for (const known of [node, nodeNamed("vm-2")]) writes.nodes.added(known);
     writes.configChanged(2, ["tags"]);
     expect(put(2, "vm-0")).toEqual(["config key tags", "Node vm-0"]);
     writes.services.deleted(service("web"));
     writes.services.added(service("new"));
     writes.nodes.updated(node, { ...node, metadata: { name: "vm-0", labels: { a: "b" } } });
-    expect(["default/web", "default/new", "vm-0"].map((about) => put(2, about))).toEqual([
+    writes.nodes.added(nodeNamed("vm-1"));
+    writes.nodes.deleted(nodeNamed("vm-2"));
+    expect(["default/web", "default/new", "vm-0", "vm-1", "vm-2"].map((about) => put(2, about))).toEqual([
       ["Service default/web"],
       ["Service default/new"],
       ["Node vm-0"],
+      ["Node vm-1"],
+      ["Node vm-2"],
     ]);
   });
 });
