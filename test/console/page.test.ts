@@ -173,8 +173,15 @@ test("a list is filtered and sorted by the keyboard, and its address says how", 
 describe("the page", () => {
   let token: string | undefined;
   let loopback: Loopback;
+  let streamCount = 0;
+  const requested: string[] = [];
   const serve = (port: number): Loopback =>
     serveLoopback(port, (path, headers, signal) => {
+      requested.push(path);
+      if (path.endsWith("/stream")) {
+        streamCount += 1;
+        signal.addEventListener("abort", () => (streamCount -= 1));
+      }
       headers.set("Authorization", `Bearer ${token ?? sandbox.api.tokens.of("admin")}`);
       return fetch(`${sandbox.host.url}${path}`, { headers, signal, tls: { rejectUnauthorized: false } });
     });
@@ -206,11 +213,52 @@ describe("the page", () => {
     await loopback[Symbol.asyncDispose]();
   });
 
+  test("works in a tenth tab, although a browser has six connections: some read on a timer, and are live once others leave", async () => {
+    token = undefined;
+    await using server = serve(0);
+    for (let tab = 0; tab < 10; tab++) {
+      const { page } = await visit("services", server.url);
+      await untilText(page, "web");
+      await untilText(page, /● Live|Not live; read every 10 seconds/u);
+    }
+    const [leaving, staying] = [open.slice(0, 6), open.slice(6)];
+    for (const { page } of staying) expect(await untilText(page, "web")).toContain("Not live; read every 10 seconds");
+    expect(streamCount).toBe(4);
+    open = staying;
+    await Promise.all(leaving.map(({ page }) => page.close()));
+    for (const { page } of staying) await untilText(page, "● Live", 30_000);
+  });
+
+  test("holds no stream while its tab is hidden, and shows what has changed once it is visible", async () => {
+    token = undefined;
+    await using server = serve(0);
+    const { page, complaints } = await visit("services", server.url);
+    await untilText(page, "● Live");
+    const become = (state: string): Promise<unknown> =>
+      page.evaluate(
+        `Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`,
+      );
+    await become("hidden");
+    await until("its stream has ended", () => streamCount === 0, 10_000);
+    const before = requested.length;
+    await createService(sandbox, "unseen");
+    await Bun.sleep(3_000);
+    expect([requested.slice(before), streamCount]).toEqual([[], 0]);
+    await become("visible");
+    await untilText(page, "unseen");
+    await untilText(page, "● Live");
+    expect([streamCount, complaints]).toEqual([1, []]);
+    await deleteService(sandbox, "unseen");
+  });
+
   test("reads every view on a timer while 20 others are live, and is live once one of them has left", async () => {
     token = undefined;
     await using server = serve(0);
     const others = Array.from({ length: 20 }, () => new AbortController());
-    const streams = await Promise.all(others.map(({ signal }) => fetch(new URL("api/stream", server.url), { signal })));
+    const headers = { Authorization: `Bearer ${sandbox.api.tokens.of("admin")}` };
+    const tls = { rejectUnauthorized: false };
+    const url = new URL("/ui/api/stream", sandbox.host.url);
+    const streams = await Promise.all(others.map(({ signal }) => fetch(url, { signal, headers, tls })));
     expect(streams.map(({ status }) => status)).toEqual(Array(20).fill(200));
     const { page } = await visit("services", server.url);
     await untilText(page, "Not live; read every 10 seconds");

@@ -23,7 +23,10 @@ const noVersions = allOf("");
 /** Without a stream, as there are too many. */
 const pollMs = 10_000;
 
-/** The one stream of the page. The browser connects again by itself, unless the server refuses. */
+/** A browser opens six connections to one host, for all its tabs together: two stay free for all else. */
+const maxStreams = 4;
+
+/** The one stream of the page, while it is visible and has a place; without one it reads on a timer. */
 export function useConnection(): Connection {
   const [connection, setConnection] = useState<Connection>({
     state: "connecting",
@@ -32,36 +35,66 @@ export function useConnection(): Connection {
     versions: noVersions,
   });
   useEffect(() => {
-    let stream: EventSource | undefined;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const enter = (state: Connection["state"], message?: StreamMessage): void =>
+    const enter: Enter = (state, message) =>
       setConnection((before) => ({
         ...before,
         ...message,
         state,
         since: before.state === state ? before.since : Date.now(),
       }));
-    const open = (): void => {
-      stream = new EventSource("/ui/api/stream");
-      stream.addEventListener("open", () => enter("live"));
-      stream.addEventListener("message", ({ data }) => enter("live", readMessage(data)));
-      stream.addEventListener("error", () => {
-        const isRefused = stream?.readyState === EventSource.CLOSED;
-        enter(isRefused ? "polling" : "cut");
-        if (isRefused) timer = setTimeout(poll, pollMs);
-      });
+    let hiding = new AbortController();
+    const change = (): void => {
+      hiding.abort();
+      hiding = new AbortController();
+      enter("connecting");
+      if (document.visibilityState !== "hidden") void follow(hiding.signal, enter);
     };
-    const poll = (): void => {
-      setConnection((before) => ({ ...before, versions: allOf(`${Date.now()}`) }));
-      open();
-    };
-    open();
+    document.addEventListener("visibilitychange", change);
+    change();
     return () => {
-      clearTimeout(timer);
-      stream?.close();
+      document.removeEventListener("visibilitychange", change);
+      hiding.abort();
     };
   }, []);
   return connection;
+}
+
+type Enter = (state: Connection["state"], message?: Partial<StreamMessage>) => void;
+
+async function follow(signal: AbortSignal, enter: Enter): Promise<void> {
+  while (!signal.aborted) {
+    const read = (): Promise<void> => readStream(signal, enter);
+    // Locks exist on loopback and over TLS.
+    await (isSecureContext ? withPlace(read) : read());
+    if (signal.aborted) return;
+    enter("polling");
+    await new Promise((resolve) => setTimeout(resolve, pollMs));
+    if (!signal.aborted) enter("polling", { versions: allOf(`${Date.now()}`) });
+  }
+}
+
+/** Runs it in one of the places for streams that all tabs of this browser share; not at all when none is free. */
+async function withPlace(run: () => Promise<void>): Promise<void> {
+  for (let place = 0; place < maxStreams; place++) {
+    const isFree = await navigator.locks.request(`stream ${place}`, { ifAvailable: true }, async (lock) => {
+      if (lock !== null) await run();
+      return lock !== null;
+    });
+    if (isFree) return;
+  }
+}
+
+/** Until the signal aborts or the server refuses: else the browser connects again by itself. */
+async function readStream(signal: AbortSignal, enter: Enter): Promise<void> {
+  if (signal.aborted) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const stream = new EventSource("/ui/api/stream");
+  stream.addEventListener("open", () => enter("live"));
+  stream.addEventListener("message", ({ data }) => enter("live", readMessage(data)));
+  stream.addEventListener("error", () => (stream.readyState === EventSource.CLOSED ? resolve() : enter("cut")));
+  signal.addEventListener("abort", () => resolve());
+  await promise;
+  stream.close();
 }
 
 /** Of our own server; an older one may lack a source. */
