@@ -25,9 +25,15 @@ export const takesTraffic = (node: Node): boolean => predicates.every((allows) =
  * at the latest when it is gone.
  */
 export const changesNodeSets = (before: Node, after: Node): boolean =>
-  included(before) !== included(after) || (before.spec?.providerID ?? "") !== (after.spec?.providerID ?? "");
+  included(before) !== included(after) || targetOf(before) !== targetOf(after);
 
-/** The nodes that receive traffic, and their provider IDs by name. */
+/** What a load balancer sends to: the provider ID, which may come before the addresses, and the internal addresses. */
+function targetOf({ spec, status }: Node): string {
+  const internal = (status?.addresses ?? []).filter(({ type }) => type === "InternalIP");
+  return [spec?.providerID ?? "", ...internal.map(({ address }) => address)].join(" ");
+}
+
+/** The nodes that receive traffic, and what a load balancer sends to by their names. */
 export interface NodeSet {
   readonly nodes: readonly Node[];
   readonly members: NodeMembers;
@@ -35,7 +41,7 @@ export interface NodeSet {
 
 export type NodeMembers = ReadonlyMap<string, string>;
 
-/** True for the same names with the same provider IDs, in any order. */
+/** True for the same names with the same provider IDs and addresses, in any order. */
 export function sameMembers(left: NodeMembers, right: NodeMembers): boolean {
   if (left === right) return true;
   return left.size === right.size && left.entries().every(([name, id]) => right.get(name) === id);
@@ -43,7 +49,7 @@ export function sameMembers(left: NodeMembers, right: NodeMembers): boolean {
 
 export function nodeSetOf(all: readonly Node[]): NodeSet {
   const nodes = all.filter(takesTraffic);
-  return { nodes, members: new Map(nodes.map((node) => [node.metadata?.name ?? "", node.spec?.providerID ?? ""])) };
+  return { nodes, members: new Map(nodes.map((node) => [node.metadata?.name ?? "", targetOf(node)])) };
 }
 
 /**

@@ -215,6 +215,12 @@ describe("unequal lists of nodes", () => {
       2,
     ],
     ["Nodes unchanged", [node1, node2], [node1, node2], 0],
+    [
+      "A node with its first address",
+      [sameID("node1")],
+      [aNode("node1", { providerID: "same", internalIPs: ["::1"] })],
+      2,
+    ],
     ["Change node with empty providerID", [node1, sameID("node2")], [node1, sameID("node3")], 2],
   ] as const)("%s", async (_name, before, after, count) => {
     await using parts = await makeParts();

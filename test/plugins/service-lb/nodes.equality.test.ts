@@ -9,10 +9,20 @@ import { aNode, excluded } from "./objects.ts";
 
 const seed = 20_260_102;
 
+const ips = fc.constantFrom([], ["10.0.0.4"], ["10.0.0.4", "fd00::4"]);
 const anyNode = fc
-  .record({ name: fc.constantFrom("a", "b", "c", "d"), id: fc.constantFrom(undefined, "x", "y"), out: fc.boolean() })
-  .map(({ name, id, out }) =>
-    aNode(name, { ...(id === undefined ? {} : { providerID: id }), ...(out ? { labels: excluded() } : {}) }),
+  .record({
+    name: fc.constantFrom("a", "b", "c", "d"),
+    id: fc.constantFrom(undefined, "x", "y"),
+    ips,
+    out: fc.boolean(),
+  })
+  .map(({ name, id, ips: internalIPs, out }) =>
+    aNode(name, {
+      ...(id === undefined ? {} : { providerID: id }),
+      internalIPs,
+      ...(out ? { labels: excluded() } : {}),
+    }),
   );
 const anyNodes = fc.uniqueArray(anyNode, { selector: (node) => node.metadata?.name });
 
@@ -20,7 +30,10 @@ const anyNodes = fc.uniqueArray(anyNode, { selector: (node) => node.metadata?.na
 const reported = (nodes: readonly Node[]): string =>
   nodes
     .filter((node) => node.metadata?.labels === undefined)
-    .map((node) => `${node.metadata?.name}=${node.spec?.providerID ?? ""}`)
+    .map(
+      (node) =>
+        `${node.metadata?.name}=${node.spec?.providerID ?? ""} ${(node.status?.addresses ?? []).map(({ address }) => address).join()}`,
+    )
     .toSorted()
     .join();
 

@@ -25,11 +25,13 @@ export interface NodeFields {
   readonly ready?: "True" | "False";
   readonly otherCondition?: "True" | "False";
   readonly deletionTimestamp?: string;
+  readonly internalIPs?: readonly string[];
 }
 
 /** A node without a word said of anything that is not given. */
 export const aNode = (name: string, fields: NodeFields = {}): Node => {
-  const { providerID, ready, otherCondition, deletionTimestamp } = fields;
+  const { providerID, ready, otherCondition, deletionTimestamp, internalIPs } = fields;
+  const addresses = internalIPs?.map((address) => ({ type: "InternalIP", address }));
   const conditions = [
     ...(ready === undefined ? [] : [{ type: "Ready", status: ready }]),
     ...(otherCondition === undefined ? [] : [{ type: "Other", status: otherCondition }]),
@@ -46,7 +48,7 @@ export const aNode = (name: string, fields: NodeFields = {}): Node => {
       ...(providerID === undefined ? {} : { providerID }),
       ...(fields.taints === undefined ? {} : { taints: fields.taints }),
     },
-    status: { conditions },
+    status: { conditions, ...(addresses === undefined ? {} : { addresses }) },
   };
 };
 

@@ -71,8 +71,13 @@ export const serviceDefects: Defects = {
   },
   "does not notice that a node has got its provider ID": {
     file: `${controller}/nodes.ts`,
-    from: '|| (before.spec?.providerID ?? "") !== (after.spec?.providerID ?? "");',
+    from: "|| targetOf(before) !== targetOf(after);",
     to: "|| false;",
+  },
+  "does not notice that a node has got its addresses": {
+    file: `${controller}/nodes.ts`,
+    from: 'return [spec?.providerID ?? "", ...internal.map(({ address }) => address)].join(" ");',
+    to: 'return [spec?.providerID ?? "", ...internal.slice(internal.length)].join(" ");',
   },
   "does not notice that a node was deleted": {
     file: `${controller}/controller.ts`,
