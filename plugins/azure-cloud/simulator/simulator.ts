@@ -70,8 +70,8 @@ export interface AzureSimulator extends CloudSimulator, StateAccess {
   setLatency(ms: number): void;
   /** Makes ARM refuse every token that was issued so far. */
   revokeTokens(): void;
-  /** Makes reads show resources (not scale-set instances) as they were this long ago; 0: current. */
-  setReadLag(ms: number): void;
+  /** Replaces the client secret: the former one and its tokens are refused. */
+  rotateSecret(clientSecret: string): void;
   /** Requests in progress. */
   underway(): number;
 }
@@ -134,6 +134,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     clearFailures: () => faults.clear(),
     underway: server.underway,
     revokeTokens: () => login.revokeTokens(),
+    rotateSecret: (clientSecret) => login.rotateSecret(clientSecret),
     setLatency: (ms) => void (latencyMs = ms),
     setPowerState: (nodeName, powerState) => Promise.resolve(state.changeInstance(nodeName, { powerState })),
     show: (service) => showResources(access.resources(), service),
@@ -146,7 +147,6 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
       slowness = { ms: 0, until: 0 };
     },
     disturb: (how, forMs) => faults.disturb(how === "throttled" ? 429 : 503, forMs),
-    setReadLag: (ms) => state.store.setReadLag(ms),
     ...access,
     describe: () => [
       `simulated Azure Resource Manager at ${server.origin}`,

@@ -32,6 +32,10 @@ export interface StateAccess extends Pick<CloudSimulator, "addInstances" | "remo
   changeLists(change?: (resources: readonly Resource[]) => readonly Resource[]): void;
   /** Reads of one resource show what `change` returns. Without one, all again. */
   changeGets(change?: (resource: Resource) => Resource): void;
+  /** Makes operations of the resources whose lower-case id the function accepts last for as long as it does. */
+  prolongOperations(lasts: (id: string) => boolean): void;
+  /** Makes reads show resources (not scale-set instances) as they were this long ago; 0: current. */
+  setReadLag(ms: number): void;
   /** Omits the instance from lists, as paging does when the list changes between two pages. */
   hideFromLists(nodeName: string): void;
 }
@@ -69,6 +73,8 @@ export function accessTo(state: SubscriptionState, resourceGroup: string): State
     changeGets(change = (resource) => resource) {
       state.changeGet = change;
     },
+    prolongOperations: (lasts) => void (state.operations.lasts = lasts),
+    setReadLag: (ms) => state.store.setReadLag(ms),
     hideFromLists: (nodeName) => state.changeInstance(nodeName, { hidden: true }),
     removeInstance(nodeName) {
       for (const instances of state.allInstances()) instances.remove(instances.named(nodeName)?.instanceId ?? "");

@@ -197,13 +197,14 @@ export class AzureView {
     ];
   }
 
-  /** `node CIDR` of each route that is ours. */
+  /** `node CIDR address` of each route that is ours. */
   get routes(): readonly string[] {
     return this.#routes
       .filter((route) => nameOf(route).includes("____"))
       .map((route) => {
         const node = nameOf(route).split("____")[0] ?? "";
-        return `${node} ${stringAt(propertiesOf(route), "addressPrefix")}`;
+        const { addressPrefix, nextHopIpAddress } = propertiesOf(route);
+        return `${node} ${String(addressPrefix)} ${String(nextHopIpAddress)}`;
       });
   }
 

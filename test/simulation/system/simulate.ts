@@ -150,12 +150,13 @@ class Run {
   }
 
   async #converge(): Promise<void> {
-    const until = this.#world.now + convergeMs;
+    const until = Math.max(this.#world.now, this.#world.longestOperation) + convergeMs;
     let looks = 0;
     while (looks < stableLooks && this.#world.now < until) {
       await this.#until(this.#world.now + minuteMs);
       if (!this.#holds()) return;
-      looks = problemsOf(this.#world).length === 0 && this.#writers.leader !== undefined ? looks + 1 : 0;
+      const isBusy = this.#world.now < this.#world.longestOperation;
+      looks = !isBusy && problemsOf(this.#world).length === 0 && this.#writers.leader !== undefined ? looks + 1 : 0;
     }
     if (looks === stableLooks) return;
     const problems = [...problemsOf(this.#world), ...(this.#writers.leader === undefined ? ["no host leads"] : [])];

@@ -58,6 +58,8 @@ export class World implements AsyncDisposable {
   restarts = true;
   /** A person has removed something of a Service. */
   meddled = false;
+  #secret: string = hostIdentity.clientSecret;
+  readonly #longUntil = new Map<string, number>();
   readonly #afterWrites = new Map<SimulatedHost, { left: number; readonly work: () => void }>();
 
   static async open(program: HostInput, { seed, operationPolls, cluster: name }: History): Promise<World> {
@@ -132,6 +134,15 @@ export class World implements AsyncDisposable {
     return new AzureView(this.azure, this.cluster.scaleSets);
   }
 
+  /** The VM that has a name now, as `scale set/instance`. */
+  vmOf(name: string): string | undefined {
+    const { scaleSets } = this.cluster;
+    const own = (scaleSet: string) =>
+      this.azure.instances(scaleSet).find((one) => one.computerName.toLowerCase() === name);
+    const scaleSet = scaleSets.find((each) => own(each) !== undefined);
+    return scaleSet === undefined ? undefined : `${scaleSet}/${own(scaleSet)?.instanceId}`;
+  }
+
   instances(): readonly Instance[] {
     return this.cluster.scaleSets.flatMap((scaleSet) => this.azure.instances(scaleSet));
   }
@@ -173,9 +184,29 @@ export class World implements AsyncDisposable {
     pending.work();
   }
 
+  /** Replaces the client secret; the config has it after a while. */
+  rotateSecret(forMs: number): void {
+    this.#secret = `simulated-secret-${this.now}`;
+    this.azure.rotateSecret(this.#secret);
+    this.after(forMs, () => this.writeConfig({}));
+  }
+
+  /** Operations on a resource that begin from now on last until then. */
+  prolongOperations(path: string, until: number): void {
+    this.#longUntil.set(path.toLowerCase(), until);
+    this.azure.prolongOperations((id) => {
+      return [...this.#longUntil].some(([part, end]) => this.now < end && id.includes(part));
+    });
+  }
+
+  /** When the last of them ends. */
+  get longestOperation(): number {
+    return Math.max(0, ...this.#longUntil.values());
+  }
+
   /** Changes keys of the cloud config, or replaces it by a text. */
   writeConfig(change: Readonly<Record<string, unknown>> | string): void {
-    const base = { resourceManagerCAFile: undefined, ...this.cluster.config };
+    const base = { resourceManagerCAFile: undefined, aadClientSecret: this.#secret, ...this.cluster.config };
     this.#writeConfig(typeof change === "string" ? change : this.azure.configWith({ ...base, ...change }));
   }
 

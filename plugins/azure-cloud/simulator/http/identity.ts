@@ -30,7 +30,7 @@ export function loginFailure(path: string, { status, code, message, headers }: A
 
 /** Metadata, OpenID discovery and the token endpoint: the part of a login service that the SDKs use. */
 export class LoginService {
-  readonly #identity: SimulatedIdentity;
+  #identity: SimulatedIdentity;
   readonly #tokens = new Set<string>();
 
   constructor(identity: SimulatedIdentity) {
@@ -45,6 +45,12 @@ export class LoginService {
     if (request.method === "POST" && isTokenPath(url.pathname))
       return this.#token(new URLSearchParams(await request.text()));
     return undefined;
+  }
+
+  /** Accepts another secret from now on, and neither the former one nor what was issued for it. */
+  rotateSecret(clientSecret: string): void {
+    this.#identity = { ...this.#identity, clientSecret };
+    this.revokeTokens();
   }
 
   /** Makes every token that was issued so far invalid, although it has not expired. */

@@ -25,7 +25,7 @@ export function answerWrite(request: SimulatedRequest, state: SubscriptionState,
   const { operations } = state;
   const { polls, style } = operations.settings;
   const fault = request.operationFault;
-  const isAtOnce = polls === 0 && fault === undefined;
+  const isAtOnce = polls === 0 && fault === undefined && !operations.lasts(write.id.toLowerCase());
   if (isAtOnce && (style === "none" || (write.status !== 201 && write.isDeferred !== true))) {
     operations.supersede(write.id);
     return { status: write.status, body: write.finish() };

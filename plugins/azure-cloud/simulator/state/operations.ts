@@ -45,6 +45,8 @@ export class Operations {
   readonly settings: OperationSettings;
   readonly #operations = new Map<string, Operation>();
   readonly #current = new Map<string, Operation>();
+  /** Operations of a resource last while this is true. */
+  lasts: (target: string) => boolean = () => false;
 
   constructor(settings: OperationSettings) {
     this.settings = settings;
@@ -87,7 +89,8 @@ export class Operations {
     const operation = this.#operations.get(id);
     if (operation === undefined) return undefined;
     operation.pollsLeft -= 1;
-    if (operation.status === "InProgress" && operation.pollsLeft <= 0) this.#end(operation);
+    if (operation.status === "InProgress" && operation.pollsLeft <= 0 && !this.lasts(operation.target))
+      this.#end(operation);
     return operation;
   }
 

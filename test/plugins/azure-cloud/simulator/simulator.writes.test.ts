@@ -39,6 +39,21 @@ describe("a long-running operation", () => {
     expect(stateOf(ended)).toBe("Succeeded");
   });
 
+  test("a prolonged operation of a resource ends when it is no longer prolonged, and those of others at once", async () => {
+    await using world = await openWorld({});
+    const arm = await rawClient(world.simulator);
+    let isLong = true;
+    world.simulator.prolongOperations((id) => isLong && id.endsWith("/routetables/table"));
+    const accepted = await arm("PUT", table, { body: routes("10.1.0.0/16") });
+    await arm("PUT", `${table}2`, { body: routes("10.1.0.0/16") });
+    expect(stateOf(await arm("GET", `${table}2`))).toBe("Succeeded");
+    expect((await arm("GET", asyncUrl(accepted))).body).toEqual({ status: "InProgress" });
+    expect(stateOf(await arm("GET", table))).toBe("Updating");
+    isLong = false;
+    expect((await arm("GET", asyncUrl(accepted))).body).toEqual({ status: "Succeeded" });
+    expect(stateOf(await arm("GET", table))).toBe("Succeeded");
+  });
+
   test("a long-running operation that fails late leaves the resource in state Failed, and its error at both places", async () => {
     await using world = await openWorld({ operationStyle: "both" });
     const arm = await rawClient(world.simulator);
@@ -122,6 +137,19 @@ describe("a long-running operation", () => {
     await arm("GET", asyncUrl(accepted));
     expect([stateOf(await arm("GET", path)), await members()]).toEqual(["Succeeded", 1]);
   });
+});
+
+test("a rotated client secret is accepted, and neither the former one nor its tokens", async () => {
+  await using world = await openWorld({});
+  const former = world.simulator.configWith({});
+  const arm = await rawClient(world.simulator);
+  expect((await arm("GET", vnet)).status).toBe(200);
+  world.simulator.rotateSecret("another");
+  expect((await arm("GET", vnet)).status).toBe(401);
+  const login = (config: string) => rawClient({ ...world.simulator, configWith: () => config });
+  expect((await (await login(former))("GET", vnet)).status).toBe(401);
+  const rotated = world.simulator.configWith({ aadClientSecret: "another" });
+  expect((await (await login(rotated))("GET", vnet)).status).toBe(200);
 });
 
 describe("a reply that is lost", () => {

@@ -33,6 +33,12 @@ export function wrongCredentials(world: World, { forMs }: Action): void {
   world.after(forMs, () => world.writeConfig({}));
 }
 
+/** The former secret is invalid at once; the config has the new one after a while, perhaps before any process notices. */
+export function rotateCredentials(world: World, { pick, forMs }: Action): void {
+  world.note("user", "rotates the client secret");
+  world.rotateSecret(pick % 2 === 0 ? 0 : forMs);
+}
+
 export function killHost(world: World, action: Action): void {
   const host = living(world, action);
   if (host === undefined) return;

@@ -45,6 +45,13 @@ export function failOperations(world: World, { pick }: Action): void {
   );
 }
 
+/** Writes of one type are accepted, and their operations take most of an hour. */
+export function prolongOperation(world: World, { pick, forMs }: Action): void {
+  const path = operations[pick % operations.length] ?? "";
+  world.note("cloud", `lets operations on ${path} last for an hour`);
+  world.prolongOperations(path, world.now + 3_600_000 - forMs);
+}
+
 /** Reads show resources as they were. */
 export function lagReads(world: World, { forMs }: Action): void {
   const lagMs = Math.min(forMs, 20_000);

@@ -32,6 +32,7 @@ export function joinNodes(world: World, { pick, forMs }: Pick<Action, "pick" | "
   world.note("cloud", `adds ${count} VMs`);
   const { scaleSets } = world.cluster;
   const scaleSet = scaleSets[instancesOf(world).length % scaleSets.length] ?? "vmss0";
+  if (world.azure.get(`/providers/Microsoft.Compute/virtualMachineScaleSets/${scaleSet}`) === undefined) return;
   for (const { computerName } of world.azure.addScaleSetInstances(scaleSet, count))
     world.after(forMs * world.random() * 0.1, () => register(world, computerName.toLowerCase()));
 }
@@ -57,6 +58,43 @@ export function returnNode(world: World, { pick, forMs }: Action): void {
 
 /** The node that a user deletes at this moment. */
 export const deletedByUser = new WeakMap<World, string>();
+
+/** Registers a node when the one of the VM that had its name before is gone. */
+function registerAgain(world: World, name: string): void {
+  if (!world.azure.hasInstance(name)) return;
+  if (world.api.get(kinds.Node, { name }) === undefined) register(world, name);
+  else world.after(5_000, () => registerAgain(world, name));
+}
+
+/** A VM is deleted, and another one with another address has its name. */
+export function replaceVM(world: World, { pick, forMs }: Action): void {
+  const name = nameAt(world, pick);
+  const [scaleSet] = (name === undefined ? undefined : world.vmOf(name))?.split("/") ?? [];
+  if (name === undefined || scaleSet === undefined) return;
+  world.note("cloud", `replaces the VM ${name}`);
+  void world.azure.removeInstance(name);
+  world.azure.addScaleSetInstances(scaleSet, 1, { computerName: name });
+  world.after(graceMs, () => become(world, name, "Unknown"));
+  world.after(graceMs + forMs * 0.2, () => registerAgain(world, name));
+}
+
+/** A scale set is deleted with its VMs, and created again under its name with as many others. */
+export function replaceScaleSet(world: World, { pick, forMs }: Action): void {
+  const { scaleSets, dualStack } = world.cluster;
+  const scaleSet = scaleSets[pick % scaleSets.length] ?? "vmss0";
+  const names = world.azure.instances(scaleSet).map(({ computerName }) => computerName.toLowerCase());
+  const id = `/providers/Microsoft.Compute/virtualMachineScaleSets/${scaleSet}`;
+  if (world.azure.get(id) === undefined) return;
+  world.note("cloud", `deletes the scale set ${scaleSet}`);
+  world.azure.delete(id);
+  for (const name of names) world.after(graceMs, () => become(world, name, "Unknown"));
+  world.after(forMs * 0.2, () => {
+    world.note("cloud", `creates the scale set ${scaleSet}`);
+    world.azure.addScaleSet({ name: scaleSet, dualStack });
+    for (const { computerName } of world.azure.addScaleSetInstances(scaleSet, names.length))
+      register(world, computerName.toLowerCase());
+  });
+}
 
 /** A VM is stopped and started again. */
 export function stopNode(world: World, { pick, forMs }: Action): void {

@@ -8,6 +8,7 @@ import {
   pauseHost,
   reload,
   retag,
+  rotateCredentials,
   stepClock,
   stopHost,
   wrongCredentials,
@@ -20,11 +21,12 @@ import {
   hideInstance,
   holdWatches,
   lagReads,
+  prolongOperation,
   refuseWrites,
   requests,
   revokeTokens,
 } from "./network.ts";
-import { joinNodes, loseNode, returnNode, stopNode } from "./nodes.ts";
+import { joinNodes, loseNode, replaceScaleSet, replaceVM, returnNode, stopNode } from "./nodes.ts";
 import { foreignFrontend, foreignRoute, foreignRule, foreignTag, removeRoute, removeRule } from "./others.ts";
 import { changeService, createService, deleteService, flipService, recreateService } from "./services.ts";
 
@@ -38,6 +40,8 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   loseNode,
   returnNode,
   stopNode,
+  replaceVM,
+  replaceScaleSet,
   reload,
   badConfig,
   killHost,
@@ -47,6 +51,7 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   pauseAtWrite,
   stepClock,
   wrongCredentials,
+  rotateCredentials,
   deleteLease,
   stealLease,
   emptyLease,
@@ -56,6 +61,7 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   compact,
   requests,
   failOperations,
+  prolongOperation,
   lagReads,
   hideInstance,
   retag,

@@ -69,7 +69,7 @@ const returnMs = 3 * 60_000;
 interface Settled {
   readonly wish: string;
   readonly address: string | undefined;
-  /** UIDs of the nodes behind it, by name. */
+  /** UIDs and VMs of the nodes behind it, by name. */
   readonly members: ReadonlyMap<string, string>;
 }
 
@@ -97,6 +97,8 @@ export class Continuity {
   #hasSettled(uid: string): boolean {
     return this.#world.now - (this.#returnedAt.get(uid) ?? Number.NEGATIVE_INFINITY) > returnMs;
   }
+
+  readonly #idOf = (node: Node): string => `${node.metadata?.uid} ${this.#world.vmOf(keyOf(node))}`;
 
   /** What others take from a Service is not ours to keep: it has settled when it is whole again. */
   forget(): void {
@@ -127,7 +129,7 @@ export class Continuity {
     if (before?.wish === wish) {
       const lost = [...before.members].filter(([name, id]) => {
         const node = nodes.get(name);
-        const isSame = node !== undefined && node.metadata?.uid === id && isReady(node);
+        const isSame = node !== undefined && this.#idOf(node) === id && isReady(node);
         const isWanted = this.#world.azure.hasInstance(name) && isOn(found, balancerOf(this.#world, name));
         return isSame && isWanted && !found.members.has(name);
       });
@@ -142,7 +144,7 @@ export class Continuity {
     const members = [...found.members].flatMap((name) => {
       const node = nodes.get(name);
       const id = node?.metadata?.uid ?? "";
-      return node !== undefined && isReady(node) && this.#hasSettled(id) ? [[name, id] as const] : [];
+      return node !== undefined && isReady(node) && this.#hasSettled(id) ? [[name, this.#idOf(node)] as const] : [];
     });
     this.#settled.set(key, { wish, address: found.address, members: new Map(members) });
   }
@@ -171,12 +173,13 @@ export function problemsOf(world: World): readonly string[] {
   const nodes: readonly Node[] = world.api.list(kinds.Node);
   const services = world.services();
   const balanced = services.filter(isBalanced);
+  const privateIPs = new Map(world.instances().map((one) => [one.computerName.toLowerCase(), one.privateIP]));
   return [
     ...nodes.flatMap(problemsOfNode),
     ...differences(
       "route",
       view.routes,
-      nodes.map((node) => `${keyOf(node)} ${node.spec?.podCIDR}`),
+      nodes.map((node) => `${keyOf(node)} ${node.spec?.podCIDR} ${privateIPs.get(keyOf(node))}`),
     ),
     ...differences(
       "node",
