@@ -3,6 +3,7 @@ import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk
 import { canonicalAddress } from "../../model/addresses.ts";
 import type { Observed } from "../../model/model.ts";
 import { hasBase, hasBaseInAnyCase } from "../../model/names.ts";
+import { oncePer } from "../../model/once-per.ts";
 import type { Subject } from "../../service/subject.ts";
 import type { Draft, UsedFrontend } from "./draft.ts";
 import type { Frontend } from "./frontends.ts";
@@ -28,8 +29,9 @@ const positionOf = ({ balancers }: Draft, { balancer, frontend }: UsedFrontend):
     .get(balancer.toLowerCase())
     ?.current?.frontendIPConfigurations?.findIndex(({ name }) => name === frontend.name) ?? -1;
 
-export const statusAddresses = ({ status }: Service): readonly string[] =>
-  (status?.loadBalancer?.ingress ?? []).flatMap(({ ip }) => (ip === undefined ? [] : [canonicalAddress(ip) ?? ip]));
+export const statusAddresses = oncePer(({ status }: Service): readonly string[] =>
+  (status?.loadBalancer?.ingress ?? []).flatMap(({ ip }) => (ip === undefined ? [] : [canonicalAddress(ip) ?? ip])),
+);
 
 /**
  * Addresses that a Service has had: those of its observed frontends and of its status, which the API server clears when

@@ -2,6 +2,7 @@ import { labelOf, labels, type Node } from "cloud-controller-host/sdk";
 
 import { familyOf } from "../../model/addresses.ts";
 import type { Family } from "../../model/model.ts";
+import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 
 export const nodeName = (node: Node): string => node.metadata?.name ?? "";
@@ -25,8 +26,14 @@ export const isControlPlane = (node: Node): boolean =>
   labelOf(node, "node-role.kubernetes.io/master") !== undefined ||
   labelOf(node, "kubernetes.io/role") === "master";
 
-export const internalAddresses = (node: Node, family?: Family): readonly string[] =>
-  (node.status?.addresses ?? []).flatMap(({ type, address }) => {
-    const found = type === "InternalIP" ? familyOf(address) : undefined;
-    return found !== undefined && (family === undefined || found === family) ? [address] : [];
-  });
+/** Each plan asks for those of all nodes, several times. */
+const addressesOf = oncePer(({ status }: Node) => {
+  const internal = (status?.addresses ?? []).flatMap(({ type, address }) => (type === "InternalIP" ? [address] : []));
+  const families = Map.groupBy(internal, familyOf);
+  return { all: internal.filter((one) => familyOf(one) !== undefined), families };
+});
+
+export const internalAddresses = (node: Node, family?: Family): readonly string[] => {
+  const { all, families } = addressesOf(node);
+  return family === undefined ? all : (families.get(family) ?? []);
+};

@@ -4,6 +4,7 @@ import { canonicalAddress, isPublicAddress } from "../../model/addresses.ts";
 import { groupOf, publicIPId } from "../../model/ids.ts";
 import type { Family, PlanProblem } from "../../model/model.ts";
 import { publicIPName } from "../../model/names.ts";
+import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import { quoted } from "../../service/readers.ts";
 import { type Subject, wantedAddress, wantedPrefix, wantedPublicIP } from "../../service/subject.ts";
@@ -24,7 +25,7 @@ export interface PublicIPIndex {
   addressed(group: string, address: string): PublicIP | undefined;
 }
 
-export function indexPublicIPs(publicIPs: readonly PublicIP[]): PublicIPIndex {
+export const indexPublicIPs = oncePer((publicIPs: readonly PublicIP[]): PublicIPIndex => {
   const keyOf = (group: string, text: string): string => `${group}/${text}`.toLowerCase();
   const canonical = (address: string): string => canonicalAddress(address) ?? address;
   const byName = new Map(publicIPs.map((one) => [keyOf(groupOf(one.id), one.name ?? ""), one]));
@@ -42,7 +43,7 @@ export function indexPublicIPs(publicIPs: readonly PublicIP[]): PublicIPIndex {
       return byAddress.get(keyOf(group, canonical(address)));
     },
   };
-}
+});
 
 export type PublicIPChoice = DesiredPublicIP | { readonly problem: PlanProblem };
 

@@ -1,10 +1,11 @@
 import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
-import { annotations as annotationKeys, defaultLoadBalancerName, keyOf } from "cloud-controller-host/sdk";
+import { annotations as annotationKeys, keyOf } from "cloud-controller-host/sdk";
 
 import { securityGroupId } from "../../model/ids.ts";
 import { limits } from "../../model/limits.ts";
 import type { ServiceKey } from "../../model/model.ts";
 import { isServiceFrontend } from "../../model/names.ts";
+import { oncePer } from "../../model/once-per.ts";
 import { reconcileTags } from "../../model/tags.ts";
 import { readSubject, type Subject, wantedAddresses } from "../../service/subject.ts";
 import { type Draft, reject, type ResourceDraft } from "../draft/draft.ts";
@@ -105,8 +106,7 @@ function planRules(
     if (set.size > limits.rulesPerSecurityGroup) refuse(draft, holder, "rules");
     else if (set.size > before) warnIfNearly(draft, holder, "rules", set.size);
   }
-  const known = knownDestinations(draft, holders);
-  if (!hasUnreadAddress(draft) && !isShared(draft)) set.retain((one) => known.has(one));
+  if (!hasUnreadAddress(draft) && !isShared(draft)) set.retain(knownDestinations(draft, holders));
   const rules = set.list();
   rejectTooManyPrefixes(draft, rules, active);
   return rules;
@@ -167,13 +167,14 @@ function plannedHolder(
   return { subject, action, addresses: [...has], destinations: [...targets, ...additional], left };
 }
 
-const nodeAddresses = ({ observed }: Draft): readonly string[] =>
-  observed.nodes.filter((node) => !isUnmanaged(node)).flatMap((node) => internalAddresses(node));
+const nodeAddresses = oncePer(({ observed }: Draft): readonly string[] =>
+  observed.nodes.filter((node) => !isUnmanaged(node)).flatMap((node) => internalAddresses(node)),
+);
 
 /** The status of a Service that was synced a moment ago may not be visible yet: its rules tell its addresses, too. */
 function keptHolder(draft: Draft, subject: Subject, behind?: RuleAddresses): Holder {
   const used = (draft.frontends.get(subject.key) ?? []).flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
-  const ruled = behind?.get(defaultLoadBalancerName(subject.service).toLowerCase()) ?? [];
+  const ruled = behind?.get(subject.base.toLowerCase()) ?? [];
   const addresses = [
     ...new Set([...statusAddresses(subject.service), ...used, ...ruled, ...subject.additionalAddresses]),
   ];
@@ -238,15 +239,23 @@ const hasUnreadAddress = ({ balancers, publicIPs }: Draft): boolean =>
  * Addresses of Services, frontends and nodes: managed rules have no other destinations. The rules of a Service may be
  * written before its load balancer: until that is, only the Service tells its address.
  */
-function knownDestinations(draft: Draft, holders: readonly Holder[]): ReadonlySet<string> {
+function knownDestinations(draft: Draft, holders: readonly Holder[]): (destination: string) => boolean {
   const staying = holders.filter(({ action }) => action !== "delete");
-  const index = indexPublicIPs(draft.observed.publicIPs);
-  const wanted = staying.flatMap(({ subject }) => [
-    ...wantedAddresses(subject),
-    ...(subject.internal ? [] : wantedPublicIPs(subject, index, draft.config)).flatMap((one) => one.ipAddress ?? []),
-  ]);
   const frontends = [...draft.balancers.values()]
     .flatMap(({ current }) => current?.frontendIPConfigurations ?? [])
     .flatMap((frontend) => addressOf(draft, frontend) ?? []);
-  return new Set([...staying.flatMap(({ addresses }) => addresses), ...wanted, ...nodeAddresses(draft), ...frontends]);
+  const known = new Set([...staying.flatMap(({ addresses }) => addresses), ...nodeAddresses(draft), ...frontends]);
+  let wanted: ReadonlySet<string> | undefined;
+  return (one) => known.has(one) || (wanted ??= wantedDestinations(draft, staying)).has(one);
+}
+
+/** Addresses that Services have chosen. Hardly a plan has to ask for them: all others are known without. */
+function wantedDestinations({ observed, config }: Draft, staying: readonly Holder[]): ReadonlySet<string> {
+  const index = indexPublicIPs(observed.publicIPs);
+  return new Set(
+    staying.flatMap(({ subject }) => [
+      ...wantedAddresses(subject),
+      ...(subject.internal ? [] : wantedPublicIPs(subject, index, config)).flatMap((one) => one.ipAddress ?? []),
+    ]),
+  );
 }

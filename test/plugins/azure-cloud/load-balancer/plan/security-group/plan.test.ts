@@ -466,3 +466,17 @@ describe("rules for every port", () => {
     expect(new Set(found.map(({ access }) => access)).size).toBe(2);
   });
 });
+
+test("the rules of a Service whose load balancer is not written yet stay when another Service is planned", () => {
+  const early = { name: "early", uid: "early", ...shapeOf() };
+  const other = { name: "other", uid: "other", annotations: { "azure-pip-name": "my-pip" } };
+  const publicIPs = [...addresses, publicIP("my-pip", "20.9.9.9")];
+  const { securityGroup } = after(start({ publicIPs }), early, other);
+  const { loadBalancers } = after(start({ publicIPs }), other);
+  const services = [early, other].map((shape) => intentOf(shape).service);
+  const observed = start({ publicIPs, securityGroup, loadBalancers, services });
+  const stagesWith = (present: Observed["services"]): readonly string[] =>
+    plan([intentOf({ nodes, ...other })], { ...observed, services: present }, config).stages.map(({ name }) => name);
+  expect(stagesWith(services)).toEqual(["members"]);
+  expect(stagesWith(services.slice(1))).toEqual(["members", "security-group"]);
+});

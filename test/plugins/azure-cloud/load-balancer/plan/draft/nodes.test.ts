@@ -1,0 +1,15 @@
+import { expect, test } from "bun:test";
+
+import { internalAddresses } from "../../../../../../plugins/azure-cloud/load-balancer/plan/draft/nodes.ts";
+
+test("the internal addresses of a node are those of its status that are IP addresses, in their order", () => {
+  const addresses = ["fd00::4", "10.240.0.4", "node-0.internal", "10.240.0.5"].map((address) => ({
+    type: "InternalIP",
+    address,
+  }));
+  const node = { status: { addresses: [{ type: "ExternalIP", address: "20.0.0.1" }, ...addresses] } };
+  expect(internalAddresses(node)).toEqual(["fd00::4", "10.240.0.4", "10.240.0.5"]);
+  expect(internalAddresses(node, "IPv4")).toEqual(["10.240.0.4", "10.240.0.5"]);
+  expect(internalAddresses(node, "IPv6")).toEqual(["fd00::4"]);
+  expect(internalAddresses({}, "IPv6")).toEqual([]);
+});
