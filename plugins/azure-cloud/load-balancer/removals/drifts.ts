@@ -6,6 +6,7 @@ import { settingsOf } from "../../arm/settings.ts";
 import { type JsonObject, objectsAt, stringAt } from "../../json.ts";
 import type { Observed } from "../model/model.ts";
 import { isServiceFrontend } from "../model/names.ts";
+import { oncePer } from "../model/once-per.ts";
 import { ownerTag } from "../plan/private-link/remove.ts";
 import { serviceTag } from "../plan/public-ip/owners.ts";
 
@@ -16,8 +17,7 @@ interface Version {
 }
 
 interface Known {
-  readonly etag: string | undefined;
-  readonly owned: JsonObject;
+  readonly resource: Version;
   /** Etags that it had before: a read with one of them lags behind. */
   readonly former: readonly string[];
   /** When it was last seen. */
@@ -84,6 +84,11 @@ const links: OwnedType = {
   partOf: whereTagged(ownerTag, (key) => linkSettings.has(key)),
 };
 
+/** What of a resource is ours. Most versions follow a write of this process, and are compared with none. */
+const ownedIn = oncePer(({ type, partOf }: OwnedType) =>
+  oncePer((resource: Version) => partOf(settingsOf({ ...resource }, `microsoft.network/${type}`))),
+);
+
 /**
  * Changes that another writer made to what is ours. They are found when a read shows a resource that differs from its
  * last version although this process has not written it since.
@@ -127,23 +132,26 @@ export class Drifts {
     this.#forgetOld();
   }
 
-  see(resource: Version, { type, partOf }: OwnedType, subjectsOf: FindSubjects): void {
+  see(resource: Version, owner: OwnedType, subjectsOf: FindSubjects): void {
+    const { type } = owner;
     const id = (resource.id ?? "").toLowerCase();
     const known = this.#known.get(id);
     const { etag } = resource;
     const atMs = this.#context.clock.monotonic();
     if (known !== undefined) known.atMs = atMs;
-    if (known?.etag === etag || this.#busy.has(id) || (etag !== undefined && known?.former.includes(etag))) return;
-    const owned = partOf(settingsOf({ ...resource }, `microsoft.network/${type}`));
-    const former = [...(known?.former ?? []), ...(known?.etag === undefined ? [] : [known.etag])].slice(-maxFormer);
-    this.#known.set(id, { etag, owned, former, atMs });
+    if (known?.resource.etag === etag || this.#busy.has(id) || (etag !== undefined && known?.former.includes(etag)))
+      return;
+    const last = known?.resource.etag;
+    const former = [...(known?.former ?? []), ...(last === undefined ? [] : [last])].slice(-maxFormer);
+    this.#known.set(id, { resource, former, atMs });
     const isOwn = this.#written.delete(id);
-    if (known !== undefined && !isOwn && !isDeepStrictEqual(known.owned, owned))
-      this.#report({ id: resource.id ?? "", type, before: known.owned, after: owned }, subjectsOf);
+    const owned = ownedIn(owner);
+    if (known !== undefined && !isOwn && !isDeepStrictEqual(owned(known.resource), owned(resource)))
+      this.#report({ id: resource.id ?? "", type, before: owned(known.resource), after: owned(resource) }, subjectsOf);
     const open = this.#open.get(id);
-    if (open === undefined || !isRestored(open.before, open.after, owned)) return;
+    if (open === undefined || !isRestored(open.before, open.after, owned(resource))) return;
     this.#open.delete(id);
-    this.#record(resource.id ?? "", type, { before: open.after, after: owned, repaired: true });
+    this.#record(resource.id ?? "", type, { before: open.after, after: owned(resource), repaired: true });
   }
 
   /** Of a resource that no read has shown for an hour, nothing is kept: it is gone. */
