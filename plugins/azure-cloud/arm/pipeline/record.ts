@@ -1,5 +1,5 @@
 import type { PipelinePolicy, PipelineResponse } from "@azure/core-rest-pipeline";
-import { type CloudContext, type CloudWrite, messageOf } from "cloud-controller-host/sdk";
+import { type CloudContext, type CloudWrite, isObject, messageOf } from "cloud-controller-host/sdk";
 
 import { ArmError } from "../errors.ts";
 import { settingsOf } from "../settings.ts";
@@ -51,10 +51,39 @@ const outcomeOf = ({ status, correlationId }: ArmError): Pick<CloudWrite, "corre
   ...(correlationId && { correlationId }),
 });
 
-const changeOf = ({ before, after }: WrittenResource, type: string): NonNullable<CloudWrite["change"]> => ({
-  before: before && settingsOf({ ...before }, type),
-  after: after && settingsOf({ ...after }, type),
-});
+function changeOf(written: WrittenResource, type: string): NonNullable<CloudWrite["change"]> {
+  const { before, after } = withoutShared(written);
+  return { before: before && settingsOf({ ...before }, type), after: after && settingsOf({ ...after }, type) };
+}
+
+/**
+ * The resource without the list items that the write leaves as they are: most of a large load balancer's. Only items
+ * with names of their own, by which the record compares the others of their list all the same.
+ */
+function withoutShared({ before, after }: WrittenResource): WrittenResource {
+  if (before === undefined || after === undefined) return { before, after };
+  const [was, is] = [new Map<string, unknown>(Object.entries(before)), new Map<string, unknown>(Object.entries(after))];
+  for (const [key, old] of was) {
+    const next = is.get(key);
+    if (!isNamedList(old) || !isNamedList(next)) continue;
+    const shared = new Set(old).intersection(new Set(next));
+    was.set(
+      key,
+      old.filter((item) => !shared.has(item)),
+    );
+    is.set(
+      key,
+      next.filter((item) => !shared.has(item)),
+    );
+  }
+  return { before: Object.fromEntries(was), after: Object.fromEntries(is) };
+}
+
+const isNamedList = (value: unknown): value is readonly object[] => {
+  if (!Array.isArray(value)) return false;
+  const names = new Set(value.map((item: unknown) => (isObject(item) ? item["name"] : undefined)));
+  return names.size === value.length && !names.has(undefined);
+};
 
 /** The ID by which Azure finds the request in its logs. */
 export const correlationOf = (response: PipelineResponse): string | undefined =>
