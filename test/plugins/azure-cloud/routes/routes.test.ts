@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
 import { InstanceNotFoundError, type Metrics, type Route } from "cloud-controller-host/sdk";
-import { manualClock } from "cloud-controller-host/sdk/testing";
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import type { AzureSimulator } from "../../../../plugins/azure-cloud/simulator/simulator.ts";
 import { errorOf } from "../../../kit/rejection.ts";
@@ -110,6 +110,23 @@ describe("creating a route", () => {
     );
     for (const error of errors) expect(error).toMatchObject({ code: "AuthorizationFailed" });
     await createAll(cloud, [routeTo(0), routeTo(1)]);
+    expect(await stored(world)).toHaveLength(2);
+  });
+
+  test("repeats a write whose operation ARM cancels after ten minutes, and fails no caller", async () => {
+    await using world = await openWorld({ operationPolls: 1 });
+    const { simulator } = world;
+    await simulator.addInstances(2);
+    // Ten minutes take 60 ms.
+    await using cloud = await world.create(settings, { clock: fast(10_000) });
+    simulator.failNext({ method: "PUT", path: "/routeTables/" }, { status: 409, code: "Canceled", stage: "operation" });
+    const operation = simulator.hold({ method: "GET", path: "/operations/" });
+    const created = createAll(cloud, [routeTo(0), routeTo(1)]);
+    await eventually("the operation is polled", () => operation.waiting() > 0);
+    await Bun.sleep(60);
+    operation.release();
+    await created;
+    expect(putsOf(simulator)).toHaveLength(2);
     expect(await stored(world)).toHaveLength(2);
   });
 

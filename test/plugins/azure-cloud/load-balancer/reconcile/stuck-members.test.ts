@@ -31,6 +31,7 @@ async function stuck(state: string) {
   return {
     [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose](),
     simulator,
+    nodes: cluster.nodes,
     refuse,
     remove: () => cluster.remove(generation, serviceOf("web")),
     skip,
@@ -63,6 +64,37 @@ test("an instance that is Updating is reported once after ten minutes", async ()
   expect(of("InstanceUpdating")[0]).toContain(
     "its provisioning state has been Updating for 10 minutes; its activity log",
   );
+});
+
+test("a network interface that is Updating is reported once after ten minutes, and joins its pool when ARM writes it again", async () => {
+  await using world = await stuck("Updating");
+  const { simulator, nodes, skip, ensure, of } = world;
+  const group = "/subscriptions/sub0/resourceGroups/rg0/providers";
+  const nic = `${group}/Microsoft.Network/networkInterfaces/vm-0-nic`;
+  const subnet = { id: `${group}/Microsoft.Network/virtualNetworks/vnet0/subnets/subnet0` };
+  const ipConfigurations = [{ name: "c", properties: { primary: true, subnet, privateIPAddress: "10.240.0.9" } }];
+  const put = (provisioningState: string) =>
+    simulator.put(nic, { location: "eastus", properties: { provisioningState, ipConfigurations } });
+  put("Updating");
+  const networkProfile = { networkInterfaces: [{ id: nic }] };
+  const { id } = simulator.put(`${group}/Microsoft.Compute/virtualMachines/vm-0`, {
+    location: "eastus",
+    properties: { networkProfile },
+  });
+  nodes.splice(0, 1, nodeOf("vm-0", { providerID: `azure://${id}` }));
+  const refusal = { status: 409, code: "OperationNotAllowed", message: "The interface is being updated.", times: 1000 };
+  simulator.failNext({ method: "PUT", path: nic }, refusal);
+  expect(String(await ensure())).toContain("The interface is being updated.");
+  skip(9 * minute);
+  await ensure();
+  expect(of("NetworkInterfaceUpdating")).toEqual([]);
+  skip(2 * minute);
+  for (let sync = 0; sync < 2; sync += 1) await ensure();
+  expect(of("NetworkInterfaceUpdating").map((text) => text.split(" ", 1)[0])).toEqual(["Node", "Service"]);
+  simulator.clearFailures();
+  put("Succeeded");
+  expect(await ensure()).toBeUndefined();
+  expect(JSON.stringify(simulator.get(nic))).toContain("backendAddressPools/kubernetes");
 });
 
 test("an instance in state Failed is reported again if it fails again after a write of it", async () => {
