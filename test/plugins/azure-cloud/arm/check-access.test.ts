@@ -79,6 +79,19 @@ describe("the check of access at start", () => {
     });
   });
 
+  test.each([
+    ["ResourceGroupNotFound", "It is not there. check resourceGroup and the other keys that end in ResourceGroup"],
+    ["SubscriptionNotFound", "It is not there. check subscriptionId and networkResourceSubscriptionID"],
+    ["ResourceNotFound", "It is not there."],
+  ])("names the config keys to check with ARM's %s", async (code, cause) => {
+    await using world = await openWorld();
+    const failure = { status: 404, code, message: "It is not there.", times: 9 };
+    world.simulator.failNext({ path: "/virtualMachineScaleSets" }, failure);
+    const results = await accessOf(world, {});
+    const found = results.find(({ subject }) => subject === "list scale sets in rg0");
+    expect(found).toMatchObject({ outcome: "missing", cause: expect.stringMatching(new RegExp(`${cause}$`, "u")) });
+  });
+
   test("reports actions as unknown where the permissions cannot be read", async () => {
     await using world = await openWorld();
     world.simulator.failNext({ path: "/Microsoft.Authorization/permissions" }, { status: 403, times: 9 });

@@ -125,6 +125,19 @@ describe("an update of the nodes", () => {
 });
 
 describe("deleting a public IP", () => {
+  test("a public IP whose deletion ARM refuses for another reason fails its Service with ARM's code after one request", async () => {
+    const web = serviceOf("refused");
+    await cluster.ensure(generation, web);
+    const path = "publicIPAddresses/kubernetes-a";
+    cluster.world.simulator.failNext({ method: "DELETE", path }, { status: 400, code: "RefusedByTest", times: 9 });
+    cluster.world.simulator.clearLog();
+    expect(String(await errorOf(cluster.remove(generation, web)))).toContain("RefusedByTest");
+    const deletions = cluster.world.simulator.log.filter((one) => one.method === "DELETE" && one.path.includes(path));
+    expect(deletions).toHaveLength(1);
+    cluster.world.simulator.clearFailures();
+    await cluster.remove(generation, web);
+  });
+
   test("PublicIPAddressCannotBeDeleted becomes an event, and the deletion succeeds", async () => {
     const web = serviceOf("web");
     await cluster.ensure(generation, web);

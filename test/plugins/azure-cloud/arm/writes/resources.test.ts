@@ -53,6 +53,26 @@ describe("reads of network resources", () => {
     const { publicIPs } = await openPublicIPs(world);
     expect(await publicIPs.all("no-such-group")).toEqual([]);
   });
+
+  test("know a resource group as missing, in whatever case, until a list of it succeeds", async () => {
+    await using world = await openWorld();
+    const { publicIPs, clock } = await openPublicIPs(world);
+    const missing = async () => {
+      await Promise.all(["rg0", "late"].map((group) => publicIPs.all(group)));
+      return ["rg0", "LATE"].filter((group) => publicIPs.isMissing(group));
+    };
+    expect(await missing()).toEqual(["LATE"]);
+    world.simulator.addResourceGroup("late");
+    await clock.advance(120_000);
+    expect(await missing()).toEqual([]);
+  });
+
+  test("fail where ARM refuses the list, rather than find nothing", async () => {
+    await using world = await openWorld();
+    const { publicIPs } = await openPublicIPs(world);
+    world.simulator.failNext({ path: "/publicIPAddresses" }, { status: 403, code: "AuthorizationFailed" });
+    expect(await errorOf(publicIPs.all("rg0"))).toMatchObject({ code: "AuthorizationFailed" });
+  });
 });
 
 describe("writes of network resources", () => {

@@ -450,6 +450,19 @@ describe("the model of a scale set", () => {
     one.members.reads.forgetScaleSets("RG0");
     expect(await lists()).toBe(1);
   });
+
+  test("the model of a scale set is read again after a write of it that failed", async () => {
+    const { world, one } = await openChanged();
+    await using _ = world;
+    await one.membersOf(poolId(), known);
+    const failure = { status: 400, code: "Refused" };
+    world.simulator.failNext({ method: "PUT", path: /virtualMachineScaleSets\/pool$/u }, failure);
+    const write = update({ join: ["node-0"] });
+    expect((await one.apply([write], known)).failed.get(write)).toMatchObject({ code: "Refused" });
+    world.simulator.clearLog();
+    await one.membersOf(poolId(), known);
+    expect(world.simulator.log.filter(({ path }) => path.endsWith("/virtualMachineScaleSets"))).toHaveLength(1);
+  });
 });
 
 describe("sets of nodes", () => {

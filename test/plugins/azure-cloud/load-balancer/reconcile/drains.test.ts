@@ -139,4 +139,20 @@ describe("the records of drains", () => {
     expect(lab.passes).toEqual(["default/web"]);
     await lab.stop();
   });
+
+  test("that are removed from a node without a sign of leaving do not bring the node back, which may have left the list for another reason", async () => {
+    const lab = open();
+    const recorded: Node = { ...first, metadata: { ...first?.metadata, annotations: { [drainRecord]: "requested" } } };
+    for (const handler of lab.handlers) handler(recorded, first ?? {});
+    await eventually("it is planned", () => lab.passes.length > 0);
+    expect(lab.returned).toEqual([]);
+    await lab.stop();
+  });
+
+  test("that are invalid stay so in a plan for a node without a sign of leaving", async () => {
+    const lab = open({ planning: true });
+    const invalid: Node = { ...first, metadata: { ...first?.metadata, annotations: { [drainRecord]: "soon" } } };
+    expect(lab.drains.read([invalid]).get("node-0")?.record).toBe("invalid");
+    await lab.stop();
+  });
 });

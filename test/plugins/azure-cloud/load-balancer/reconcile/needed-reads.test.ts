@@ -1,6 +1,10 @@
 import { expect, test } from "bun:test";
 
-import { groupsInUse, neededReads } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/needed-reads.ts";
+import {
+  groupsInUse,
+  neededReads,
+  zonesInUse,
+} from "../../../../../plugins/azure-cloud/load-balancer/reconcile/needed-reads.ts";
 import { intentOf, plannerConfigOf } from "../fixtures.ts";
 
 test("one external Service needs the cluster's resource groups and no subnet", () => {
@@ -37,6 +41,17 @@ test("namespaces are read only for namespace selectors, and never for deletions"
   expect(neededReads([intentOf({})], multiple).namespaces).toEqual(["default"]);
   expect(neededReads([intentOf({ action: "delete" })], multiple).namespaces).toEqual([]);
   expect(neededReads([intentOf({})], plannerConfigOf()).namespaces).toEqual([]);
+});
+
+test("zones in use are those of a frontend of a Service in several, not of one that is in a single zone or a user's", () => {
+  const name = `a${"0".repeat(31)}`;
+  const frontends = [
+    { name: "users", zones: ["4", "5"] },
+    { name, zones: ["2"] },
+  ];
+  expect(zonesInUse([{ frontendIPConfigurations: frontends }])).toEqual([]);
+  const several = { name: `${name}-lb-subnet`, zones: ["3", "1"] };
+  expect(zonesInUse([{}, { frontendIPConfigurations: [...frontends, several] }])).toEqual(["1", "3"]);
 });
 
 test("resource groups in use are those of the public IPs of frontends with such a name", () => {

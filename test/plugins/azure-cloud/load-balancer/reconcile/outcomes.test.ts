@@ -136,6 +136,14 @@ describe("a conflict", () => {
     expect(entries.map((entry) => entry.isDone(publicIP))).toEqual([true, true]);
     expect(events).toEqual(["a DeletePublicIPAddress", "b DeletePublicIPAddress"]);
   });
+
+  test("about anything else that ARM refuses is an error in the end", async () => {
+    const { take, failures } = fixture();
+    const cause = new ArmError(409, "ReferencedResourceNotProvisioned", "It is not ready.");
+    const error = new OutdatedError("It was not provisioned.", { cause });
+    for (let count = 0; count < 5; count++) await take({ kind: "conflict", write: balancer, error });
+    expect(failures()).toEqual(["Error: It was not provisioned.", "Error: It was not provisioned."]);
+  });
 });
 
 describe("a write that fails", () => {

@@ -35,6 +35,13 @@ describe("access from the Internet", () => {
     ],
     ["public invalid: false", { spec: spec("10.0.0.0") }, []],
     ["internal invalid: false", { annotations: { ...internal, "azure-allowed-ip-ranges": "foo" } }, []],
+    ...["0.0.0.0/", "0.0.0.0/00", "10.0.0.0/08", "10.0.0.0/8.5", "10.0.0.0/0x8", "10.0.0.0/8/8"].map(
+      (range): [string, ServiceShape, readonly string[]] => [
+        `public invalid ${range}: false`,
+        { spec: spec(range) },
+        [],
+      ],
+    ),
     ["public source ranges specific: false", { spec: spec("10.0.0.0/8") }, []],
     ["public allowed ranges specific: false", { annotations: { "azure-allowed-ip-ranges": "10.0.0.0/8" } }, []],
     ["an allow-all range takes the place of the tag", { spec: spec("0.0.0.0/0") }, []],
@@ -44,8 +51,9 @@ describe("access from the Internet", () => {
       { spec: spec("0.0.0.0/0"), annotations: { "azure-allowed-service-tags": "A" } },
       ["A"],
     ],
-  ])("%s", (_title, shape, tags) => {
+  ])("%s", (title, shape, tags) => {
     expect(accessFor(shape).tags).toEqual(tags);
+    if (title.includes("invalid")) expect(accessFor(shape).ranges).toEqual({ IPv4: [], IPv6: [] });
   });
 });
 
