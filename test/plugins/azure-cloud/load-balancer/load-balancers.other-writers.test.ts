@@ -3,7 +3,6 @@ import { describe, expect, test } from "bun:test";
 import { keyOf, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
 import type { Resource } from "../../../../plugins/azure-cloud/simulator/state/store.ts";
 import { errorOf } from "../../../kit/rejection.ts";
 import { azureState, expectConverged } from "./azure-state.ts";
