@@ -1,11 +1,8 @@
 import { describe, test } from "bun:test";
 
-import type { Clock } from "cloud-controller-host/sdk";
-
-import { systemClock } from "../../host/async/clock.ts";
 import type { AzureSimulator, SimulatorOptions } from "../../plugins/azure-cloud/simulator/simulator.ts";
 import { goldenCases } from "./replay/cases.ts";
-import { GoldenCluster } from "./replay/golden-cluster.ts";
+import { GoldenCluster, hurried } from "./replay/golden-cluster.ts";
 import { type Comparison, replay } from "./replay/replay.ts";
 
 /** What ARM does badly while a case is replayed. All of it ends by itself, and then everything is as recorded. */
@@ -26,10 +23,7 @@ const once =
     for (const path of written) simulator.failNext({ method: "PUT", path }, failure);
   };
 
-const all = goldenCases.map(({ case: name }) => name);
-
 const faults: readonly Fault[] = [
-  { what: "operations are polled", cases: all, options: { operationPolls: 1 } },
   {
     what: "operations are polled by Location",
     cases: ["internal"],
@@ -62,9 +56,6 @@ const faults: readonly Fault[] = [
     begin: once({ status: 500, code: "InternalServerError", stage: "operation" }),
   },
 ];
-
-/** Waits that are meant for a service elsewhere are fifty times shorter. */
-const hurried: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.max(1, ms / 50), signal) };
 
 const comparison: Comparison = { withinMs: 60_000, events: "ignored" };
 
