@@ -140,7 +140,7 @@ describe("the records of drains", () => {
     await lab.stop();
   });
 
-  test("that are removed from a node without a sign of leaving do not bring the node back, which may have left the list for another reason", async () => {
+  test("a record removed from a node without a sign of leaving does not bring it back: it may have left the list for another reason", async () => {
     const lab = open();
     const recorded: Node = { ...first, metadata: { ...first?.metadata, annotations: { [drainRecord]: "requested" } } };
     for (const handler of lab.handlers) handler(recorded, first ?? {});
@@ -149,7 +149,7 @@ describe("the records of drains", () => {
     await lab.stop();
   });
 
-  test("that are invalid stay so in a plan for a node without a sign of leaving", async () => {
+  test("an invalid record stays invalid in a plan for a node without a sign of leaving", async () => {
     const lab = open({ planning: true });
     const invalid: Node = { ...first, metadata: { ...first?.metadata, annotations: { [drainRecord]: "soon" } } };
     expect(lab.drains.read([invalid]).get("node-0")?.record).toBe("invalid");
