@@ -99,7 +99,8 @@ export interface CloudWrite {
   readonly resource: string;
   /**
    * Settings before and after the write, without secrets and without fields that the cloud fills: `before` is undefined
-   * for a creation, `after` for a deletion. Absent where the cloud does not know them. The record has what differs.
+   * for a creation, `after` for a deletion. Absent where the cloud does not know them. The record has what differs:
+   * list items with names that stay as they are may be left out of both.
    */
   readonly change?: Pick<PlannedWrite, "before" | "after">;
   /**
