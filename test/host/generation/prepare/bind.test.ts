@@ -1,0 +1,41 @@
+import { expect, test } from "bun:test";
+
+import type { ControllerPlugin } from "cloud-controller-host/sdk";
+
+import type { LoadedPlugins } from "../../../../host/generation/plugins/load.ts";
+import { bind } from "../../../../host/generation/prepare/bind.ts";
+import { main, SlotRig } from "../slot-rig.ts";
+
+const config = { source: "cloud.yaml", document: {}, disabled: false, hash: "hash" };
+
+/** The controller with options that are refused, for each of these reasons. */
+const refusing = (controller: ControllerPlugin, ...problems: readonly string[]): ControllerPlugin => ({
+  ...controller,
+  bind: () => ({ ok: false, problems }),
+});
+
+/** The plugins with a cloud that refuses the cloud config. */
+const refusingConfig = (plugins: LoadedPlugins, problem: string): LoadedPlugins => ({
+  ...plugins,
+  clouds: plugins.clouds.map((cloud) => ({ ...cloud, bind: () => ({ ok: false, problems: [problem] }) })),
+});
+
+const refusal = (...problems: readonly string[]): unknown =>
+  expect.objectContaining({ message: expect.stringContaining("the configuration is refused"), problems });
+
+test("a configuration is refused with the problems of the cloud config and of every controller's options at once", async () => {
+  await using rig = await SlotRig.start();
+  const [fine, one, other] = ["fine", "one", "other"].map((name) => rig.controller(`${name}-controller`, main));
+  if (fine === undefined || one === undefined || other === undefined) throw new Error("they were not made");
+  const plugins = rig.plugins([fine, refusing(one, "--a: too long", "--b: unknown"), refusing(other, "--c: empty")]);
+  const ofOptions = [
+    "options of one-controller: --a: too long",
+    "options of one-controller: --b: unknown",
+    "options of other-controller: --c: empty",
+  ];
+  expect(() => bind(rig.scope, { plugins, config })).toThrow(refusal(...ofOptions));
+  const worse = refusingConfig(plugins, "tenantId: missing");
+  expect(() => bind(rig.scope, { plugins: worse, config })).toThrow(
+    refusal("cloud.yaml: tenantId: missing", ...ofOptions),
+  );
+});
