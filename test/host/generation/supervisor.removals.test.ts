@@ -81,6 +81,17 @@ test("a refused reload runs once it is confirmed, although an earlier read of th
   });
 });
 
+test("a confirmation that is read after another config runs requests nothing", async () => {
+  await refused();
+  change("place: 1\nother: 1\n");
+  await eventually("the next one runs", () => supervisor.status.generation === 3);
+  for (const answer of reads) answer.resolve(true);
+  await Bun.sleep(0);
+  change("place: 1\nother: 2\n");
+  await eventually("the one after it runs", () => supervisor.status.generation > 3);
+  expect(rig.lines.filter((line) => line.includes("removals confirmed"))).toEqual([]);
+});
+
 test("a config that places resources elsewhere is refused also after the cloud provider was disabled", async () => {
   change("disableCloudProvider: true\n");
   await eventually("it is disabled", () => !supervisor.status.running);
