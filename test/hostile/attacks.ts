@@ -112,6 +112,10 @@ const pipelining =
 /** A header of 3,000 bytes that the decoder is to keep, and a list that names it 8,000 times: 24 MB when expanded. */
 const largeHeader = Buffer.concat([headers, Buffer.from([0x40, 1, 0x61, 0x7f, 0xb9, 0x16]), Buffer.alloc(3_000, "a")]);
 const references = Buffer.concat([headers, Buffer.alloc(8_000, 0xbe)]);
+/** Fields that the decoder is not to keep, 10,000 bytes of them. */
+const manyFields = Buffer.alloc(10_000, Buffer.from([0x00, 1, 0x61, 1, 0x62]));
+/** 2,000 times the same setting. */
+const manySettings = Buffer.alloc(12_000, Buffer.from([0, 3, 0, 0, 0, 100]));
 const endStream = 0x1;
 const endHeaders = 0x4;
 
@@ -171,6 +175,9 @@ export const attacks = {
   "idle TCP connections": (target) =>
     flood(target, () => connected(connectTcp({ ...from, port: target.port }), "connect")),
   "requests whose body never arrives": saying("POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"),
+  "bodies in endless chunks of a byte": saying(
+    `POST /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${"1\r\na\r\n".repeat(10_000)}`,
+  ),
   "unfinished headers of 60 KB": saying(`GET /livez HTTP/1.1\r\nHost: x\r\nX-Long: ${"x".repeat(60_000)}`),
   "unfinished headers of 900 KB": saying(`GET /livez HTTP/1.1\r\nHost: x\r\nX-Long: ${"x".repeat(900_000)}`),
   "60 KB of many headers": saying(`GET /livez HTTP/1.1\r\nHost: x\r\n${"a: b\r\n".repeat(10_000)}`),
@@ -230,6 +237,10 @@ export const attacks = {
   "HTTP/2 settings": http2Flood(() => frame(4, 0, 0)),
   "HTTP/2 empty data": http2Flood((stream) => (stream === 1 ? frame(1, endHeaders, 1, headers) : frame(0, 0, 1))),
   "HTTP/2 continuations": http2Flood((stream) => (stream === 1 ? frame(1, 0, 1, headers) : frame(9, 0, 1))),
+  "HTTP/2 continuations of 10,000 bytes": http2Flood((stream) =>
+    stream === 1 ? frame(1, 0, 1, headers) : frame(9, 0, 1, manyFields),
+  ),
+  "HTTP/2 settings, 2,000 in a frame": http2Flood(() => frame(4, 0, 0, manySettings)),
   "HTTP/2 priorities": http2Flood((stream) => frame(2, 0, stream, Buffer.from([0, 0, 0, 0, 16]))),
   "HTTP/2 window updates": http2Flood(() => frame(8, 0, 0, Buffer.from([0, 0, 0, 1]))),
   "HTTP/2 frames of an unknown type": http2Flood(() => frame(77, 0, 0)),
