@@ -65,7 +65,7 @@ describe("a request", () => {
     });
 
   for (const url of ["", "?verbose", "*", "healthz", "@localhost/healthz", "https://localhost/healthz"])
-    test(`with the target "${url}" is rejected over both protocols, since it is no path`, async () => {
+    test(`a request with the target "${url}" is rejected over both protocols, since it is no path`, async () => {
       const asked: string[] = [];
       for (const protocol of [{}, overHttp2]) {
         const { after, heads } = exchange(
@@ -92,17 +92,17 @@ describe("a request", () => {
   });
 
   for (const [what, bytes, expected] of [
-    ["of 256 KiB is read, and its connection kept", 256 * 1024, "keep"],
-    ["of a byte more ends its connection", 256 * 1024 + 1, "cut"],
+    ["of 256 KiB, is read, and the connection kept", 256 * 1024, "keep"],
+    ["of a byte more, ends the connection", 256 * 1024 + 1, "cut"],
   ] as const)
-    test(`whose handler leaves a body ${what}`, async () => {
+    test(`a body that the handler leaves, ${what}`, async () => {
       const { incoming, after } = exchange(async () => new Response("hello"), { method: "POST", complete: false });
       incoming.push(Buffer.alloc(bytes));
       if (expected === "keep") incoming.push(null);
       expect(await after).toBe(expected);
     });
 
-  test("whose handler leaves a body over HTTP/2 ends its stream, not the connection", async () => {
+  test("a body that the handler leaves over HTTP/2 ends its stream, not the connection", async () => {
     const { incoming, after } = exchange(async () => new Response("hello"), {
       method: "POST",
       complete: false,
