@@ -174,11 +174,11 @@ describe("the page", () => {
   let token: string | undefined;
   let loopback: Loopback;
   /** Streams of the latest server: those of one before need not have ended yet. */
-  let streams = new Set<AbortSignal>();
+  let liveStreams = new Set<AbortSignal>();
   const requested: string[] = [];
   const serve = (port: number): Loopback => {
     const own = new Set<AbortSignal>();
-    streams = own;
+    liveStreams = own;
     return serveLoopback(port, (path, headers, signal) => {
       requested.push(path);
       if (path.endsWith("/stream")) {
@@ -227,7 +227,7 @@ describe("the page", () => {
     }
     const [leaving, staying] = [open.slice(0, 6), open.slice(6)];
     for (const { page } of staying) expect(await untilText(page, "web")).toContain("Not live; read every 10 seconds");
-    expect(streams.size).toBe(4);
+    expect(liveStreams.size).toBe(4);
     open = staying;
     await Promise.all(leaving.map(({ page }) => page.close()));
     for (const { page } of staying) await untilText(page, "● Live", 30_000);
@@ -243,15 +243,15 @@ describe("the page", () => {
         `Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`,
       );
     await become("hidden");
-    await until("its stream has ended", () => streams.size === 0, 10_000);
+    await until("its stream has ended", () => liveStreams.size === 0, 10_000);
     const before = requested.length;
     await createService(sandbox, "unseen");
     await Bun.sleep(3_000);
-    expect([requested.slice(before), streams.size]).toEqual([[], 0]);
+    expect([requested.slice(before), liveStreams.size]).toEqual([[], 0]);
     await become("visible");
     await untilText(page, "unseen");
     await untilText(page, "● Live");
-    expect([streams.size, complaints]).toEqual([1, []]);
+    expect([liveStreams.size, complaints]).toEqual([1, []]);
     await deleteService(sandbox, "unseen");
   });
 
