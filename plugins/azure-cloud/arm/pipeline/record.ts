@@ -1,6 +1,7 @@
 import type { PipelinePolicy, PipelineResponse } from "@azure/core-rest-pipeline";
 import { type CloudContext, type CloudWrite, isObject, messageOf } from "cloud-controller-host/sdk";
 
+import type { JsonObject } from "../../json.ts";
 import { ArmError } from "../errors.ts";
 import { settingsOf } from "../settings.ts";
 import { isRead, targetOf } from "./target.ts";
@@ -51,32 +52,24 @@ const outcomeOf = ({ status, correlationId }: ArmError): Pick<CloudWrite, "corre
   ...(correlationId && { correlationId }),
 });
 
-function changeOf(written: WrittenResource, type: string): NonNullable<CloudWrite["change"]> {
-  const { before, after } = withoutShared(written);
-  return { before: before && settingsOf({ ...before }, type), after: after && settingsOf({ ...after }, type) };
-}
+const changeOf = ({ before, after }: WrittenResource, type: string): NonNullable<CloudWrite["change"]> => ({
+  before: before && settingsOf(withoutShared(before, after), type),
+  after: after && settingsOf(withoutShared(after, before), type),
+});
 
 /**
  * The resource without the list items that the write leaves as they are: most of a large load balancer's. Only items
  * with names of their own, by which the record compares the others of their list all the same.
  */
-function withoutShared({ before, after }: WrittenResource): WrittenResource {
-  if (before === undefined || after === undefined) return { before, after };
-  const [was, is] = [new Map<string, unknown>(Object.entries(before)), new Map<string, unknown>(Object.entries(after))];
-  for (const [key, old] of was) {
-    const next = is.get(key);
-    if (!isNamedList(old) || !isNamedList(next)) continue;
-    const shared = new Set(old).intersection(new Set(next));
-    was.set(
-      key,
-      old.filter((item) => !shared.has(item)),
-    );
-    is.set(
-      key,
-      next.filter((item) => !shared.has(item)),
-    );
-  }
-  return { before: Object.fromEntries(was), after: Object.fromEntries(is) };
+function withoutShared(resource: object, other: object = {}): JsonObject {
+  const others = new Map<string, unknown>(Object.entries(other));
+  const entries = Object.entries(resource).map(([key, value]: [string, unknown]): [string, unknown] => {
+    const twin = others.get(key);
+    if (!isNamedList(value) || !isNamedList(twin)) return [key, value];
+    const shared = new Set(twin);
+    return [key, value.filter((item) => !shared.has(item))];
+  });
+  return Object.fromEntries(entries);
 }
 
 const isNamedList = (value: unknown): value is readonly object[] => {
