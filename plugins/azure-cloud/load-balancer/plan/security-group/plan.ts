@@ -1,5 +1,5 @@
 import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
-import { annotations as annotationKeys, keyOf } from "cloud-controller-host/sdk";
+import { annotations as annotationKeys, keyOf, type Node } from "cloud-controller-host/sdk";
 
 import { securityGroupId } from "../../model/ids.ts";
 import { limits } from "../../model/limits.ts";
@@ -94,7 +94,7 @@ function planRules(
 ): readonly SecurityRule[] {
   const set = new RuleSet(present);
   const sharing = sharersByAddress(holders);
-  cleanNodes(set, holders, nodeAddresses(draft));
+  cleanNodes(set, holders, nodeAddresses(draft.observed.nodes));
   for (const holder of active) {
     for (const { destinations, sharers, at } of sharing.onDestinations(holder)) clean(set, destinations, sharers, at);
     clean(set, holder.left, sharing.onLeft(holder));
@@ -159,7 +159,8 @@ function plannedHolder(
 ): Holder {
   const addresses = action === "delete" ? formerAddresses(draft, subject) : addressesOf(draft, subject);
   if (addresses === undefined) return keptHolder(draft, subject);
-  const behind = (): readonly string[] => (action === "delete" ? nodeAddresses(draft) : backendAddresses(subject));
+  const behind = (): readonly string[] =>
+    action === "delete" ? nodeAddresses(draft.observed.nodes) : backendAddresses(subject);
   const targets = subject.floatingIP ? addresses : behind();
   const additional = subject.additionalAddresses;
   const has = new Set([...addresses, ...additional]);
@@ -167,8 +168,8 @@ function plannedHolder(
   return { subject, action, addresses: [...has], destinations: [...targets, ...additional], left };
 }
 
-const nodeAddresses = oncePer(({ observed }: Draft): readonly string[] =>
-  observed.nodes.filter((node) => !isUnmanaged(node)).flatMap((node) => internalAddresses(node)),
+const nodeAddresses = oncePer((nodes: readonly Node[]): readonly string[] =>
+  nodes.filter((node) => !isUnmanaged(node)).flatMap((node) => internalAddresses(node)),
 );
 
 /** The status of a Service that was synced a moment ago may not be visible yet: its rules tell its addresses, too. */
@@ -178,7 +179,7 @@ function keptHolder(draft: Draft, subject: Subject, behind?: RuleAddresses): Hol
   const addresses = [
     ...new Set([...statusAddresses(subject.service), ...used, ...ruled, ...subject.additionalAddresses]),
   ];
-  const destinations = subject.floatingIP ? addresses : nodeAddresses(draft);
+  const destinations = subject.floatingIP ? addresses : nodeAddresses(draft.observed.nodes);
   return { subject, action: "keep", addresses, destinations, left: [] };
 }
 
@@ -244,7 +245,11 @@ function knownDestinations(draft: Draft, holders: readonly Holder[]): (destinati
   const frontends = [...draft.balancers.values()]
     .flatMap(({ current }) => current?.frontendIPConfigurations ?? [])
     .flatMap((frontend) => addressOf(draft, frontend) ?? []);
-  const known = new Set([...staying.flatMap(({ addresses }) => addresses), ...nodeAddresses(draft), ...frontends]);
+  const known = new Set([
+    ...staying.flatMap(({ addresses }) => addresses),
+    ...nodeAddresses(draft.observed.nodes),
+    ...frontends,
+  ]);
   let wanted: ReadonlySet<string> | undefined;
   return (one) => known.has(one) || (wanted ??= wantedDestinations(draft, staying)).has(one);
 }
