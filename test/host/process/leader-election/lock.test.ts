@@ -375,35 +375,24 @@ describe("a record", () => {
 });
 
 describe("a Lease that was emptied but not released", () => {
-  test.each([0, 15, 2_000_000_000])(
-    "is acquired a lease duration of ours later, also when its own is %d s",
-    async (leaseDurationSeconds) => {
-      const { lock, leases, clock } = setup();
-      leases.put(held("other"));
-      await lock.tryAcquireOrRenew();
-      leases.put(held("", { leaseDurationSeconds }));
-      expect(await lock.tryAcquireOrRenew()).toBeFalse();
-      await clock.advance(15_000);
-      expect(await lock.tryAcquireOrRenew()).toBeFalse();
-      await clock.advance(1);
-      expect(await lock.tryAcquireOrRenew()).toBeTrue();
-    },
-  );
-
-  test.each([15, 0, 2_000_000_000])(
-    "is waited for as long as its last holder asked for, also when its own duration is %d s",
-    async (leaseDurationSeconds) => {
-      const { lock, leases, clock } = setup();
-      leases.put(held("other", { leaseDurationSeconds: 60 }));
-      await lock.tryAcquireOrRenew();
-      leases.put(held("", { leaseDurationSeconds }));
-      expect(await lock.tryAcquireOrRenew()).toBeFalse();
-      await clock.advance(60_000);
-      expect(await lock.tryAcquireOrRenew()).toBeFalse();
-      await clock.advance(1);
-      expect(await lock.tryAcquireOrRenew()).toBeTrue();
-    },
-  );
+  for (const [what, holder, waitMs] of [
+    ["acquired a lease duration of ours later", {}, 15_000],
+    ["waited for as long as its last holder asked for", { leaseDurationSeconds: 60 }, 60_000],
+  ] as const)
+    test.each([0, 15, 2_000_000_000])(
+      `is ${what}, also when its own duration is %d s`,
+      async (leaseDurationSeconds) => {
+        const { lock, leases, clock } = setup();
+        leases.put(held("other", holder));
+        await lock.tryAcquireOrRenew();
+        leases.put(held("", { leaseDurationSeconds }));
+        expect(await lock.tryAcquireOrRenew()).toBeFalse();
+        await clock.advance(waitMs);
+        expect(await lock.tryAcquireOrRenew()).toBeFalse();
+        await clock.advance(1);
+        expect(await lock.tryAcquireOrRenew()).toBeTrue();
+      },
+    );
 
   test("is left to its last holder also by a candidate that starts then", async () => {
     const { lock, leases, clock } = setup();

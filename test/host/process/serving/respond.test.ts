@@ -65,7 +65,7 @@ describe("a request", () => {
     });
 
   for (const url of ["", "?verbose", "*", "healthz", "@localhost/healthz", "https://localhost/healthz"])
-    test(`a request with the target "${url}" is rejected over both protocols, since it is no path`, async () => {
+    test(`a request with the target "${url}" is rejected over both protocols, since it is not a path`, async () => {
       const asked: string[] = [];
       for (const protocol of [{}, overHttp2]) {
         const { after, heads } = exchange(
