@@ -14,18 +14,18 @@ const config = { loadBalancerBackendPoolConfigurationType: "nodeIP", loadBalance
 const [first, second, third] = ["vmss0000000", "vmss0000001", "vmss0000002"] as const;
 
 /** Real time that can be set forward; sleeps end with it. */
-function skippingClock(): Clock & { readonly skip: (ms: number) => void } {
-  let skippedMs = 0;
-  const monotonic = (): number => performance.now() + skippedMs;
+function jumpingClock(): Clock & { readonly jump: (ms: number) => void } {
+  let jumpedMs = 0;
+  const monotonic = (): number => performance.now() + jumpedMs;
   return {
-    now: () => Date.now() + skippedMs,
+    now: () => Date.now() + jumpedMs,
     monotonic,
     async sleep(ms, signal) {
       const endMs = monotonic() + ms;
       const isEnded = (): boolean => monotonic() >= endMs || signal?.aborted === true;
       while (!isEnded()) await systemClock.sleep(Math.min(20, endMs - monotonic()), signal);
     },
-    skip: (ms) => void (skippedMs += ms),
+    jump: (ms) => void (jumpedMs += ms),
   };
 }
 
@@ -61,7 +61,7 @@ const isForgotten = (lab: ServiceLab, name: string) =>
 
 describeServices("a node that is about to leave", (open) => {
   test("gets no new connections first, and leaves after the drain time, across a restart", async () => {
-    const clock = skippingClock();
+    const clock = jumpingClock();
     await using lab = await open({ config, clock });
     await lab.start();
     await lab.create(balancedService("web"));
@@ -70,11 +70,11 @@ describeServices("a node that is about to leave", (open) => {
     await taint(lab, second, disrupted);
     await shows(lab, first, `${second} Down`, third);
     const begun = await drainBegun(lab, second);
-    clock.skip(500_000);
+    clock.jump(500_000);
     expect(await lab.restart(1)).toEqual([]);
     expect(await recordOf(lab, second)).toBe(begun);
     expect(pool(lab)).toEqual([first, `${second} Down`, third]);
-    clock.skip(101_000);
+    clock.jump(101_000);
     await shows(lab, first, third);
     await isForgotten(lab, second);
     // It does not join again while the taint lasts.
@@ -84,7 +84,7 @@ describeServices("a node that is about to leave", (open) => {
   });
 
   test("gets connections again when it does not leave after all, and then drains for the full time", async () => {
-    const clock = skippingClock();
+    const clock = jumpingClock();
     await using lab = await open({ config, clock });
     await lab.start();
     await lab.create(balancedService("web"));
@@ -93,14 +93,14 @@ describeServices("a node that is about to leave", (open) => {
     await shows(lab, `${first} Down`, second, third);
     await drainBegun(lab, first);
     await lab.restart(1);
-    clock.skip(500_000);
+    clock.jump(500_000);
     await taint(lab, first);
     await shows(lab, first, second, third);
     await isForgotten(lab, first);
     await taint(lab, first, disrupted);
     await shows(lab, `${first} Down`, second, third);
     const begun = await drainBegun(lab, first);
-    clock.skip(Date.parse(begun) + 599_000 - clock.now());
+    clock.jump(Date.parse(begun) + 599_000 - clock.now());
     expect(await lab.restart(1)).toEqual([]);
     expect(pool(lab)).toEqual([`${first} Down`, second, third]);
     // A node that is deleted needs no drain any more.
@@ -109,7 +109,7 @@ describeServices("a node that is about to leave", (open) => {
   });
 
   test("keeps serving while all others leave as well, and drains once there is another one", async () => {
-    const clock = skippingClock();
+    const clock = jumpingClock();
     await using lab = await open({ config, clock });
     await lab.start();
     await lab.create(balancedService("web"));
@@ -117,7 +117,7 @@ describeServices("a node that is about to leave", (open) => {
     for (const name of [first, second, third]) await taint(lab, name, disrupted);
     for (const name of [first, second, third]) await drainBegun(lab, name);
     await shows(lab, first, second, third);
-    clock.skip(3_600_000);
+    clock.jump(3_600_000);
     expect(await lab.restart(1)).toEqual([]);
     await shows(lab, first, second, third);
     await taint(lab, third);
@@ -127,7 +127,7 @@ describeServices("a node that is about to leave", (open) => {
   });
 
   test("drains from the beginning when the process ended between the record and the state, or before the time", async () => {
-    const clock = skippingClock();
+    const clock = jumpingClock();
     await using lab = await open({ config, clock });
     await lab.start();
     await lab.create(balancedService("web"));
@@ -155,7 +155,7 @@ describeServices("a node that is about to leave", (open) => {
   });
 
   test("is drained for the longest time that a Service of its pool asks for, and not at all by default", async () => {
-    const clock = skippingClock();
+    const clock = jumpingClock();
     const { loadBalancerBackendPoolConfigurationType } = config;
     await using lab = await open({ config: { loadBalancerBackendPoolConfigurationType }, clock });
     await lab.start();
@@ -177,10 +177,10 @@ describeServices("a node that is about to leave", (open) => {
     for (const name of ["short", "long"]) await lab.served(name);
     await shows(lab, second, `${third} Down`);
     await drainBegun(lab, third);
-    clock.skip(3_500_000);
+    clock.jump(3_500_000);
     expect(await lab.restart(3)).toEqual([]);
     await lab.remove("long");
-    clock.skip(10_000);
+    clock.jump(10_000);
     await shows(lab, second);
   });
 });

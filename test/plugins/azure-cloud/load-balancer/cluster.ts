@@ -61,15 +61,15 @@ export interface Cluster extends AsyncDisposable {
 }
 
 /** A clock that can be set forward. */
-export function skippingClock(): { readonly clock: CloudContext["clock"]; readonly skip: (ms: number) => void } {
-  let skippedMs = 0;
+export function jumpingClock(): { readonly clock: CloudContext["clock"]; readonly jump: (ms: number) => void } {
+  let jumpedMs = 0;
   return {
     clock: {
-      now: () => Date.now() + skippedMs,
-      monotonic: () => performance.now() + skippedMs,
+      now: () => Date.now() + jumpedMs,
+      monotonic: () => performance.now() + jumpedMs,
       sleep: () => systemClock.sleep(1),
     },
-    skip: (ms) => void (skippedMs += ms),
+    jump: (ms) => void (jumpedMs += ms),
   };
 }
 

@@ -39,7 +39,7 @@ describe("a long-running operation", () => {
     expect(stateOf(ended)).toBe("Succeeded");
   });
 
-  test("a prolonged operation of a resource ends when it is no longer prolonged, and those of others at once", async () => {
+  test("an operation that is prolonged for a resource lasts until that stops, and those of others end at once", async () => {
     await using world = await openWorld({});
     const arm = await rawClient(world.simulator);
     let isLong = true;

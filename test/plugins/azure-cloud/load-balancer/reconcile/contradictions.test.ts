@@ -6,7 +6,7 @@ import { objectsAt } from "../../../../../plugins/azure-cloud/json.ts";
 import type { Resource } from "../../../../../plugins/azure-cloud/simulator/state/store.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
 import { azureState } from "../azure-state.ts";
-import { type Cluster, openCluster, serviceOf, skippingClock } from "../cluster.ts";
+import { type Cluster, jumpingClock, openCluster, serviceOf } from "../cluster.ts";
 
 const group = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
 const internal = (name: string): Service =>
@@ -70,14 +70,14 @@ describe("a Service that is deleted", () => {
   test("stays while the config names a resource group that does not exist, and goes once it is corrected", async () => {
     await using cluster = await openCluster(1);
     await cluster.ensure(await cluster.start(), serviceOf("web"));
-    const time = skippingClock();
+    const time = jumpingClock();
     const next = await cluster.start({ loadBalancerResourceGroup: "rg-typo" }, time.clock);
     const web = requestedAt(serviceOf("web"), "2026-01-02T00:00:00Z");
     // Nothing says that this one had anything.
     await cluster.remove(next, requestedAt(serviceOf("none"), "2026-01-02T00:00:00Z"));
     expect(await errorOf(cluster.remove(next, web))).toEqual(contradictory);
     // No time is long enough: the lists are of the wrong resource group, and do not lag.
-    time.skip(60 * lagMs);
+    time.jump(60 * lagMs);
     expect(await errorOf(cluster.remove(next, web))).toEqual(contradictory);
     await cluster.remove(await cluster.start(), web);
     expect(frontendsOf(cluster, "kubernetes")).toBe(0);
@@ -110,12 +110,12 @@ describe("a Service that is deleted", () => {
   test("leaves nothing although a list from the cache, which was read too early, lacks its load balancer", async () => {
     await using cluster = await openCluster(1);
     await cluster.ensure(await cluster.start(), internal("web"));
-    const time = skippingClock();
+    const time = jumpingClock();
     const next = await cluster.start({}, time.clock);
     cluster.world.simulator.changeLists(without("loadBalancers"));
     await cluster.ensure(next, serviceOf("other"));
     cluster.world.simulator.changeLists((all) => all);
-    time.skip(cachedMs);
+    time.jump(cachedMs);
     await cluster.remove(next, internal("web"));
     expect(frontendsOf(cluster, "kubernetes-internal")).toBe(0);
   });
@@ -132,12 +132,12 @@ describe("a Service that is deleted", () => {
       await using cluster = await openCluster(1);
       await cluster.ensure(await cluster.start(), serviceOf("web"));
       deleteAll(cluster, "loadBalancers");
-      const time = skippingClock();
+      const time = jumpingClock();
       const next = await cluster.start(settings, time.clock);
       cluster.world.simulator.changeLists(without("publicIPAddresses"));
       await cluster.remove(next, requestedAt(serviceOf("none"), "2026-01-02T00:00:00Z"));
       cluster.world.simulator.changeLists((all) => all);
-      time.skip(passedMs);
+      time.jump(passedMs);
       await cluster.remove(next, serviceOf("web"));
       expect(azureState(cluster.world.simulator).publicIPs).toEqual([]);
     });
@@ -150,7 +150,7 @@ describe("a Service that is deleted", () => {
     if (created === undefined) throw new Error("the public IP was not created");
     deleteAll(cluster, "loadBalancers", "publicIPAddresses");
     cluster.services.delete("default/web");
-    const time = skippingClock();
+    const time = jumpingClock();
     const next = await cluster.start({}, time.clock);
     void next.balancers.run(new AbortController().signal);
     simulator.failNext({ method: "PUT", path: "/publicIPAddresses/" }, { status: 500, times: 99 });
@@ -158,7 +158,7 @@ describe("a Service that is deleted", () => {
     simulator.clearFailures();
     expect(await errorOf(cluster.remove(next, serviceOf("web")))).toEqual(contradictory);
     simulator.put(created.id, created);
-    time.skip(lagMs);
+    time.jump(lagMs);
     await cluster.remove(next, serviceOf("web"));
     expect(azureState(simulator).publicIPs).toEqual([]);
   });
@@ -190,12 +190,12 @@ describe("a Service with an address of which Azure has nothing any more", () => 
 
   test("is kept while reads may lag behind the process before, and deleted a minute later", async () => {
     await using cluster = await gone();
-    const time = skippingClock();
+    const time = jumpingClock();
     const next = await cluster.start({}, time.clock);
     expect(await errorOf(cluster.remove(next, serviceOf("web")))).toEqual(contradictory);
-    time.skip(lagMs - 1_000);
+    time.jump(lagMs - 1_000);
     expect(await errorOf(cluster.remove(next, serviceOf("web")))).toEqual(contradictory);
-    time.skip(1_000);
+    time.jump(1_000);
     await cluster.remove(next, serviceOf("web"));
   });
 
@@ -210,31 +210,31 @@ describe("a Service with an address of which Azure has nothing any more", () => 
   test("is deleted a minute later, too, if its load balancer is there without it", async () => {
     await using cluster = await gone();
     cluster.world.simulator.put(`${group}/loadBalancers/kubernetes`, { sku: { name: "Standard" }, properties: {} });
-    const time = skippingClock();
+    const time = jumpingClock();
     const next = await cluster.start({}, time.clock);
     expect(await errorOf(cluster.remove(next, serviceOf("web")))).toEqual(contradictory);
-    time.skip(lagMs);
+    time.jump(lagMs);
     await cluster.remove(next, serviceOf("web"));
   });
 
   test("is deleted a minute later if its status has no address, unless it was created since this process has led", async () => {
     await using cluster = await openCluster(1);
-    const time = skippingClock();
+    const time = jumpingClock();
     cluster.services.set("default/web", serviceOf("web"));
     const next = await cluster.start({}, time.clock);
     void next.balancers.run(new AbortController().signal);
     await cluster.remove(next, serviceOf("new"));
     expect(await errorOf(cluster.remove(next, serviceOf("web")))).toEqual(contradictory);
-    time.skip(lagMs);
+    time.jump(lagMs);
     await cluster.remove(next, serviceOf("web"));
   });
 
   test("is deleted a minute after a write for it that Azure may have carried out although it failed, and at once if Azure has refused it", async () => {
     await using cluster = await openCluster(1);
-    const time = skippingClock();
+    const time = jumpingClock();
     const next = await cluster.start({}, time.clock);
     void next.balancers.run(new AbortController().signal);
-    time.skip(lagMs);
+    time.jump(lagMs);
     const { simulator } = cluster.world;
     await cluster.ensure(next, internal("web"));
     await cluster.remove(next, internal("web"));
@@ -242,7 +242,7 @@ describe("a Service with an address of which Azure has nothing any more", () => 
     expect(await errorOf(cluster.ensure(next, internal("web")))).toBeDefined();
     simulator.clearFailures();
     expect(await errorOf(cluster.remove(next, internal("web")))).toEqual(contradictory);
-    time.skip(lagMs);
+    time.jump(lagMs);
     await cluster.remove(next, internal("web"));
     simulator.failNext({ method: "PUT", path: "/loadBalancers/" }, { status: 400, code: "Broken" });
     expect(await errorOf(cluster.ensure(next, internal("refused")))).toBeDefined();

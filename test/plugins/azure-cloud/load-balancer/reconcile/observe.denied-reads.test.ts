@@ -4,7 +4,7 @@ import type { Service } from "cloud-controller-host/sdk";
 
 import { errorOf } from "../../../../kit/rejection.ts";
 import { nodeOf } from "../../world.ts";
-import { type Cluster, openCluster, serviceOf, skippingClock } from "../cluster.ts";
+import { type Cluster, jumpingClock, openCluster, serviceOf } from "../cluster.ts";
 
 const internal = (name: string, annotations: Readonly<Record<string, string>> = {}): Service =>
   serviceOf(name, { annotations: { "azure-load-balancer-internal": "true", ...annotations } });
@@ -59,11 +59,11 @@ describe("zones of the region that may not be read", () => {
 
   test("are those of the last time, once they were read", async () => {
     await using cluster = await openCluster(1);
-    const time = skippingClock();
+    const time = jumpingClock();
     const generation = await cluster.start({}, time.clock);
     await cluster.ensure(generation, serviceOf("a"));
     cluster.world.simulator.failNext(zonesRead, denied);
-    time.skip(3_600_000);
+    time.jump(3_600_000);
     await cluster.ensure(generation, serviceOf("b"));
     const zonesOf = cluster.world.simulator
       .resources()

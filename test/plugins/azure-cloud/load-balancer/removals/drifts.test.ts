@@ -1,7 +1,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 
 import { objectsAt } from "../../../../../plugins/azure-cloud/json.ts";
-import { openCluster, serviceOf, skippingClock } from "../cluster.ts";
+import { jumpingClock, openCluster, serviceOf } from "../cluster.ts";
 
 setDefaultTimeout(30_000);
 
@@ -10,7 +10,7 @@ const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/l
 /** Replaces the rules of the load balancer, as a person would. */
 async function setUp() {
   const cluster = await openCluster(1);
-  const { clock, skip } = skippingClock();
+  const { clock, jump } = jumpingClock();
   const generation = await cluster.start({ disableAPICallCache: true }, clock);
   await cluster.ensure(generation, serviceOf("web"));
   const rules = () => objectsAt(cluster.world.simulator.get(id)?.properties, "loadBalancingRules");
@@ -25,11 +25,11 @@ async function setUp() {
   };
   const drifts = () => cluster.records.filter(({ operation }) => operation === "drift");
   const events = () => generation.events.filter((event) => event.endsWith("AzureResourceChanged"));
-  return { cluster, generation, drifts, events, setIdle, skip };
+  return { cluster, generation, drifts, events, setIdle, jump };
 }
 
 test("a change that another writer made to a rule is recorded with its fields, repaired, and reported once per hour", async () => {
-  const { cluster, generation, drifts, events, setIdle, skip } = await setUp();
+  const { cluster, generation, drifts, events, setIdle, jump } = await setUp();
   await using _ = cluster;
   expect(drifts()).toEqual([]);
   setIdle(9);
@@ -47,7 +47,7 @@ test("a change that another writer made to a rule is recorded with its fields, r
   setIdle(11);
   await cluster.ensure(generation, serviceOf("web"));
   expect(events()).toHaveLength(1);
-  skip(3_600_000);
+  jump(3_600_000);
   setIdle(12);
   await cluster.ensure(generation, serviceOf("web"));
   expect(events()).toHaveLength(2);
