@@ -261,6 +261,17 @@ describe("explain", () => {
     expect(stdout.match(/events is forbidden/gu)).toHaveLength(1);
   });
 
+  test("gives the API server's own reason when what was asked for cannot be read", async () => {
+    await using lab = await SandboxLab.open();
+    await lab.admin.create(kinds.Service, balancedService("web"));
+    const effect = { status: 403, reason: "Forbidden", message: "services is forbidden" };
+    lab.api.faults.add({ match: { method: "GET", path: /\/services\/web\b/u }, effect, times: 1_000 });
+    const { status, stdout, stderr } = await explain(lab, "service", "default/web");
+    expect(status).toBe(1);
+    expect(stdout + stderr).toContain("services is forbidden");
+    expect(stdout + stderr).not.toContain("does not exist");
+  });
+
   test("names what was asked for when it does not exist, and how to ask", async () => {
     await using lab = await SandboxLab.open();
     for (const [kind, name, sentence] of [

@@ -250,6 +250,9 @@ test("a sandbox ends when its terminal is closed", async () => {
     expect(await isRunning()).toBe(true);
     owner.kill("SIGKILL");
     await eventually("the sandbox has ended", async () => !(await isRunning()), 20_000);
+    const log = await readFile(join(directory, "host.log"), "utf8");
+    expect(log).toContain('"Shutdown phase completed" phase="Removing private copies of plugins"');
+    expect(log).not.toContain('trigger="SIGHUP"');
   } finally {
     if (await isRunning()) process.kill(pid, "SIGKILL");
   }

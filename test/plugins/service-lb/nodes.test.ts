@@ -89,6 +89,7 @@ const individual = {
   noSync: [
     ["nothing changed", ready, ready],
     ["internal address unchanged", { internalIPs: ["10.0.0.4"] }, { ...ready, internalIPs: ["10.0.0.4"] }],
+    ["external address F->T", { internalIPs: ["10.0.0.4"] }, { internalIPs: ["10.0.0.4"], externalIP: "20.0.0.4" }],
     ["excluded changed T->T", { labels: excluded() }, { labels: excluded("true") }],
     ["other taint F->T", {}, other],
     ["other taint T->F", other, {}],

@@ -26,12 +26,16 @@ export interface NodeFields {
   readonly otherCondition?: "True" | "False";
   readonly deletionTimestamp?: string;
   readonly internalIPs?: readonly string[];
+  readonly externalIP?: string;
 }
 
 /** A node without a word said of anything that is not given. */
 export const aNode = (name: string, fields: NodeFields = {}): Node => {
-  const { providerID, ready, otherCondition, deletionTimestamp, internalIPs } = fields;
-  const addresses = internalIPs?.map((address) => ({ type: "InternalIP", address }));
+  const { providerID, ready, otherCondition, deletionTimestamp, internalIPs, externalIP } = fields;
+  const addresses = [
+    ...(internalIPs ?? []).map((address) => ({ type: "InternalIP", address })),
+    ...(externalIP === undefined ? [] : [{ type: "ExternalIP", address: externalIP }]),
+  ];
   const conditions = [
     ...(ready === undefined ? [] : [{ type: "Ready", status: ready }]),
     ...(otherCondition === undefined ? [] : [{ type: "Other", status: otherCondition }]),
@@ -48,7 +52,7 @@ export const aNode = (name: string, fields: NodeFields = {}): Node => {
       ...(providerID === undefined ? {} : { providerID }),
       ...(fields.taints === undefined ? {} : { taints: fields.taints }),
     },
-    status: { conditions, ...(addresses === undefined ? {} : { addresses }) },
+    status: { conditions, ...(addresses.length === 0 ? {} : { addresses }) },
   };
 };
 

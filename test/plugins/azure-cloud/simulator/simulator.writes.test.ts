@@ -52,6 +52,8 @@ describe("a long-running operation", () => {
     isLong = false;
     expect((await arm("GET", asyncUrl(accepted))).body).toEqual({ status: "Succeeded" });
     expect(stateOf(await arm("GET", table))).toBe("Succeeded");
+    isLong = true;
+    expect(stateOf(await arm("PUT", table, { body: routes("10.2.0.0/16") }))).toBe("Updating");
   });
 
   test("a long-running operation that fails late leaves the resource in state Failed, and its error at both places", async () => {
