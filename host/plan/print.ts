@@ -12,7 +12,7 @@ const maxHeldNames = 20;
 
 /** A refused reload has one hash for all that it would remove; a generation that runs holds each resource by itself. */
 const whichHash = `The commands above are for a host that starts with these flags; join several hashes with commas.
-A running host that refuses a reload prints another command, one for all of the removals: use that one for the reload.
+A running host that refuses a reload prints another command, one for all of the removals: use that one for a reload.
 It is in the event ReloadRefused and in lastRefusal of /statusz.`;
 
 type Shown = PlanDocument["changes"][number];
