@@ -5,12 +5,13 @@ import { exitOnSignals, holdReload, onSignals, wasStopped } from "./process/sign
 /** Writes of which no reader has taken all yet: an exit discards them. */
 let unread = 0;
 let allRead = (): void => undefined;
-/** The error of the first write that failed, but for a reader that has closed the pipe, which has read enough. */
+/** The error of the first write that failed, but for a reader that has closed the pipe or terminal: it has read enough. */
 let failure: Error | undefined;
 
 function printTo(stream: NodeJS.WriteStream): (text: string) => void {
+  const closed = stream.isTTY ? "EIO" : "EPIPE";
   const written = (error?: Error | null): void => {
-    if (error && "code" in error && error.code !== "EPIPE") failure ??= error;
+    if (error && "code" in error && error.code !== closed) failure ??= error;
     if (--unread === 0) allRead();
   };
   stream.on("error", () => undefined);

@@ -223,41 +223,15 @@ test("names the cloud config that a flag names, not its own", async () => {
   expect(start).not.toContain(join(folder, "with-flag", "cloud-config.yaml"));
 });
 
-test("a sandbox ends when its terminal is closed", async () => {
+test("a sandbox ends cleanly when its terminal is closed, also while it prints", async () => {
   const directory = join(folder, "closed");
-  const command = [process.execPath, "--no-install", main, "sandbox", `--directory=${directory}`];
-  // The terminal belongs to a process of its own: it is closed when that is killed.
-  const owner = Bun.spawn(
-    [
-      process.execPath,
-      "-e",
-      `const data = (terminal, bytes) => {
-         process.stdout.write(bytes);
-         if (Buffer.from(bytes).includes("Changes:")) terminal.write("?");
-       };
-       const { pid } = Bun.spawn(${JSON.stringify(command)}, { terminal: { cols: 200, rows: 50, data } });
-       console.log("pid " + pid);`,
-    ],
-    { stdin: "ignore", stdout: "pipe", stderr: "inherit" },
-  );
-  let screen = "";
-  const decoder = new TextDecoder();
-  for await (const bytes of owner.stdout) {
-    screen += decoder.decode(bytes, { stream: true });
-    // It reads keys from then on.
-    if (screen.includes("Keys in this terminal")) break;
-  }
-  const pid = Number(/pid (\d+)/.exec(screen)?.[1]);
-  const isRunning = async (): Promise<boolean> =>
-    !(await readFile(`/proc/${pid}/stat`, "utf8").catch(() => ") Z")).includes(") Z");
-  try {
-    expect(await isRunning()).toBe(true);
-    owner.kill("SIGKILL");
-    await eventually("the sandbox has ended", async () => !(await isRunning()), 20_000);
-    const log = await readFile(join(directory, "host.log"), "utf8");
-    expect(log).toContain('"Shutdown phase completed" phase="Removing private copies of plugins"');
-    expect(log).not.toContain('trigger="SIGHUP"');
-  } finally {
-    if (await isRunning()) process.kill(pid, "SIGKILL");
-  }
+  await using terminal = new Terminal(directory);
+  await terminal.shows(/Changes:/);
+  terminal.press("?".repeat(200));
+  await terminal.shows(/Keys in this terminal/);
+  terminal.process.terminal?.close();
+  expect(await Promise.race([terminal.process.exited, Bun.sleep(20_000)])).toBe(0);
+  const log = await readFile(join(directory, "host.log"), "utf8");
+  expect(log).toContain('"Shutdown phase completed" phase="Removing private copies of plugins"');
+  expect(log).not.toContain('trigger="SIGHUP"');
 });
