@@ -1,6 +1,7 @@
 import type { LoadBalancerStatus, Node, NodeAddress, Service } from "./kinds.ts";
 import type { Informer } from "./kube.ts";
 import type { ResourceDocument } from "./planning.ts";
+import type { OperatorWarning } from "./warning.ts";
 
 export interface CloudCall {
   readonly signal?: AbortSignal;
@@ -151,7 +152,7 @@ export interface Cloud extends AsyncDisposable {
   /** Background work such as a token refresh; resolves after the signal aborts, like `Controller.run`. */
   run?(signal: AbortSignal): Promise<void>;
   /** Conditions that need an operator, for `/statusz`, such as requests that the cloud does not answer. */
-  warnings?(): readonly string[];
+  warnings?(): readonly OperatorWarning[];
   /** What the console shows of it, such as budgets and limits; called often, so it must neither read nor wait. */
   status?(): readonly Explanation[];
 }

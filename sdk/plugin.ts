@@ -5,6 +5,7 @@ import { type CompletedConfig, decode, type Decoded } from "./config.ts";
 import type { CloudContext, ControllerContext } from "./context.ts";
 import type { KindRef } from "./kinds.ts";
 import { assertName } from "./names.ts";
+import type { OperatorWarning } from "./warning.ts";
 import type { WebhookPlugin } from "./webhook.ts";
 
 /**
@@ -35,7 +36,7 @@ export interface Controller {
    * Conditions that need an operator while the controller itself works as intended, for `/statusz`. They do not make
    * `/healthz` fail: a restart would not help.
    */
-  warnings?(): readonly string[];
+  warnings?(): readonly OperatorWarning[];
   /** What the console shows of it, as sections of facts; called often, so it must neither read nor wait. No secrets. */
   status?(): readonly Explanation[];
 }

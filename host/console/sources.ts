@@ -1,7 +1,7 @@
 import type { Clock, Cloud, KindRef, KubeObject, Logger, Store } from "cloud-controller-host/sdk";
 
 import type { ReloadStatus } from "../generation/report/reload-status.ts";
-import type { OwnStatus } from "../generation/slot/generation.ts";
+import type { OwnStatus, OwnWarning } from "../generation/slot/generation.ts";
 import type { RecordedEvent } from "../kube/events/recorder.ts";
 import type { BusyItems } from "../kube/queue/busy-items.ts";
 import type { MetricSample } from "../process/metrics/metrics.ts";
@@ -29,6 +29,7 @@ export interface ConsoleSources {
   readonly cloudName: string;
   readonly status: () => ConsoleStatus;
   readonly ownStatus: () => readonly OwnStatus[];
+  readonly ownWarnings: () => readonly OwnWarning[];
   readonly explain: () => Cloud["explain"];
   readonly writes: { readonly records: readonly WriteRecord[]; readonly count: number };
   readonly events: {

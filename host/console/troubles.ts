@@ -1,13 +1,15 @@
 import { isTurnedOff, type Rollback } from "../generation/report/reload-status.ts";
+import type { OwnWarning } from "../generation/slot/generation.ts";
 import type { WriteRecord } from "../process/writes/record.ts";
 import type { runbook } from "./runbook.ts";
 import type { NodeRow, Problem, ServiceRow } from "./schema.ts";
 import type { ConsoleStatus } from "./sources.ts";
-import { isAboutServices, kindOfWarning, textOfWarning, type WarningKind, warningKinds } from "./warning-kinds.ts";
+import { aboutService, warningKinds } from "./warning-kinds.ts";
 
 /** Input of the rules for troubles. Rows are undefined while nothing here watches the kind. */
 export interface Findings {
   readonly status: ConsoleStatus;
+  readonly warnings: readonly OwnWarning[];
   readonly services: readonly ServiceRow[] | undefined;
   readonly nodes: readonly NodeRow[] | undefined;
   readonly writes: readonly WriteRecord[];
@@ -28,24 +30,18 @@ const recentMs = 600_000;
 /** A Service or a node that is new waits for a while. */
 const patienceMs = 60_000;
 const dayMs = 86_400_000;
-const troubleOf = (kind: WarningKind): Trouble => ({
+const ofWarnings = Object.entries(warningKinds).map(([kind, { view, ...explained }]): Trouble => ({
   severity: "warning",
-  title: kind.title,
-  advice: kind.advice,
-  runbook: kind.runbook,
-  find: ({ status: { warnings } }) => {
-    const lines = warnings.filter((line) => kindOfWarning(line) === kind).map(textOfWarning);
-    const [first] = lines.map(sinceIn).toSorted(bySince);
-    const more = lines.length > maxNamed ? [`and ${lines.length - maxNamed} more`] : [];
-    const cause = [...lines.slice(0, maxNamed), ...more].join("\n");
-    return first === undefined ? [] : [{ cause, view: kind.view, ...first }];
+  ...explained,
+  find: ({ warnings }) => {
+    const own = warnings.filter((warning) => warning.kind === kind);
+    const [first] = own.toSorted(bySince);
+    if (first === undefined) return [];
+    const more = own.length > maxNamed ? [`and ${own.length - maxNamed} more`] : [];
+    const cause = [...own.slice(0, maxNamed).map(({ text }) => text), ...more].join("\n");
+    return [{ cause, view, ...(first.since !== undefined && { since: first.since }) }];
   },
-});
-
-const sinceIn = (text: string): Since => {
-  const [, since] = / since (\d{4}-[\d:T.-]+Z)/u.exec(text) ?? [];
-  return since === undefined ? {} : { since };
-};
+}));
 
 const troubles: readonly Trouble[] = [
   {
@@ -64,6 +60,22 @@ const troubles: readonly Trouble[] = [
     advice: "The cause has the cloud's own words. Correct the Service or what it names; the controller tries again.",
     runbook: "CloudLoadBalancerSyncFailing",
     find: ({ services = [] }) => servicesIn(services, "failing"),
+  },
+  {
+    severity: "critical",
+    title: "Service fails, and its status does not show it",
+    advice: "Its condition cannot be written, or is not seen yet: check that the API server answers and takes writes.",
+    runbook: "CloudLoadBalancerSyncFailing",
+    find: ({ warnings, services = [] }) => {
+      const shown = new Set(
+        services.filter(({ state }) => state === "failing").map(({ namespace, name }) => `${namespace}/${name}`),
+      );
+      return warnings.flatMap(({ kind, text, subject, since }) =>
+        kind !== aboutService || subject === undefined || shown.has(subject)
+          ? []
+          : [{ cause: text, view: `services/${subject}`, ...(since !== undefined && { since }) }],
+      );
+    },
   },
   {
     severity: "warning",
@@ -178,25 +190,21 @@ const troubles: readonly Trouble[] = [
         .filter(({ name, reason }) => !isTurnedOff(reason) && !refusedPlugins.some(({ plugin }) => plugin === name))
         .map(({ name, reason }) => ({ cause: `${name}: ${reason}`, view: "controllers" })),
   },
-  ...warningKinds.map(troubleOf),
+  ...ofWarnings,
   {
     severity: "warning",
     title: "Needs an operator",
     advice: "The lines are those of warnings in /statusz: the controller works, and cannot fix this.",
     runbook: "Warnings",
-    find: ({ status: { warnings }, services }) =>
-      [
-        ...Map.groupBy(
-          warnings.filter(
-            (line) => kindOfWarning(line) === undefined && (services === undefined || !isAboutServices(line)),
-          ),
-          (line) => line.split(": ", 1)[0] ?? "",
-        ),
-      ].map(([name, lines]) => ({
-        title: `${name} needs an operator`,
-        cause: lines.map((line) => line.slice(name.length + 2)).join("\n"),
+    // A plugin of a later version may have kinds that this host does not know.
+    find: ({ warnings }) => {
+      const lines = warnings.filter(({ kind = "" }) => kind !== aboutService && !Object.hasOwn(warningKinds, kind));
+      return [...Map.groupBy(lines, ({ source }) => source)].map(([source, own]) => ({
+        title: `${source} needs an operator`,
+        cause: own.map(({ text }) => text).join("\n"),
         view: "controllers",
-      })),
+      }));
+    },
   },
   {
     severity: "warning",

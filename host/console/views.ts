@@ -35,11 +35,12 @@ export class Views {
   }
 
   async overview(): Promise<Answers["overview"]> {
-    const { clock, status: read, writes } = this.#sources;
+    const { clock, status: read, ownWarnings, writes } = this.#sources;
     const status = read();
     const [services, nodes] = await Promise.all([this.services.all(), this.nodes.all()]);
     const findings = {
       status,
+      warnings: ownWarnings(),
       services: services?.map(({ row }) => row),
       nodes: nodes?.map(({ row }) => row),
       writes: writes.records,

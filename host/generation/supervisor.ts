@@ -16,7 +16,7 @@ import { prepare } from "./prepare/prepare.ts";
 import { ReloadReport } from "./report/reload-report.ts";
 import type { ReloadStatus } from "./report/reload-status.ts";
 import type { ProcessScope } from "./scope/scope.ts";
-import type { Generation, GenerationSpec, OwnStatus } from "./slot/generation.ts";
+import type { Generation, GenerationSpec, OwnStatus, OwnWarning } from "./slot/generation.ts";
 import { GenerationSlot, type WorkEnd } from "./slot/slot.ts";
 import { type CloudConfig, readCloudConfig } from "./triggers/cloud-config.ts";
 import type { ReadableSource } from "./triggers/config-source.ts";
@@ -77,7 +77,7 @@ export class Supervisor {
       configHash: active?.spec.config.hash ?? "",
       pluginHash: active?.spec.plugins.hash ?? "",
       controllers: active?.controllers ?? [],
-      warnings: active?.warnings ?? [],
+      warnings: this.ownWarnings.map(({ source, text }) => `${source}: ${text}`),
       skipped: active?.skipped ?? [],
       running: this.#slot.running,
     };
@@ -86,6 +86,11 @@ export class Supervisor {
   /** The webhooks of the generation that runs or stands by; undefined while there is none. */
   get webhooks(): readonly WebhookPlugin[] | undefined {
     return this.#slot.active?.spec.plugins.webhooks;
+  }
+
+  /** Conditions that need an operator; the status has their text. */
+  get ownWarnings(): readonly OwnWarning[] {
+    return this.#slot.active?.warnings ?? [];
   }
 
   /** What runs shows of itself. */

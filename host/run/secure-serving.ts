@@ -31,7 +31,7 @@ export async function openServing(
   input: HostInput,
   parts: ProcessParts,
   status: () => HostStatus,
-  supervisor: Pick<Supervisor, "ownStatus" | "explain">,
+  supervisor: Pick<Supervisor, "ownStatus" | "ownWarnings" | "explain">,
 ): Promise<OpenServing | undefined> {
   const { options } = input;
   if (options.securePort === 0) return undefined;
@@ -106,7 +106,7 @@ function endpointsOf(
   { options, settings, migrations }: HostInput,
   parts: ProcessParts,
   status: () => HostStatus,
-  supervisor: Pick<Supervisor, "ownStatus" | "explain">,
+  supervisor: Pick<Supervisor, "ownStatus" | "ownWarnings" | "explain">,
   plans: Plans,
 ): Endpoints {
   const { health, metrics, slis, log, clock } = parts;
@@ -141,7 +141,7 @@ const consoleOf = (
   options: Options,
   { clock, log, writes, events, metrics, informers, busy }: ProcessParts,
   status: () => HostStatus,
-  supervisor: Pick<Supervisor, "ownStatus" | "explain">,
+  supervisor: Pick<Supervisor, "ownStatus" | "ownWarnings" | "explain">,
   plans: Plans,
 ): Console =>
   createConsole(
@@ -151,6 +151,7 @@ const consoleOf = (
       cloudName: options.cloudProvider,
       status,
       ownStatus: () => supervisor.ownStatus,
+      ownWarnings: () => supervisor.ownWarnings,
       explain: () => supervisor.explain,
       writes,
       events,

@@ -25,7 +25,7 @@ export async function startShadow(input: HostInput) {
       if (stopping.signal.aborted) throw new CodedError("Stopping", "the process is shutting down");
     },
   });
-  const serving = await openServing(input, parts, status, { ownStatus: [], explain: undefined });
+  const serving = await openServing(input, parts, status, { ownStatus: [], ownWarnings: [], explain: undefined });
   if (serving !== undefined) starting.defer(() => stopPhase(parts, "Closing secure serving", () => serving.close()));
   const ending = starting.move();
   let failure: string | undefined;

@@ -1,4 +1,12 @@
-import { type ControllerContext, controllerNames, keyOf, type Node, taints, taintsOf } from "cloud-controller-host/sdk";
+import {
+  type ControllerContext,
+  controllerNames,
+  keyOf,
+  type KnownWarning,
+  type Node,
+  taints,
+  taintsOf,
+} from "cloud-controller-host/sdk";
 
 import type { LifecycleOptions } from "./options.ts";
 
@@ -81,8 +89,10 @@ export class DeletionGuard {
   }
 
   /** Why deletions are held and since when, for `/statusz`. */
-  get warnings(): readonly string[] {
-    return this.#held === 0 ? [] : [`deletions of nodes are held since ${this.#since}: ${this.#message}`];
+  get warnings(): readonly KnownWarning[] {
+    if (this.#held === 0) return [];
+    const [since, text] = [this.#since, `deletions of nodes are held since ${this.#since}: ${this.#message}`];
+    return [{ kind: "NodeDeletionsHeld", text, since }];
   }
 
   #forgetOld(): void {

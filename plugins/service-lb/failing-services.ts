@@ -1,4 +1,4 @@
-import { type Clock, messageOf } from "cloud-controller-host/sdk";
+import { type Clock, type KnownWarning, messageOf } from "cloud-controller-host/sdk";
 
 /** Maximum number of Services named in `/statusz`, and of characters per error. */
 const maxNamed = 10;
@@ -29,12 +29,22 @@ export class FailingServices {
   }
 
   /** Their number, and the first ones with the time and the error; empty without any. */
-  get warnings(): readonly string[] {
+  get warnings(): readonly KnownWarning[] {
+    const kind: KnownWarning["kind"] = "ServicesFail";
     const named = [...this.#failures].slice(0, maxNamed);
-    const lines = named.map(([key, { since, message }]) => `Service ${key} fails since ${since}: ${message}`);
+    const lines = named.map(([subject, { since, message }]) => ({
+      kind,
+      text: `Service ${subject} fails since ${since}: ${message}`,
+      since,
+      subject,
+    }));
     const more = this.#failures.size - named.length;
     return lines.length === 0
       ? []
-      : [`failing Services: ${this.#failures.size}`, ...lines, ...(more > 0 ? [`and ${more} more`] : [])];
+      : [
+          { kind, text: `failing Services: ${this.#failures.size}` },
+          ...lines,
+          ...(more > 0 ? [{ kind, text: `and ${more} more` }] : []),
+        ];
   }
 }

@@ -14,18 +14,30 @@ const source = `
     name: "warning-controller",
     construct: () => () => ({
       run: (signal) => new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true })),
-      warnings: () => ["deletions are held"],
+      warnings: () => [
+        "deletions are held",
+        { kind: "RemovalsHeld", text: "a removal is held", since: "2026-11-22T12:00:00Z", source: "another" },
+      ],
     }),
   });
 `;
 
-test("/statusz reports a controller's warnings while /healthz stays healthy", async () => {
+test("/statusz and the console report a controller's warnings, plain and of a known kind, while /healthz stays healthy", async () => {
   await using lab = await SandboxLab.open();
   const directory = await lab.plugin("warning", source);
   const host = lab.start({ flags: [directory, "--controllers=warning-controller"], port: freePort() });
   await host.until("it runs", ({ running }) => running);
   const status: unknown = await (await host.get("/statusz")).json();
-  expect(status).toMatchObject({ warnings: ["warning-controller: deletions are held"] });
+  expect(status).toMatchObject({
+    warnings: ["warning-controller: deletions are held", "warning-controller: a removal is held"],
+  });
+  const overview: unknown = await (await host.get("/ui/api/overview")).json();
+  expect(overview).toMatchObject({
+    problems: [
+      { title: "Removals are held", cause: "a removal is held", since: "2026-11-22T12:00:00Z", view: "plan" },
+      { title: "warning-controller needs an operator", cause: "deletions are held" },
+    ],
+  });
   expect((await host.get("/healthz")).status).toBe(200);
 });
 

@@ -7,6 +7,7 @@ import { systemClock } from "../../host/async/clock.ts";
 import type { Failure } from "../../plugins/azure-cloud/simulator/faults.ts";
 import lifecycle from "../../plugins/lifecycle/plugin.ts";
 import { TestCluster } from "../kit/harness.ts";
+import { warningLines } from "../kit/warnings.ts";
 import { instanceID, openWorld, type World } from "../plugins/azure-cloud/world.ts";
 
 const nodeCount = 30;
@@ -109,7 +110,7 @@ test("no healthy node is deleted while the cloud lies, requests stay bounded, an
   await using scenario = await openDay();
   const { day, world, controller } = scenario;
   const { simulator } = world;
-  const warnings = (): readonly string[] => controller.controller.warnings?.() ?? [];
+  const warnings = (): readonly string[] => warningLines(controller.controller);
   // A network partition: no kubelet reports, so the cloud is asked about every node.
   await day.become("Unknown");
   await day.passes(2);

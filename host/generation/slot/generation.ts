@@ -1,4 +1,10 @@
-import { type Cloud, type Explanation, messageOf } from "cloud-controller-host/sdk";
+import {
+  type Cloud,
+  type Explanation,
+  type KnownWarning,
+  messageOf,
+  type OperatorWarning,
+} from "cloud-controller-host/sdk";
 
 import { bounded } from "../../async/bounded.ts";
 import type { GenerationMetrics } from "../../process/metrics/metrics.ts";
@@ -35,6 +41,15 @@ export interface GenerationParts {
   /** Undoes, in reverse order, all that was made for this generation. */
   readonly resources: AsyncDisposableStack;
 }
+
+/** A condition that needs an operator, and the controller or the cloud that has it. */
+export interface OwnWarning extends Partial<KnownWarning> {
+  readonly source: string;
+  readonly text: string;
+}
+
+const ownWarning = (source: string, warning: OperatorWarning): OwnWarning =>
+  typeof warning === "string" ? { source, text: warning } : { ...warning, source };
 
 /** Status of a controller or the cloud, from its `status()`. */
 export interface OwnStatus {
@@ -167,14 +182,14 @@ export class Generation {
     }));
   }
 
-  /** Conditions of the running controllers and of the cloud that need an operator, each with the name. */
-  get warnings(): readonly string[] {
+  /** Conditions of the running controllers and of the cloud that need an operator. */
+  get warnings(): readonly OwnWarning[] {
     const { cloud } = this.#parts;
     const controllers = this.#runs
       .under([...this.#started])
       .map(({ name, controller }) => ({ name, source: controller }));
     return [...controllers, { name: `${cloud.name}-cloud`, source: cloud }].flatMap(({ name, source }) =>
-      (source.warnings?.() ?? []).map((warning) => `${name}: ${warning}`),
+      (source.warnings?.() ?? []).map((warning) => ownWarning(name, warning)),
     );
   }
 

@@ -1,4 +1,10 @@
-import { type CloudContext, CodedError, type Gauge, type UnrequestedRemovals } from "cloud-controller-host/sdk";
+import {
+  type CloudContext,
+  CodedError,
+  type Gauge,
+  type KnownWarning,
+  type UnrequestedRemovals,
+} from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../config/decode.ts";
 import { ConfirmedPlans, hashOf } from "./confirmed-plans.ts";
@@ -93,9 +99,11 @@ export class RemovalGuard {
   }
 
   /** Why removals are held and since when, for `/statusz`. */
-  get warnings(): readonly string[] {
+  get warnings(): readonly KnownWarning[] {
     this.#forgetOld();
-    return [...this.#holds.values()].map(({ since, message }) => `removals are held since ${since}: ${message}`);
+    return [...this.#holds.values()].map(({ since, message }) => {
+      return { kind: "RemovalsHeld", text: `removals are held since ${since}: ${message}`, since };
+    });
   }
 
   /** What a plan must not do now. Everything else may be carried out. */

@@ -1,4 +1,4 @@
-import type { Clock, Gauge, Logger, Metrics } from "cloud-controller-host/sdk";
+import type { Clock, Gauge, Logger, Metrics, OperatorWarning } from "cloud-controller-host/sdk";
 
 /** One write is a repair by hand; that many nodes within the window are another allocator at work. */
 const maxForeignNodes = 3;
@@ -45,9 +45,10 @@ export class Suspension {
   }
 
   /** For `/statusz`. */
-  get warnings(): readonly string[] {
+  get warnings(): readonly OperatorWarning[] {
     const reason = this.#reason;
-    if (reason !== undefined) return [`Pod CIDR allocation is suspended: ${reason}`];
+    if (reason !== undefined)
+      return [{ kind: "AllocationSuspended", text: `Pod CIDR allocation is suspended: ${reason}` }];
     const names = [...this.#foreign.keys()];
     if (names.length === 0) return [];
     return [`Pod CIDRs set by another writer while the node waited for ours: ${listed(names)}`];

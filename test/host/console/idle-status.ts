@@ -38,6 +38,7 @@ export const idleSources: ConsoleSources = {
   cloudName: "test",
   status: () => idleStatus,
   ownStatus: () => [],
+  ownWarnings: () => [],
   explain: () => undefined,
   writes: { records: [], count: 0 },
   events: { recent: { leases: [], others: [] }, count: 0 },

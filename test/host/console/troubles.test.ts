@@ -30,7 +30,15 @@ const failing = (name: string, minutes: number) =>
   });
 
 const found = (more: Partial<Omit<Findings, "status">> & { readonly status?: Partial<ConsoleStatus> }) =>
-  problemsIn({ services: [], nodes: [], writes: [], now, ...more, status: { ...idleStatus, ...more.status } });
+  problemsIn({
+    services: [],
+    nodes: [],
+    writes: [],
+    warnings: [],
+    now,
+    ...more,
+    status: { ...idleStatus, ...more.status },
+  });
 
 const write = (minutes: number, error?: string) => ({
   at: at(minutes),
@@ -55,7 +63,7 @@ describe("the overview", () => {
   test("lists the worst first, and of those what lasts longest", () => {
     const problems = found({
       services: [service("waiting"), failing("young", 1), failing("old", 90)],
-      status: { warnings: ["route: one", "route: two"] },
+      warnings: ["one", "two"].map((text) => ({ source: "route", text })),
     });
     expect(problems.map(({ severity, cause, since, view }) => ({ severity, cause, since, view }))).toEqual([
       { severity: "critical", cause: "default/old: old is bad", since: at(90), view: "services/default/old" },
@@ -125,62 +133,74 @@ describe("the overview", () => {
   });
 
   test("shows the controllers' warnings, but not failing Services twice", () => {
+    const about = { source: "service-lb", kind: "ServicesFail" } as const;
     const warnings = [
-      "service-lb: failing Services: 30",
-      "service-lb: Service default/web fails since 2026: forbidden",
-      "service-lb: and 29 more",
-      "service-lb: the queue is long",
+      { ...about, text: "failing Services: 30" },
+      { ...about, text: `Service default/web fails since ${at(2)}: forbidden`, subject: "default/web", since: at(2) },
+      { ...about, text: "and 29 more" },
+      { source: "service-lb", text: "the queue is long" },
     ];
-    const shown = (services: Findings["services"]) =>
-      found({ status: { warnings }, services }).map(({ title, cause }) => [title, cause.split("\n").length]);
-    expect(shown([])).toEqual([["service-lb needs an operator", 1]]);
-    expect(shown(undefined)).toEqual([["service-lb needs an operator", 4]]);
+    const shown = (services: Findings["services"]) => found({ warnings, services }).map(({ title }) => title);
+    expect(shown([failing("web", 2)])).toEqual(["Service fails", "service-lb needs an operator"]);
+  });
+
+  test("names a failing Service whose condition could not be written, or that is not read here", () => {
+    const about = { source: "service-lb", kind: "ServicesFail" } as const;
+    const text = `Service default/web fails since ${at(0.5)}: ARM throttles reads`;
+    const warnings = [
+      { ...about, text: "failing Services: 1" },
+      { ...about, text, subject: "default/web", since: at(0.5) },
+    ];
+    for (const services of [[service("web"), failing("other", 9)], undefined])
+      expect(found({ warnings, services }).filter(({ cause }) => cause.includes("throttles"))).toEqual([
+        expect.objectContaining({
+          severity: "critical",
+          title: "Service fails, and its status does not show it",
+          cause: text,
+          since: at(0.5),
+          view: "services/default/web",
+        }),
+      ]);
   });
 
   test.each([
-    ["Removals are held", "CloudRemovalsHeld", "plan", "azure-cloud: removals are held since @: 3 of 3 rules of lb"],
-    [
-      "Deletions of nodes are held",
-      "CloudNodeDeletionsHeld",
-      "nodes",
-      "lc: deletions of nodes are held since @: 30 of",
-    ],
-    [
-      "Requests to the cloud are throttled",
-      "CloudControllerHostThrottled",
-      "cloud",
-      "azure-cloud: GET a/b fails since @, 2 attempts: ARM throttles reads of a/b",
-    ],
-    ["Requests to the cloud fail", "FailedRequests", "cloud", "azure-cloud: GET a/b fails since @, 1 attempt: refused"],
-  ])("names %s with its row of the runbook, its view and since when", (title, runbook, view, line) => {
-    const warning = line.replace("@", at(3));
-    const cause = warning.slice(warning.indexOf(": ") + 2);
-    expect(found({ status: { warnings: [warning, "other: line"] } })).toMatchObject([
-      { severity: "warning", title, runbook, view, since: at(3), cause },
-      { title: "other needs an operator", cause: "line" },
+    ["RemovalsHeld", "Removals are held", "CloudRemovalsHeld", "plan"],
+    ["NodeDeletionsHeld", "Deletions of nodes are held", "CloudNodeDeletionsHeld", "nodes"],
+    ["AllocationSuspended", "Pod CIDR allocation is suspended", "CloudPodCIDRAllocationSuspended", "nodes?sort=cidrs"],
+    ["RequestsThrottled", "Requests to the cloud are throttled", "CloudControllerHostThrottled", "cloud"],
+    ["RequestsFail", "Requests to the cloud fail", "FailedRequests", "cloud"],
+  ] as const)("explains %s by its kind: %s, row %s, view %s", (kind, title, runbook, view) => {
+    const warnings = [
+      { source: "one", kind, text: "any words", since: at(3) },
+      { source: "other", text: "removals are held since today: ARM throttles reads" },
+    ];
+    expect(found({ warnings })).toMatchObject([
+      { severity: "warning", title, runbook, view, since: at(3), cause: "any words" },
+      { title: "other needs an operator", cause: "removals are held since today: ARM throttles reads" },
     ]);
   });
 
+  test("shows a warning whose kind this host does not know as a line of its controller", () => {
+    const later = JSON.parse('{"source":"later","text":"new trouble","kind":"toString"}');
+    expect(found({ warnings: [later] })).toMatchObject([{ title: "later needs an operator", cause: "new trouble" }]);
+  });
+
   test("names requests of one cause together, since the first of them, and at most 20", () => {
-    const line = (minutes: number): string =>
-      `azure-cloud: GET a/${minutes} fails since ${at(minutes)}, 1 attempt: refused`;
-    const warnings = Array.from({ length: 25 }, (_, index) => line(index + 1));
-    const [problem, ...others] = found({ status: { warnings } });
+    const warnings = Array.from({ length: 25 }, (_, index) => ({
+      source: "azure-cloud",
+      kind: "RequestsFail" as const,
+      text: `GET a/${index + 1} fails`,
+      since: at(index + 1),
+    }));
+    const [problem, ...others] = found({ warnings });
     expect(others).toEqual([]);
     expect(problem?.since).toBe(at(25));
-    expect(problem?.cause.split("\n").slice(19)).toEqual([expect.stringContaining("GET a/20 "), "and 5 more"]);
+    expect(problem?.cause.split("\n").slice(19)).toEqual(["GET a/20 fails", "and 5 more"]);
   });
 
-  test("says nothing about throttling for a Service that fails by it, and since when a node waits", () => {
-    const warnings = [`service-lb: Service default/web fails since ${at(1)}: ARM throttles reads`];
-    expect(found({ status: { warnings } })).toEqual([]);
+  test("names since when a node waits", () => {
     const node = nodeRow({ metadata: { name: "vm", creationTimestamp: at(4) }, spec: { taints: [uninitialized()] } });
     expect(found({ nodes: [node] })).toMatchObject([{ cause: "vm", since: at(4) }]);
-  });
-
-  test("names a suspended allocation of pod CIDRs with its row of the runbook", () => {
-    const warnings = ["ipam: Pod CIDR allocation is suspended: another allocator is active"];
-    expect(found({ status: { warnings } })).toMatchObject([{ runbook: "CloudPodCIDRAllocationSuspended" }]);
   });
 
   test("names a controller that skipped itself, but not one that a flag turns off or whose plugin was left out", () => {

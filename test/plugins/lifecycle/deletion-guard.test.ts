@@ -7,6 +7,7 @@ import * as fc from "fast-check";
 import { DeletionGuard, tooManyMissing, uidOf } from "../../../plugins/lifecycle/deletion-guard.ts";
 import lifecycle from "../../../plugins/lifecycle/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
+import { warningLines } from "../../kit/warnings.ts";
 import { periodMs, Scene } from "./scene.ts";
 
 const limits = { maxMissingNodes: 3, maxMissingPercent: 10 };
@@ -57,9 +58,13 @@ describe("too many nodes that are missing at once", () => {
     expect(events[0]?.message).toContain("--cloud-node-lifecycle-controller-max-missing-nodes");
     expect(await scene.cluster.metric(held)).toBe(4);
     expect(controller.warnings?.()).toEqual([
-      expect.stringMatching(
-        /^deletions of nodes are held since \d{4}-[\d:T.-]+Z: 4 of 8 nodes are missing from the cloud/u,
-      ),
+      {
+        kind: "NodeDeletionsHeld",
+        text: expect.stringMatching(
+          /^deletions of nodes are held since \d{4}-[\d:T.-]+Z: 4 of 8 nodes are missing from the cloud/u,
+        ),
+        since: expect.stringMatching(/^\d{4}-[\d:T.-]+Z$/u),
+      },
     ]);
     expect("check" in controller).toBe(false);
     expect(
@@ -109,7 +114,7 @@ describe("too many nodes that are missing at once", () => {
     await scene.pass();
     expect(scene.names()).toEqual(["node0", "node1", "node2", "node3"]);
     expect(await scene.cluster.metric(held)).toBe(0);
-    expect(controller.warnings?.()).toEqual([]);
+    expect(warningLines(controller)).toEqual([]);
   });
 
   test("shutdown taints are still added", async () => {
@@ -126,7 +131,7 @@ describe("too many nodes that are missing at once", () => {
     for (let index = 0; index < 5; index++) scene.node(`node${index}`, gone, "missing");
     const { controller } = await scene.run();
     await scene.pass();
-    expect(controller.warnings?.()).toEqual([]);
+    expect(warningLines(controller)).toEqual([]);
   });
 
   test("options raise the limits", async () => {
@@ -157,7 +162,7 @@ describe("a cloud that loses its instances a few at a time", () => {
       await passes(scene, 2);
     }
     expect(scene.names()).toHaveLength(27);
-    expect(controller.warnings?.()).toEqual([
+    expect(warningLines(controller)).toEqual([
       expect.stringContaining("30 of 30 nodes are missing from the cloud, 3 of them deleted within 3600 s"),
     ]);
     expect(await scene.cluster.metric(held)).toBe(27);
@@ -221,7 +226,7 @@ test("no node is deleted while most answers of a pass are outstanding, whatever 
   await scene.rest();
   await scene.pass();
   expect(scene.names()).toHaveLength(30);
-  expect(controller.warnings?.()).toEqual([expect.stringContaining("30 of 30 nodes are missing")]);
+  expect(warningLines(controller)).toEqual([expect.stringContaining("30 of 30 nodes are missing")]);
 });
 
 test("no node is deleted before the cloud has answered about as many as would hold the deletions", async () => {
@@ -240,7 +245,7 @@ test("no node is deleted before the cloud has answered about as many as would ho
   expect(scene.names()).toHaveLength(40);
   const reads = scene.memory.callsOf("instanceExists").map(({ args: [, options = {}] }) => options);
   for (const options of reads) expect(options).not.toHaveProperty("read");
-  expect(controller.warnings?.()).toEqual([expect.stringContaining("8 of 40 nodes are missing")]);
+  expect(warningLines(controller)).toEqual([expect.stringContaining("8 of 40 nodes are missing")]);
 });
 
 describe("the deletions that count toward the limits", () => {

@@ -168,10 +168,17 @@ describe("failing Services in /statusz", () => {
     await sync(parts, keyOf(one));
     await sync(parts, keyOf(other));
     const now = new Date(parts.clock.now()).toISOString();
+    const kind = "ServicesFail" as const;
+    const failed = (name: string, since: string) => ({
+      kind,
+      text: `Service default/${name} fails since ${since}: failed to ensure load balancer: denied`,
+      since,
+      subject: `default/${name}`,
+    });
     expect(parts.failing.warnings).toEqual([
-      "failing Services: 2",
-      `Service default/one fails since ${begun}: failed to ensure load balancer: denied`,
-      `Service default/other fails since ${now}: failed to ensure load balancer: denied`,
+      { kind, text: "failing Services: 2" },
+      failed("one", begun),
+      failed("other", now),
     ]);
     await sync(parts, keyOf(one));
     expect(parts.failing.warnings).toHaveLength(2);
@@ -185,7 +192,7 @@ describe("failing Services in /statusz", () => {
     const failing = new FailingServices(parts.clock);
     for (let index = 0; index < 12; index += 1) failing.failed(`default/s${index}`, new Error("x".repeat(5_000)));
     expect(failing.warnings).toHaveLength(12);
-    expect(failing.warnings.at(-1)).toBe("and 2 more");
-    expect(failing.warnings.join("").length).toBeLessThan(5_000);
+    expect(failing.warnings.at(-1)).toEqual({ kind: "ServicesFail", text: "and 2 more" });
+    expect(failing.warnings.map(({ text }) => text).join("").length).toBeLessThan(5_000);
   });
 });

@@ -1,5 +1,5 @@
 import type { PipelinePolicy, PipelineRequest, PipelineResponse } from "@azure/core-rest-pipeline";
-import { type Clock, messageOf, RetryAfterError } from "cloud-controller-host/sdk";
+import { type Clock, RetryAfterError } from "cloud-controller-host/sdk";
 
 import { TransportError } from "./fetch-client.ts";
 import type { Troubles } from "./troubles.ts";
@@ -60,11 +60,11 @@ export const retryPolicy = (
           return response;
         }
       } catch (error) {
-        if (error instanceof RetryAfterError) troubles.failed(kind, messageOf(error));
+        if (error instanceof RetryAfterError) troubles.failed(kind, error);
         if (!(error instanceof TransportError)) throw error;
         failure = error;
       }
-      troubles.failed(kind, response === undefined ? messageOf(failure) : `the reply was ${response.status}`);
+      troubles.failed(kind, response === undefined ? failure : `the reply was ${response.status}`);
       const requestedMs = response === undefined ? undefined : retryAfterMs(response, clock.now());
       const delayMs = requestedMs ?? backoffMs(tries);
       const { abortSignal } = request;

@@ -1,4 +1,4 @@
-import type { Clock, Logger } from "cloud-controller-host/sdk";
+import { type Clock, type KnownWarning, type Logger, messageOf, RetryAfterError } from "cloud-controller-host/sdk";
 
 /** Without another attempt for this long, a trouble is forgotten: controllers try again within 5 minutes. */
 const keptMs = 15 * 60_000;
@@ -8,6 +8,7 @@ interface Trouble {
   readonly attempts: number;
   readonly latestMs: number;
   readonly reason: string;
+  readonly isThrottled: boolean;
 }
 
 /** Requests that fail in the network or in the service and are retried, by kind of request, until one succeeds. */
@@ -22,12 +23,19 @@ export class Troubles {
   }
 
   /** Called for every failed attempt. The first one is logged: the retries of a request may take a minute. */
-  failed(request: string, reason: string): void {
+  failed(request: string, failure: unknown): void {
+    const reason = messageOf(failure);
     const latestMs = this.#clock.now();
     const before = this.#current(request);
     if (before === undefined) this.#log.warn("Request to Azure failed; retrying", { request, reason });
     const { sinceMs = latestMs, attempts = 0 } = before ?? {};
-    this.#known.set(request, { sinceMs, attempts: attempts + 1, latestMs, reason });
+    this.#known.set(request, {
+      sinceMs,
+      attempts: attempts + 1,
+      latestMs,
+      reason,
+      isThrottled: failure instanceof RetryAfterError,
+    });
   }
 
   /** Called for every attempt that the service answered. */
@@ -36,13 +44,15 @@ export class Troubles {
   }
 
   /** One line for each kind of request that fails now. */
-  get warnings(): readonly string[] {
+  get warnings(): readonly KnownWarning[] {
     return [...this.#known.keys()].flatMap((request) => {
       const trouble = this.#current(request);
       if (trouble === undefined) return [];
-      const { sinceMs, attempts, reason } = trouble;
+      const { sinceMs, attempts, reason, isThrottled } = trouble;
       const times = attempts === 1 ? "1 attempt" : `${attempts} attempts`;
-      return [`${request} fails since ${new Date(sinceMs).toISOString()}, ${times}: ${reason}`];
+      const since = new Date(sinceMs).toISOString();
+      const kind = isThrottled ? "RequestsThrottled" : "RequestsFail";
+      return [{ kind, text: `${request} fails since ${since}, ${times}: ${reason}`, since }];
     });
   }
 

@@ -240,7 +240,7 @@ async function generationOf(
   made.balancers.watch(informers.of(kinds.Service));
   return {
     balancers: made.balancers,
-    warnings: () => made.guard.warnings,
+    warnings: () => made.guard.warnings.map(({ text }) => text),
     events,
     crash: () => end.abort(new FencedError("ARM", "the process has crashed")),
   };

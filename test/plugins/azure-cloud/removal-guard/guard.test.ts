@@ -46,7 +46,7 @@ function guarded() {
   );
   const removes = async (before: readonly Item[], after: readonly Item[]): Promise<number> =>
     (await guard.review([change(before, after)], without)).flatMap((held) => held.items).length;
-  const hash = (): string => /confirm (\S+)$/u.exec(guard.warnings[0] ?? "")?.[1] ?? "";
+  const hash = (): string => /confirm (\S+)$/u.exec(guard.warnings[0]?.text ?? "")?.[1] ?? "";
   return { guard, clock, confirmed, gauges, removes, hash, [Symbol.dispose]: () => end.abort() };
 }
 
@@ -89,7 +89,13 @@ describe("the removal guard", () => {
   test("dissolves a hold that is not planned any more, and sets the metric to zero", async () => {
     using lab = guarded();
     await lab.removes(items(0, 30), []);
-    expect(lab.guard.warnings).toEqual([expect.stringContaining("30 of 30 rules of load balancer lb")]);
+    expect(lab.guard.warnings).toEqual([
+      {
+        kind: "RemovalsHeld",
+        text: expect.stringContaining("30 of 30 rules of load balancer lb"),
+        since: "2026-01-01T00:00:00.000Z",
+      },
+    ]);
     expect(lab.gauges).toEqual([30]);
     await lab.clock.advance(91_000);
     expect(lab.guard.warnings).toEqual([]);

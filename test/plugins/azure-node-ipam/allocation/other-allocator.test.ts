@@ -4,6 +4,7 @@ import { kinds } from "cloud-controller-host/sdk";
 import { eventually, manualClock, memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import { TestCluster } from "../../../kit/harness.ts";
+import { warningLines } from "../../../kit/warnings.ts";
 import { aNode, clientOf, giveAs, given, podCIDRsOf, podCIDRWrites, runIpam } from "../nodes.ts";
 
 const flags = { clusterCidr: "10.0.0.0/16" };
@@ -38,7 +39,7 @@ describe("beside kube-controller-manager", () => {
     const clock = { ...manualClock(), now: () => Date.now() };
     const { controller } = await runIpam(cluster, flags, { clock });
     const [reason] = await eventually("it is suspended", () => {
-      const warnings = controller.warnings?.() ?? [];
+      const warnings = warningLines(controller);
       return warnings.length > 0 && warnings;
     });
     expect(reason).toContain(`Pod CIDR allocation is suspended: ${kcm} allocates pod CIDRs too (node theirs)`);
@@ -63,7 +64,7 @@ describe("beside kube-controller-manager", () => {
       return podCIDRsOf(cluster, "node0");
     });
     expect(podCIDRsOf(cluster, "node0")).toEqual(["10.0.1.0/24"]);
-    expect(controller.warnings?.()).toEqual([]);
+    expect(warningLines(controller)).toEqual([]);
   });
 
   for (const [name, prepare] of [
@@ -110,7 +111,7 @@ describe("beside kube-controller-manager", () => {
       cluster.api.create(kinds.Node, aNode("node0"));
       const { controller } = await runIpam(cluster, flags);
       await given(cluster, "node0");
-      expect(controller.warnings?.()).toEqual([]);
+      expect(warningLines(controller)).toEqual([]);
     });
 
   test("allocates no CIDRs beside kube-controller-manager until its lease can be read", async () => {
@@ -126,11 +127,13 @@ describe("beside kube-controller-manager", () => {
     const clock = { ...manualClock(), now: () => Date.now() };
     const { controller } = await runIpam(cluster, flags, { clock });
     await eventually("it is suspended", async () => (await suspended(cluster)) === 1);
-    expect(controller.warnings?.()).toEqual([expect.stringContaining(`Failed to read the lease of ${kcm}`)]);
+    expect(controller.warnings?.()).toEqual([
+      { kind: "AllocationSuspended", text: expect.stringContaining(`Failed to read the lease of ${kcm}`) },
+    ]);
     unreadable.remove();
     await eventually("the other is found", async () => {
       await clock.advance(30_000);
-      return controller.warnings?.()[0]?.includes("allocates pod CIDRs too");
+      return warningLines(controller)[0]?.includes("allocates pod CIDRs too");
     });
     expect(podCIDRsOf(cluster, "node0")).toBeUndefined();
   });
@@ -155,14 +158,14 @@ describe("another writer of the CIDRs of a node that waited for ours", () => {
     const event = await eventually("the event", () => cluster.event("OtherCIDRAllocator"));
     expect(event).toMatchObject({ type: "Warning", involvedObject: { name: "node0" } });
     expect(event.message).toContain("10.0.7.0/24 was set by kubectl-edit");
-    expect(controller.warnings?.()).toEqual([expect.stringContaining("by another writer")]);
+    expect(warningLines(controller)).toEqual([expect.stringContaining("by another writer")]);
     expect(cluster.log.some((line) => line.includes("kubectl-edit"))).toBe(true);
     expect(await suspended(cluster)).toBe(0);
     await cluster.admin.create(kinds.Node, withID("node1"));
     expect(await given(cluster, "node1")).toEqual(["10.0.0.0/24"]);
 
     await cluster.admin.delete(kinds.Node, { name: "node0" });
-    await eventually("the warning ends with the node", () => controller.warnings?.().length === 0);
+    await eventually("the warning ends with the node", () => warningLines(controller).length === 0);
   });
 
   test("a late write of our predecessor is not reported as another writer", async () => {
@@ -177,7 +180,7 @@ describe("another writer of the CIDRs of a node that waited for ours", () => {
     );
     await cluster.admin.create(kinds.Node, withID("node3"));
     expect(await given(cluster, "node3")).toEqual(["10.0.0.0/24"]);
-    expect(controller.warnings?.()).toEqual([]);
+    expect(warningLines(controller)).toEqual([]);
     expect(cluster.event("OtherCIDRAllocator")).toBeUndefined();
   });
 
@@ -187,7 +190,7 @@ describe("another writer of the CIDRs of a node that waited for ours", () => {
     for (const [index, name] of ["node0", "node1", "node2"].entries())
       await giveAs(cluster, "other-ipam", name, `10.0.${index + 7}.0/24`);
     await eventually("it is suspended", async () => (await suspended(cluster)) === 1);
-    expect(controller.warnings?.()).toEqual([
+    expect(warningLines(controller)).toEqual([
       expect.stringContaining("Pod CIDR allocation is suspended: other-ipam allocates pod CIDRs too"),
     ]);
     const synced = (await cluster.metric("workqueue_work_duration_seconds_count", { name: "node-ipam" })) ?? 0;
@@ -197,7 +200,7 @@ describe("another writer of the CIDRs of a node that waited for ours", () => {
 
     for (let count = 0; count < 12; count++) await clock.advance(minute);
     expect(await given(cluster, "node3")).toEqual(["10.0.0.0/24"]);
-    expect(controller.warnings?.()).toEqual([]);
+    expect(warningLines(controller)).toEqual([]);
     expect(await suspended(cluster)).toBe(0);
   });
 
@@ -224,7 +227,7 @@ describe("another writer of the CIDRs of a node that waited for ours", () => {
     hold.release();
     await eventually("the event", () => cluster.event("OtherCIDRAllocator"));
     expect(podCIDRWrites(cluster).map(([, , status]) => status)).toEqual([200, 422, 422, 422]);
-    expect(controller.warnings?.()).toEqual([expect.stringContaining("node node0")]);
+    expect(warningLines(controller)).toEqual([expect.stringContaining("node node0")]);
     const usage = await cluster.metric("node_ipam_controller_cidrset_usage_cidrs", { clusterCIDR: "10.0.0.0/16" });
     expect(usage).toBe(1 / 256);
   });
@@ -235,6 +238,6 @@ describe("another writer of the CIDRs of a node that waited for ours", () => {
     cluster.api.create(kinds.Node, aNode("node0", ["10.0.0.0/24"]));
     cluster.api.create(kinds.Node, aNode("node1"));
     expect(await given(cluster, "node1")).toEqual(["10.0.1.0/24"]);
-    expect(controller.warnings?.()).toEqual([]);
+    expect(warningLines(controller)).toEqual([]);
   });
 });

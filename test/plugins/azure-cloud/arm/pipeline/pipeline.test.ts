@@ -10,6 +10,7 @@ import { Budget } from "../../../../../plugins/azure-cloud/arm/pipeline/budget.t
 import { armMetrics } from "../../../../../plugins/azure-cloud/arm/pipeline/metrics.ts";
 import { minimumRetryAfterPolicy } from "../../../../../plugins/azure-cloud/arm/transport/retry.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
+import { warningLines } from "../../../../kit/warnings.ts";
 import { countOf, openWorld } from "../../world.ts";
 
 const publicIP = { location: "eastus", sku: { name: "Standard" }, publicIPAllocationMethod: "Static" };
@@ -83,12 +84,20 @@ describe("a request that fails and is retried", () => {
     const listed = Array.fromAsync(clients.network.publicIPAddresses.list("rg0"));
     while (clock.sleepers === 0) await Bun.sleep(1);
     expect(clients.troubles.warnings).toEqual([
-      `${kind} fails since 2026-01-01T00:00:00.000Z, 1 attempt: the reply was 503`,
+      {
+        kind: "RequestsFail",
+        text: `${kind} fails since 2026-01-01T00:00:00.000Z, 1 attempt: the reply was 503`,
+        since: "2026-01-01T00:00:00.000Z",
+      },
     ]);
     await clock.advance(6_500);
     while (clock.sleepers === 0) await Bun.sleep(1);
     expect(clients.troubles.warnings).toEqual([
-      `${kind} fails since 2026-01-01T00:00:00.000Z, 2 attempts: the reply was 503`,
+      {
+        kind: "RequestsFail",
+        text: `${kind} fails since 2026-01-01T00:00:00.000Z, 2 attempts: the reply was 503`,
+        since: "2026-01-01T00:00:00.000Z",
+      },
     ]);
     await clock.advance(20_000);
     await listed;
@@ -105,7 +114,9 @@ describe("a request that fails and is retried", () => {
     const clients = await world.clients({}, { clock });
     world.simulator.failNext(list, { status: 200, stage: "connection", times: 4 });
     expect(await errorOf(Array.fromAsync(clients.network.publicIPAddresses.list("rg0")))).toBeDefined();
-    expect(clients.troubles.warnings).toEqual([expect.stringContaining("4 attempts")]);
+    expect(clients.troubles.warnings).toEqual([
+      expect.objectContaining({ text: expect.stringContaining("4 attempts") }),
+    ]);
     await clock.advance(15 * 60_000);
     expect(clients.troubles.warnings).toHaveLength(1);
     await clock.advance(1);
@@ -115,10 +126,10 @@ describe("a request that fails and is retried", () => {
   test("is a warning of the cloud", async () => {
     await using world = await openWorld();
     await using cloud = await world.create();
-    expect(cloud.warnings?.()).toEqual([]);
+    expect(warningLines(cloud)).toEqual([]);
     world.simulator.failNext({ path: "/providers/" }, { status: 500, times: 1_000 });
     expect(await errorOf(cloud.routes.listRoutes("kubernetes"))).toBeDefined();
-    expect(cloud.warnings?.()).toEqual([expect.stringContaining("microsoft.network/routetables fails since")]);
+    expect(warningLines(cloud)).toEqual([expect.stringContaining("microsoft.network/routetables fails since")]);
   });
 });
 
@@ -255,9 +266,12 @@ describe("throttling", () => {
     expect(error).toMatchObject({ delayMs: 7_000 });
     expect(countOf(world.simulator, "/publicIPAddresses")).toBe(1);
     expect(troubles.warnings).toEqual([
-      expect.stringMatching(
-        /^GET microsoft\.network\/publicipaddresses fails since .*, 2 attempts: ARM throttles reads/u,
-      ),
+      expect.objectContaining({
+        kind: "RequestsThrottled",
+        text: expect.stringMatching(
+          /^GET microsoft\.network\/publicipaddresses fails since .*, 2 attempts: ARM throttles reads/u,
+        ),
+      }),
     ]);
     expect(await Array.fromAsync(network.loadBalancers.list("rg0"))).toEqual([]);
     await network.publicIPAddresses.createOrUpdate("rg0", "writes-pass", publicIP);

@@ -1,0 +1,20 @@
+/**
+ * Conditions that the console explains with a remedy of their own. `ServicesFail` is for a Service with its `subject`,
+ * which the console shows where the Service's own condition does not, and for lines that only count.
+ */
+export type WarningKind =
+  "RemovalsHeld" | "NodeDeletionsHeld" | "AllocationSuspended" | "RequestsThrottled" | "RequestsFail" | "ServicesFail";
+
+/** A condition that needs an operator, of a kind that the host knows. */
+export interface KnownWarning {
+  readonly kind: WarningKind;
+  /** One line, as `/statusz` shows it. */
+  readonly text: string;
+  /** Start of the condition, RFC 3339. */
+  readonly since?: string;
+  /** Key of the one object that it is about, such as `default/web`. */
+  readonly subject?: string;
+}
+
+/** A condition that needs an operator: a line of text, or one of a known kind. */
+export type OperatorWarning = string | KnownWarning;
