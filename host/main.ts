@@ -1,23 +1,42 @@
 #!/usr/bin/env -S bun --no-install --no-env-file --config=/dev/null
+import { fstatSync } from "node:fs";
+
 import type { Surroundings } from "./cli/command.ts";
+import { beside, type ProcessStream } from "./process/log/stream.ts";
 import { exitOnSignals, holdReload, onSignals, wasStopped } from "./process/signals.ts";
 
 /** Writes of which no reader has taken all yet: an exit discards them. */
 let unread = 0;
-let allRead = (): void => undefined;
+let allRead = Promise.withResolvers<void>();
 /** The error of the first write that failed, but for a reader that has closed the pipe or terminal: it has read enough. */
 let failure: Error | undefined;
 
-function printTo(stream: NodeJS.WriteStream): (text: string) => void {
+/** By the device of a terminal: what goes there as output and as errors keeps its order. */
+const terminals = new Map<number, ReturnType<typeof beside>>();
+const failed = new Set<ReturnType<typeof beside>>();
+
+function outputOf(stream: ProcessStream): ReturnType<typeof beside> {
+  if (!stream.isTTY) return stream;
+  const { rdev } = fstatSync(stream.fd);
+  const output = terminals.get(rdev) ?? beside(stream);
+  terminals.set(rdev, output);
+  return output;
+}
+
+function printTo(stream: ProcessStream): (text: string) => void {
   const closed = stream.isTTY ? "EIO" : "EPIPE";
+  const output = outputOf(stream);
   const written = (error?: Error | null): void => {
+    if (error) failed.add(output);
     if (error && "code" in error && error.code !== closed) failure ??= error;
-    if (--unread === 0) allRead();
+    if (--unread === 0) allRead.resolve();
   };
-  stream.on("error", () => undefined);
+  output.on("error", () => undefined);
   return (text) => {
-    unread++;
-    stream.write(text, written);
+    // After a failure, a write has no callback.
+    if (failed.has(output)) return;
+    if (unread++ === 0) allRead = Promise.withResolvers();
+    output.write(text, written);
   };
 }
 
@@ -27,17 +46,16 @@ const lastOutputMs = 3_000;
 /** The reader of a command's output may take as long as it likes, until a signal. */
 async function waitForReaders(limitMs?: number): Promise<void> {
   if (unread === 0) return;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  allRead = resolve;
   exitOnSignals();
-  if (limitMs !== undefined) setTimeout(resolve, limitMs);
-  await promise;
+  if (limitMs !== undefined) setTimeout(() => allRead.resolve(), limitMs);
+  await allRead.promise;
 }
 
 const surroundings: Surroundings = {
   environment: process.env,
   stdout: printTo(process.stdout),
   stderr: printTo(process.stderr),
+  outputRead: async () => (unread > 0 ? allRead.promise : undefined),
   width: process.stdout.columns ?? 100,
   color: process.stdout.isTTY && (process.env["NO_COLOR"] ?? "") === "",
   progress: process.stderr.isTTY ? (text) => void process.stderr.write(text) : undefined,

@@ -23,6 +23,8 @@ export interface Surroundings {
   readonly environment: Environment;
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
+  /** Resolves when the reader has taken all output. */
+  readonly outputRead?: () => Promise<void>;
   /** Columns of the terminal. */
   readonly width: number;
   /** Output may be colored: it goes to a terminal, and `NO_COLOR` is not set. */

@@ -51,6 +51,8 @@ const checkTimeoutMs = 30_000;
 interface Output {
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
+  /** Resolves when the reader has taken all output. */
+  readonly outputRead?: () => Promise<void>;
 }
 
 interface SandboxArguments {
@@ -182,7 +184,10 @@ async function runUntilStopped(sandbox: Sandbox, output: Output, print: (line: s
     helpLines().forEach(print);
     print("");
   };
-  running.use(listenToKeys(sandbox, { repeat, report: printNow, stop }));
+  // A terminal changes its mode after its output, and the event loop would wait for one that is suspended.
+  const finished = host.finished.then(() => true);
+  const isFinished = await Promise.race([finished, output.outputRead?.()]);
+  if (isFinished !== true) running.use(listenToKeys(sandbox, { repeat, report: printNow, stop }));
   const status = await host.finished;
   if (stopped) return status;
   output.stderr(`Error: the host stopped: ${reasonOf(sandbox)}; its log is ${sandbox.files.log}\n`);

@@ -1,4 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync } from "node:fs";
 import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,6 +15,8 @@ setDefaultTimeout(120_000);
 const main = join(import.meta.dir, "..", "..", "host", "main.ts");
 const serving = (port: number): readonly string[] => ["--bind-address=127.0.0.1", `--secure-port=${port}`];
 const patienceMs = 60_000;
+/** Ctrl-S. */
+const suspend = "\u0013";
 
 interface Output {
   readonly stdout?: number;
@@ -82,7 +85,6 @@ test("a host whose log is a suspended terminal ends with status 0 within 6 s of 
   const data = (_: Bun.Terminal, bytes: Uint8Array): void => void (log += Buffer.from(bytes).toString());
   const host = Bun.spawn([process.execPath, main, ...lab.flags(["--secure-port=0", "--v=4"])], { terminal: { data } });
   await eventually("it leads", () => log.includes("Successfully acquired lease"), patienceMs);
-  const suspend = "\u0013";
   host.terminal?.write(suspend);
   await Bun.sleep(500);
   const began = performance.now();
@@ -92,6 +94,24 @@ test("a host whose log is a suspended terminal ends with status 0 within 6 s of 
   expect(ended).toBe(0);
   expect(performance.now() - began).toBeLessThan(6_000);
   expect(lab.lease()?.holderIdentity).toBe("");
+});
+
+test("a sandbox on a terminal that was suspended as it started runs, and ends with status 0 within 6 s of SIGTERM", async () => {
+  await using folder = await mkdtempDisposable(join(tmpdir(), "suspended-"));
+  const directory = join(folder.path, "sandbox");
+  const sandbox = Bun.spawn([process.execPath, main, "sandbox", `--directory=${directory}`], { terminal: {} });
+  try {
+    sandbox.terminal?.write(suspend);
+    const log = Bun.file(join(directory, "host.log"));
+    await eventually("it leads", async () => (await log.text()).includes("Successfully acquired lease"), patienceMs);
+    await eventually("it takes commands", () => existsSync(join(directory, "control.json")), patienceMs);
+    const began = performance.now();
+    sandbox.kill("SIGTERM");
+    expect(await Promise.race([sandbox.exited, Bun.sleep(20_000)])).toBe(0);
+    expect(performance.now() - began).toBeLessThan(6_000);
+  } finally {
+    sandbox.kill("SIGKILL");
+  }
 });
 
 describe("a command whose output is a full pipe that nothing reads", () => {

@@ -5,10 +5,10 @@ import { systemClock } from "../../async/clock.ts";
 /** Above this, lines are dropped: a reader that has stopped must not cost the process its memory. */
 const maxPendingBytes = 8 * 1024 * 1024;
 
-type ProcessStream = NodeJS.WriteStream & { readonly fd: number };
+export type ProcessStream = NodeJS.WriteStream & { readonly fd: number };
 
 /** Bun writes to a terminal at once, and a suspended one would block the event loop. Files are written beside it. */
-const beside = (stream: ProcessStream): NodeJS.WritableStream & { readonly destroyed?: boolean } =>
+export const beside = (stream: ProcessStream): NodeJS.WritableStream & { readonly destroyed?: boolean } =>
   stream.isTTY ? createWriteStream("", { fd: stream.fd, autoClose: false }) : stream;
 
 /**
