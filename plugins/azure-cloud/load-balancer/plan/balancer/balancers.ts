@@ -22,7 +22,7 @@ import type { PublicIPTargets } from "../public-ip/plan.ts";
 import { addService, type FrontendTargets, removeChangedFrontends, type Replaced } from "./add.ts";
 import { chooseBasic } from "./basic.ts";
 import { type Choice, chooseMultiple, type Planned, remember } from "./multiple.ts";
-import { removeFrontends, removeRules, removeStaleRules } from "./remove.ts";
+import { removeFrontends, removeLeft, removeRules, removeStaleRules } from "./remove.ts";
 
 type BalancerDraft = ResourceDraft<Balancer>;
 
@@ -57,7 +57,8 @@ export function planBalancers(draft: Draft, publicIPs: PublicIPTargets): void {
   const left = placements.map((placement) => removeEverywhere(draft, placement));
   for (const [index, placement] of placements.entries())
     for (const [one, used] of left[index] ?? [])
-      rejectMigration(draft, one, placement, removeFrontends(draft, one, placement, used));
+      if (one === placement.target) removeLeft(draft, one, placement.subject, used);
+      else rejectMigration(draft, one, placement, removeFrontends(draft, one, placement, used));
   const replaced = placements.map(({ subject, target, frontends }) =>
     target === undefined ? new Map() : removeChangedFrontends(draft, target, subject, frontends),
   );
@@ -180,17 +181,18 @@ function frontendTargets(draft: Draft, subject: Subject, publicIPs: PublicIPTarg
   return targets;
 }
 
-/** Removes rules from every load balancer but the target. Returns the frontends that those rules used. */
+/** Removes rules from every load balancer, of the target the stale ones. Returns the frontends that those rules used. */
 function removeEverywhere(
   draft: Draft,
   placement: Placement,
 ): readonly (readonly [BalancerDraft, readonly string[]])[] {
   const { subject, target, frontends } = placement;
-  if (target !== undefined) removeStaleRules(draft, target, subject, frontends);
   return draft.balancers
     .values()
-    .filter((one) => one !== target)
-    .map((one) => [one, removeRules(one, placement)] as const)
+    .map((one) => {
+      const used = one === target ? removeStaleRules(draft, one, subject, frontends) : removeRules(one, placement);
+      return [one, used] as const;
+    })
     .toArray();
 }
 

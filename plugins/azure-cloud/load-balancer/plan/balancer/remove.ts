@@ -1,9 +1,10 @@
 import type { LoadBalancingRule } from "@azure/arm-network";
+import { defaultLoadBalancerName } from "cloud-controller-host/sdk";
 
 import { sameId } from "../../model/ids.ts";
 import type { Family } from "../../model/model.ts";
-import { hasBaseInAnyCase } from "../../model/names.ts";
-import type { Subject } from "../../service/subject.ts";
+import { hasBase, hasBaseInAnyCase, isInternalName } from "../../model/names.ts";
+import { readSubject, type Subject } from "../../service/subject.ts";
 import { addEvent, type Draft, edit, type PlannedService, type ResourceDraft } from "../draft/draft.ts";
 import {
   type Balancer,
@@ -40,14 +41,14 @@ export function removeRules(one: BalancerDraft, { subject }: PlannedService): re
 
 /**
  * Removes rules of ports and families that the Service no longer has, and those on frontends that it leaves, so that they
- * do not keep the frontends. Rules that only differ are replaced later.
+ * do not keep the frontends. Rules that only differ are replaced later. Returns the frontends that it leaves.
  */
 export function removeStaleRules(
   draft: Draft,
   one: BalancerDraft,
   subject: Subject,
   targets: ReadonlyMap<Family, FrontendTarget>,
-): void {
+): readonly string[] {
   const expected = new Set(
     [...targets.keys()].flatMap((family) => {
       const ids = { loadBalancer: one.id, frontend: "", pool: "" };
@@ -64,10 +65,34 @@ export function removeStaleRules(
   );
   const isStale = ({ name = "", frontendIPConfiguration }: Readonly<LoadBalancingRule>): boolean =>
     !expected.has(name.toLowerCase()) || !kept.has((frontendIPConfiguration?.id ?? "").toLowerCase());
-  edit(one, subject.key, (balancer) =>
-    withoutRules(balancer, namedFor(balancer.loadBalancingRules, subject.base).filter(isStale)),
-  );
+  const stale = namedFor(one.current?.loadBalancingRules, subject.base).filter(isStale);
+  edit(one, subject.key, (balancer) => withoutRules(balancer, stale));
+  return stale
+    .flatMap(({ frontendIPConfiguration }) => frontendIPConfiguration?.id ?? [])
+    .filter((id) => !kept.has(id.toLowerCase()));
 }
+
+/**
+ * Removes frontends of other Services that a Service on the load balancer was the last to use: the one that created them
+ * is not here any more. Nothing else would ever remove them, nor their public IPs.
+ */
+export function removeLeft(draft: Draft, one: BalancerDraft, subject: Subject, left: readonly string[]): void {
+  const { current = {} } = one;
+  const isLeft = (frontend: Frontend): boolean =>
+    left.some((id) => sameId(id, frontend.id)) &&
+    !isPrimary(frontend, subject) &&
+    isOrphan(current, frontend) &&
+    !hasCreator(draft, one, frontend);
+  if (left.length > 0) removeUnused(draft, one, subject, (current.frontendIPConfigurations ?? []).filter(isLeft));
+}
+
+/** Whether the Service that a frontend is named after may still want it on the load balancer. */
+const hasCreator = ({ observed, config }: Draft, { name: balancer }: BalancerDraft, { name }: Frontend): boolean =>
+  observed.services.some(
+    (service) =>
+      hasBase(name, defaultLoadBalancerName(service)) &&
+      readSubject(service, config).subject.internal === isInternalName(balancer),
+  );
 
 /**
  * Removes frontends of a Service that has left the load balancer, and those of others that it was the last to use.

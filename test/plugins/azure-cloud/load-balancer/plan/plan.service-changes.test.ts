@@ -458,6 +458,74 @@ test("Services that leave a shared frontend in one plan do not keep each other f
   );
 });
 
+describe("a frontend that a Service shares and leaves", () => {
+  const uids = { creator: "c".repeat(32), guest: "b".repeat(32) };
+  const [creator, guest] = [`a${uids.creator.slice(1)}`, `a${uids.guest.slice(1)}`];
+  const onSharedIP = (name: keyof typeof uids, port: number, more: object = {}): ServiceShape => ({
+    name,
+    uid: uids[name],
+    annotations: { "azure-pip-name": "my-pip", ...more },
+    spec: { ports: [tcp(port)] },
+  });
+  const withoutRule = onSharedIP("creator", 80, { port_80_no_lb_rule: "true" });
+  const both = (): Observed => after(after(start(), onSharedIP("creator", 80)), onSharedIP("guest", 443));
+  const withCreator = (from: Observed, shape: ServiceShape): Observed => ({
+    ...from,
+    services: [intentOf(shape).service],
+  });
+  const guestAlone: ServiceShape = { name: "guest", uid: uids.guest, spec: { ports: [tcp(443)] } };
+
+  test("goes with the last Service on it when the one that created it is deleted", () => {
+    const left = after(deleted(both(), onSharedIP("creator", 80)), guestAlone);
+    expect(partsOf(left)[0]).toEqual([guest]);
+  });
+
+  test("stays while the Service that created it has no rule for the moment", () => {
+    const resting = after(both(), withoutRule);
+    expect(partsOf(resting)[1]).toEqual([`${guest}-TCP-443`]);
+    expect(partsOf(after(withCreator(resting, withoutRule), guestAlone))[0]).toEqual([guest, creator]);
+  });
+
+  test("goes when the Service that created it is internal now", () => {
+    const inside: ServiceShape = { ...withoutRule, annotations: internal };
+    const left = after(withCreator(after(both(), inside), inside), guestAlone);
+    expect(left.loadBalancers.map((one) => [one.name, names(one.frontendIPConfigurations)])).toEqual([
+      ["kubernetes", [guest]],
+      ["kubernetes-internal", [creator]],
+    ]);
+  });
+
+  test("stays when the Service on it exchanges all its ports", () => {
+    const alone = deleted(both(), onSharedIP("creator", 80));
+    const changed = after(alone, onSharedIP("guest", 8443));
+    expect(partsOf(changed).slice(0, 2)).toEqual([[creator], [`${guest}-TCP-8443`]]);
+  });
+
+  test("is replaced with its zones if it is the Service's own", () => {
+    const inside = (subnet: string): ServiceShape => ({ ...guestAlone, annotations: onSubnet(subnet) });
+    const first = after(start(), inside("subnet0"));
+    const loadBalancers = first.loadBalancers.map(({ frontendIPConfigurations = [], ...one }) => ({
+      ...one,
+      frontendIPConfigurations: frontendIPConfigurations.map((frontend) => ({ ...frontend, zones: ["2"] })),
+    }));
+    const [moved] = after({ ...first, loadBalancers }, inside("lb-subnet")).loadBalancers;
+    expect(moved?.frontendIPConfigurations).toMatchObject([{ name: `${guest}-lb-subnet`, zones: ["2"] }]);
+  });
+
+  test("stays if it is of a user", () => {
+    const theirs = usersBalancer("kubernetes");
+    const first = after(start({ loadBalancers: [theirs] }), {
+      ...guestAlone,
+      annotations: { "azure-pip-name": "users-ip" },
+    });
+    const loadBalancers = first.loadBalancers.map(({ loadBalancingRules = [], outboundRules: _outbound, ...one }) => ({
+      ...one,
+      loadBalancingRules: loadBalancingRules.filter(({ name }) => name !== "users-rule"),
+    }));
+    expect(partsOf(after({ ...first, loadBalancers }, guestAlone))[0]).toEqual([guest, "users-frontend"]);
+  });
+});
+
 describe("the managed load balancers", () => {
   test("other load balancers of the resource group are left alone", () => {
     const theirs = [usersBalancer("theirs"), usersBalancer("kubernetes2")];

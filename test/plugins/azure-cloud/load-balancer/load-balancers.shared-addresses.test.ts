@@ -1,0 +1,53 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+
+import type { Service } from "cloud-controller-host/sdk";
+
+import { addressesOf } from "../../../kit/services.ts";
+import { azureState } from "./azure-state.ts";
+import { type Cluster, openCluster, serviceOf } from "./cluster.ts";
+
+setDefaultTimeout(30_000);
+
+const theirs = "/providers/Microsoft.Network/publicIPAddresses/theirs";
+const internal = { "azure-load-balancer-internal": "true" };
+
+const onPort = (name: string, port: number, annotations: Readonly<Record<string, string>> = {}): Service =>
+  serviceOf(name, { annotations, spec: { ports: [{ name: "p", protocol: "TCP", port, nodePort: 30_000 + port }] } });
+
+const addressOf = ({ services }: Cluster, name: string): string =>
+  addressesOf(services.get(`default/${name}`))[0] ?? "";
+
+/** Annotations by which Services share an address; those of the first one, and those of one that has seen its address. */
+const ways = {
+  "the public IP of the other one": { first: {}, next: (address: string) => ({ "azure-load-balancer-ipv4": address }) },
+  "a public IP of the user": { first: { "azure-pip-name": "theirs" }, next: () => ({ "azure-pip-name": "theirs" }) },
+  "the private address of the other one": {
+    first: internal,
+    next: (address: string) => ({ ...internal, "azure-load-balancer-ipv4": address }),
+  },
+};
+
+describe("two Services that share an address", () => {
+  for (const [what, { first, next }] of Object.entries(ways))
+    test(`a Service that leaves ${what}, which is deleted, leaves nothing there`, async () => {
+      await using cluster = await openCluster(1);
+      const { simulator } = cluster.world;
+      simulator.put(theirs, { sku: { name: "Standard" }, properties: { ipAddress: "20.9.9.7" } });
+      const generation = await cluster.start();
+      await cluster.ensure(generation, onPort("creator", 80, first));
+      const shared = addressOf(cluster, "creator");
+      await cluster.ensure(generation, onPort("guest", 443, next(shared)));
+      expect(addressOf(cluster, "guest")).toBe(shared);
+      await cluster.remove(generation, onPort("creator", 80, first));
+      expect(azureState(simulator).frontends).toHaveLength(1);
+
+      const own = onPort("guest", 443, first === internal ? internal : {});
+      await cluster.ensure(generation, own);
+      const { frontends, rules, publicIPs } = azureState(simulator);
+      expect(frontends).toHaveLength(1);
+      expect(rules).toEqual(frontends.map((name) => `${name}-TCP-443`));
+      expect(publicIPs).toHaveLength(first === internal ? 1 : 2);
+      await cluster.remove(generation, own);
+      expect(azureState(simulator)).toMatchObject({ frontends: [], balancers: [], allowed: [], publicIPs: ["theirs"] });
+    });
+});
