@@ -24,7 +24,7 @@ export interface RunningHost {
   readonly url: string | undefined;
   readonly status: HostStatus;
   /** Requests a reload; config and plugins are read once they have settled. */
-  reload(reason: string): void;
+  reload(trigger: string): void;
   /** Stops cleanly: drains, releases the lease, flushes. */
   stop(): void;
   /** Reports an error that no code has handled. The process continues. */
@@ -136,7 +136,7 @@ class Host implements RunningHost {
       followConfig: options.enableDynamicReloading,
       plugins: this.#plugins,
       followPlugins: options.watchPlugins && options.pluginDir.length > 0,
-      reload: (reason, content) => host.supervisor.reload(reason, content),
+      reload: (trigger, content) => host.supervisor.reload(trigger, content),
     });
     health.addProcess({ name: "shutdown", endpoints: ["readyz"], check: () => this.#readiness() });
     this.finished = this.#run();
@@ -154,8 +154,8 @@ class Host implements RunningHost {
     return this.#failure;
   }
 
-  reload(reason: string): void {
-    this.#triggers.request(reason);
+  reload(trigger: string): void {
+    this.#triggers.request(trigger);
   }
 
   stop(): void {

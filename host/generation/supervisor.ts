@@ -29,7 +29,7 @@ const confirmationMs = 5_000;
 
 /** A reload that has not begun. */
 interface Request {
-  readonly reason: string;
+  readonly trigger: string;
   /** The settled content of the cloud config; undefined where the trigger was not about it. */
   readonly config: Content | undefined;
 }
@@ -163,8 +163,8 @@ export class Supervisor {
    * Requests a reload with the settled content of the cloud config or, where the trigger was not about it, with what was
    * settled last. A request that comes while a generation is being prepared starts that work again.
    */
-  reload(reason: string, config?: Content): void {
-    this.#requests.push({ reason, config });
+  reload(trigger: string, config?: Content): void {
+    this.#requests.push({ trigger, config });
     this.#preparing?.abort(new CodedError("Superseded", "a newer change arrived"));
     this.#wakeUp.notify();
   }
@@ -186,7 +186,7 @@ export class Supervisor {
 
   async #reload(signal: AbortSignal): Promise<void> {
     const requests = this.#requests.splice(0);
-    const reason = [...new Set(requests.map((request) => request.reason))].join(", ");
+    const trigger = [...new Set(requests.map((request) => request.trigger))].join(", ");
     this.#content = requests.findLast(({ config }) => config !== undefined)?.config ?? this.#content;
     const { clock, log } = this.#scope;
     const started = clock.monotonic();
@@ -196,16 +196,16 @@ export class Supervisor {
     this.#unconfirmed = undefined;
     using link = new LinkedSignal(signal, preparing.signal);
     try {
-      log.info("Reload started", { trigger: reason });
+      log.info("Reload started", { trigger });
       const config = this.#config();
       const former = this.#slot.active?.spec.config ?? this.#lastEnabled;
       this.#report.reloading(former, config);
-      if (config.disabled && config.hash === this.#disabledHash) return this.#report.unchanged(reason);
+      if (config.disabled && config.hash === this.#disabledHash) return this.#report.unchanged(trigger);
       if (config.disabled) {
         await this.#disable(config);
-        return this.#report.reloadedWithout(reason);
+        return this.#report.reloadedWithout(trigger);
       }
-      if (this.#isActive(config.hash, await this.#loader.hash())) return this.#report.unchanged(reason);
+      if (this.#isActive(config.hash, await this.#loader.hash())) return this.#report.unchanged(trigger);
       const plugins = await this.#load(link.signal);
       if (plugins.hash !== this.#slot.active?.spec.plugins.hash) this.#report.pluginsChanged();
       using _ = { [Symbol.dispose]: plugins.retain() };
@@ -217,19 +217,19 @@ export class Supervisor {
       for (const [plugin, folder] of this.#folders)
         if (!folders.has(plugin)) this.#report.pluginRemoved(plugin, folder);
       this.#folders = folders;
-      await this.#slot.install(generation, reason, seconds());
+      await this.#slot.install(generation, trigger, seconds());
     } catch (error) {
       if (signal.aborted) return;
       if (preparing.signal.aborted) log.info("Reload restarted: a newer change arrived");
-      else this.#refused(reason, error, seconds());
+      else this.#refused(trigger, error, seconds());
     } finally {
       this.#preparing = undefined;
     }
   }
 
-  #refused(reason: string, error: unknown, seconds: number): void {
+  #refused(trigger: string, error: unknown, seconds: number): void {
     this.#unconfirmed = error instanceof UnrequestedRemovalsError ? error.hash : undefined;
-    this.#report.refused(reason, error, seconds);
+    this.#report.refused(trigger, error, seconds);
   }
 
   /** Requests the refused reload again once a person has confirmed its removals. */

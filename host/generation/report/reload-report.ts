@@ -84,20 +84,20 @@ export class ReloadReport {
     this.#changed = [...this.#changed, "plugins"];
   }
 
-  swapped(generation: number, reason: string, seconds: number, gapMs: number): void {
+  swapped(generation: number, trigger: string, seconds: number, gapMs: number): void {
     this.#succeeded(seconds);
     const swapping = gapMs / 1000;
     const phases = { preparing: seconds - swapping, swapping };
-    this.#noteOutcome("reloaded", reason, `generation ${generation} runs`, phases);
+    this.#noteOutcome("reloaded", trigger, `generation ${generation} runs`, phases);
     this.#metrics.gap.observe(gapMs / 1000);
-    this.#scope.log.info("Reload completed", { generation, reason, seconds, gapMs });
-    this.#scope.announce("Normal", "Reloaded", `generation ${generation} runs (${reason})`);
+    this.#scope.log.info("Reload completed", { generation, trigger, seconds, gapMs });
+    this.#scope.announce("Normal", "Reloaded", `generation ${generation} runs (${trigger})`);
   }
 
-  prepared(generation: number, reason: string, seconds: number): void {
+  prepared(generation: number, trigger: string, seconds: number): void {
     this.#succeeded(seconds);
-    this.#noteOutcome("reloaded", reason, `generation ${generation} stands by`, { preparing: seconds });
-    this.#scope.log.info("Reload completed; the new generation stands by", { generation, reason, seconds });
+    this.#noteOutcome("reloaded", trigger, `generation ${generation} stands by`, { preparing: seconds });
+    this.#scope.log.info("Reload completed; the new generation stands by", { generation, trigger, seconds });
   }
 
   /** Config and plugins are what the active generation was made from. */
@@ -110,9 +110,9 @@ export class ReloadReport {
   }
 
   /** A prepared generation gave way to a newer one, or to the end, before it ran. */
-  superseded(generation: number, reason: string): void {
-    this.#noteOutcome("superseded", reason, `generation ${generation} gave way before it ran`);
-    this.#scope.log.info("Reload superseded", { generation, reason });
+  superseded(generation: number, trigger: string): void {
+    this.#noteOutcome("superseded", trigger, `generation ${generation} gave way before it ran`);
+    this.#scope.log.info("Reload superseded", { generation, trigger });
   }
 
   refused(trigger: string, error: unknown, seconds: number): void {

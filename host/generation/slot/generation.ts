@@ -273,15 +273,15 @@ export class Generation {
 /** A prepared generation that waits for its turn. */
 export interface Candidate {
   readonly generation: Generation;
-  readonly reason: string;
+  readonly trigger: string;
   readonly secondsSoFar: number;
   /** Settles when it runs, stands by, or has been disposed of. */
   readonly taken: PromiseWithResolvers<void>;
 }
 
-export const candidateOf = (generation: Generation, reason: string, secondsSoFar: number): Candidate => ({
+export const candidateOf = (generation: Generation, trigger: string, secondsSoFar: number): Candidate => ({
   generation,
-  reason,
+  trigger,
   secondsSoFar,
   taken: Promise.withResolvers<void>(),
 });

@@ -73,8 +73,8 @@ export class GenerationSlot {
   }
 
   /** Offers a prepared generation. Resolves when it runs, stands by, or was disposed of for a newer one or the end. */
-  async install(generation: Generation, reason: string, secondsSoFar: number): Promise<void> {
-    const candidate = candidateOf(generation, reason, secondsSoFar);
+  async install(generation: Generation, trigger: string, secondsSoFar: number): Promise<void> {
+    const candidate = candidateOf(generation, trigger, secondsSoFar);
     this.#dispatch("prepared", { candidate });
     await candidate.taken.promise;
   }
@@ -149,9 +149,9 @@ export class GenerationSlot {
       if (candidate === undefined || this.#state.phase !== "standby") return;
       candidate.generation.standBy();
       candidate.taken.resolve();
-      if (candidate.reason === "start") return;
+      if (candidate.trigger === "start") return;
       this.#reported.add(candidate.generation);
-      this.#report.prepared(candidate.generation.number, candidate.reason, candidate.secondsSoFar);
+      this.#report.prepared(candidate.generation.number, candidate.trigger, candidate.secondsSoFar);
     },
     discard: () => {
       const candidate = this.#candidate;
@@ -199,9 +199,9 @@ export class GenerationSlot {
     this.#report.joined(generation.number, lock, generation.startedUnder(lock));
   }
 
-  #drop({ generation, reason, taken }: Candidate): void {
-    if (reason !== "start" && reason !== "recovery" && !this.#reported.has(generation))
-      this.#report.superseded(generation.number, reason);
+  #drop({ generation, trigger, taken }: Candidate): void {
+    if (trigger !== "start" && trigger !== "recovery" && !this.#reported.has(generation))
+      this.#report.superseded(generation.number, trigger);
     this.#dispose(generation);
     taken.resolve();
   }
@@ -218,7 +218,7 @@ export class GenerationSlot {
   #start(): void {
     const candidate = this.#candidate;
     if (candidate === undefined) return;
-    const { generation, reason, secondsSoFar, taken } = candidate;
+    const { generation, trigger, secondsSoFar, taken } = candidate;
     const { clock, health } = this.#scope;
     this.#retired = this.#active;
     this.#active = generation;
@@ -233,13 +233,13 @@ export class GenerationSlot {
     this.#report.withoutPlugins(generation.refused);
     this.#report.started(generation.number, generation.spec.config.hash, names, generation.skipped);
     const { wayBack } = this.#recovery;
-    if (reason === "recovery" && wayBack !== undefined) this.#report.ranAgain(generation.number, wayBack);
+    if (trigger === "recovery" && wayBack !== undefined) this.#report.ranAgain(generation.number, wayBack);
     if (generation.controllers.length === 0) this.#report.startedEmpty(generation.number);
     void this.#prove(generation);
     const gap = this.#drainBegan === undefined ? 0 : clock.monotonic() - this.#drainBegan;
     this.#drainBegan = undefined;
-    if (reason !== "start" && reason !== "recovery" && !this.#reported.has(generation))
-      this.#report.swapped(generation.number, reason, secondsSoFar + gap / 1000, gap);
+    if (trigger !== "start" && trigger !== "recovery" && !this.#reported.has(generation))
+      this.#report.swapped(generation.number, trigger, secondsSoFar + gap / 1000, gap);
     taken.resolve();
   }
 

@@ -16,13 +16,13 @@ export interface TriggerOptions {
   readonly plugins: ConfigSource;
   readonly followPlugins: boolean;
   /** Requests a reload, with the settled content of the cloud config where the trigger has read it. */
-  readonly reload: (reason: string, config?: Content) => void;
+  readonly reload: (trigger: string, config?: Content) => void;
 }
 
 /** Everything that requests a reload. What reaches the supervisor has settled, however it was triggered. */
 export class Triggers {
   readonly #options: TriggerOptions;
-  readonly #reasons = new Set<string>();
+  readonly #pending = new Set<string>();
   readonly #requested = new WakeUp();
 
   constructor(options: TriggerOptions) {
@@ -30,8 +30,8 @@ export class Triggers {
   }
 
   /** A trigger from outside, such as SIGHUP: config and plugins are read once they have settled. */
-  request(reason: string): void {
-    this.#reasons.add(reason);
+  request(trigger: string): void {
+    this.#pending.add(trigger);
     this.#requested.notify();
   }
 
@@ -58,16 +58,16 @@ export class Triggers {
   async #serveRequests(signal: AbortSignal): Promise<void> {
     const { clock, config, plugins, reload } = this.#options;
     while (!signal.aborted) {
-      if (this.#reasons.size === 0) await this.#requested.wait(clock, longWaitMs, signal);
+      if (this.#pending.size === 0) await this.#requested.wait(clock, longWaitMs, signal);
       if (signal.aborted) return;
-      if (this.#reasons.size === 0) continue;
-      const reason = [...this.#reasons].join(", ");
-      this.#reasons.clear();
+      if (this.#pending.size === 0) continue;
+      const trigger = [...this.#pending].join(", ");
+      this.#pending.clear();
       const [content] = await Promise.all([
         config && settledContent(config, clock, signal),
         settledContent(plugins, clock, signal),
       ]);
-      if (!signal.aborted) reload(reason, content);
+      if (!signal.aborted) reload(trigger, content);
     }
   }
 }

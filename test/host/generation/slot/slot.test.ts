@@ -279,7 +279,8 @@ describe("the end of a generation", () => {
     await clock.advance(3_600_000);
     await rig.install(rig.controller("alpha", main));
     await runs("2 alpha");
-    expect(rig.lines.filter((line) => line.includes('"msg":"Reload completed"')).at(-1)).toContain('"gapMs":0');
+    const completed = rig.lines.filter((line) => line.includes('"msg":"Reload completed"')).at(-1);
+    expect(JSON.parse(completed ?? "")).toMatchObject({ trigger: "test", gapMs: 0 });
     rig.stop();
     await led;
   });
@@ -301,6 +302,8 @@ describe("a config that disables the cloud provider", () => {
     await disabling;
     expect([rig.slot.phase, rig.slot.active, rig.report.status.disabled]).toEqual(["disabled", undefined, true]);
     expect(rig.report.status.recentReloads.at(-1)).toMatchObject({ result: "superseded", trigger: "test" });
+    const superseded = rig.lines.find((line) => line.includes('"msg":"Reload superseded"'));
+    expect(JSON.parse(superseded ?? "")).toMatchObject({ generation: 2, trigger: "test" });
     expect(rig.announced.at(-1)).toStartWith("CloudProviderDisabled: ");
     await rig.install(rig.controller("gamma", main));
     await runs("3 gamma");
