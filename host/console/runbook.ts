@@ -1,4 +1,4 @@
-/** What to do about each trouble, in Markdown. deploy/ALERTS.md has the rows of the alerts. */
+/** What to do about each trouble, in Markdown. deploy/ALERTS.md is made from it. */
 export const runbook = {
   CloudNodeTaintRemovalSlow:
     "Many nodes at once? Raise `--concurrent-node-syncs` and `--kube-api-qps`. Otherwise see `CloudControllerHostThrottled` and `arm_request_duration_seconds`: the cloud is slow",
@@ -39,6 +39,8 @@ export const runbook = {
     "401 and 403: the identity lacks a role; `check-credentials` lists what to grant. 409 and 412: another write came in between, and it is tried again. 429: see `CloudControllerHostThrottled`. Others: the message names what the cloud refuses",
   FailedRequests:
     "Does the network of the Pod reach the address: DNS, proxy, firewall, private endpoint? 5xx: see the cloud's status page. The requests are sent again without a restart",
+  PluginRefused:
+    "`refusedPlugins` in `/statusz`, the event `PluginRefused` and the log line `Plugin refused` have its error. Correct the plugin and reload: the others run without it meanwhile",
   ControllerSkipped:
     "The reason names the missing flag, or what the cloud provider does not support. To leave the controller out on purpose, use `--controllers=*,-NAME`",
   NodeNotInitialized:

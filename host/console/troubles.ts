@@ -145,7 +145,7 @@ const troubles: readonly Trouble[] = [
     severity: "warning",
     title: "Plugin left out",
     advice: "Its error names what is wrong. It is loaded again once it is fixed.",
-    runbook: "CloudControllerHostControllerFailed",
+    runbook: "PluginRefused",
     find: ({ status: { refusedPlugins } }) =>
       refusedPlugins.map(({ plugin, reason, at }) => ({
         cause: `${plugin}: ${reason}`,

@@ -39,7 +39,7 @@ const metrics: Readonly<Record<string, string>> = {
   CloudControllerHostThrottled: "`arm_request_throttle_counter_total`",
 };
 
-/** Every alert of the chart. */
+/** Every alert of the chart, and what the console reports without one. */
 export async function alerts(): Promise<string> {
   const file = join(import.meta.dir, "../../deploy/chart/files/alerts.yaml");
   const { groups }: Rules = parse(await Bun.file(file).text());
@@ -58,5 +58,8 @@ export async function alerts(): Promise<string> {
     ]);
     return `\n## ${name}\n\n${table(["Alert", "Severity", "For", "Meaning", "Metric", "What to do"], rows)}\n`;
   });
-  return `${heading("Alerts", "`chart/files/alerts.yaml`")}${sections.join("")}`;
+  const alerting = new Set(groups.flatMap(({ rules }) => rules.map(({ alert }) => alert)));
+  const others = [...remedies].filter(([name]) => !alerting.has(name)).map(([name, remedy]) => [code(name), remedy]);
+  const source = "`chart/files/alerts.yaml` and `host/console/runbook.ts`";
+  return `${heading("Alerts", source)}${sections.join("")}\n## Without an alert\n\nThe [console](../host/console/README.md) reports these.\n\n${table(["Row", "What to do"], others)}\n`;
 }

@@ -203,6 +203,11 @@ describe("the overview", () => {
     expect(found({ nodes: [node] })).toMatchObject([{ cause: "vm", since: at(4) }]);
   });
 
+  test("names a plugin that was left out with its own row of the runbook", () => {
+    const refusedPlugins = [{ plugin: "mine", reason: "syntax", at: at(1) }];
+    expect(found({ status: { refusedPlugins } })).toMatchObject([{ runbook: "PluginRefused" }]);
+  });
+
   test("names a controller that skipped itself, but not one that a flag turns off or whose plugin was left out", () => {
     const unsupported = "--configure-cloud-routes is set, but the cloud does not support routes";
     const reasons = ["no load balancers", "--configure-cloud-routes is false", "threw", unsupported];
