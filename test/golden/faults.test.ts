@@ -1,8 +1,9 @@
 import { describe, test } from "bun:test";
 
 import type { AzureSimulator, SimulatorOptions } from "../../plugins/azure-cloud/simulator/simulator.ts";
+import { hurriedClock } from "../kit/clocks.ts";
 import { goldenCases } from "./replay/cases.ts";
-import { GoldenCluster, hurried } from "./replay/golden-cluster.ts";
+import { GoldenCluster } from "./replay/golden-cluster.ts";
 import { type Comparison, replay } from "./replay/replay.ts";
 
 /** What ARM does badly while a case is replayed. All of it ends by itself, and then everything is as recorded. */
@@ -65,7 +66,7 @@ describe("a recorded case ends in the same resources", () => {
       test(`a recorded case ends in the same resources when ${what}: ${golden.case}`, async () => {
         await using cluster = await GoldenCluster.open(golden, undefined, options);
         begin?.(cluster.simulator);
-        await cluster.start(hurried);
+        await cluster.start(hurriedClock(50));
         await replay(cluster, 0, comparison);
       }, 120_000);
 });

@@ -3,10 +3,11 @@ import { describe, expect, test } from "bun:test";
 import type { Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { hurriedClock } from "../kit/clocks.ts";
 import { addressesOf } from "../kit/services.ts";
 import { type GoldenCase, goldenCases, ownCases, type RecordedStep, stepsOf } from "./replay/cases.ts";
 import { type Difference, differences } from "./replay/differences.ts";
-import { GoldenCluster, hurried, kindOf } from "./replay/golden-cluster.ts";
+import { GoldenCluster, kindOf } from "./replay/golden-cluster.ts";
 import { compareStep, exact, expected, isUnblocked, replay, same } from "./replay/replay.ts";
 import { movesOthers } from "./replay/shared-frontends.ts";
 import { type Snapshot, snapshotOf } from "./replay/snapshot.ts";
@@ -63,7 +64,7 @@ describe("a recorded case", () => {
     // Operations are polled here, and end at once where a state is taken over.
     test(`${golden.case}: from an empty group to the same resources and events`, async () => {
       await using cluster = await GoldenCluster.open(golden, undefined, { operationPolls: 1 });
-      await cluster.start(hurried);
+      await cluster.start(hurriedClock(50));
       await replay(cluster, 0);
     }, 120_000);
 

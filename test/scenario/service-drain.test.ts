@@ -1,10 +1,10 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 
-import { type Clock, kinds, type Taint } from "cloud-controller-host/sdk";
+import { kinds, type Taint } from "cloud-controller-host/sdk";
 
-import { systemClock } from "../../host/async/clock.ts";
 import { objectAt, objectsAt, stringAt } from "../../plugins/azure-cloud/json.ts";
 import { drainRecord } from "../../plugins/azure-cloud/load-balancer/model/drain.ts";
+import { jumpingClock } from "../kit/clocks.ts";
 import { balancedService } from "../kit/services.ts";
 import { describeServices, type ServiceLab } from "./service-lab.ts";
 
@@ -12,22 +12,6 @@ setDefaultTimeout(120_000);
 
 const config = { loadBalancerBackendPoolConfigurationType: "nodeIP", loadBalancerDrainTimeInSeconds: 600 };
 const [first, second, third] = ["vmss0000000", "vmss0000001", "vmss0000002"] as const;
-
-/** Real time that can be set forward; sleeps end with it. */
-function jumpingClock(): Clock & { readonly jump: (ms: number) => void } {
-  let jumpedMs = 0;
-  const monotonic = (): number => performance.now() + jumpedMs;
-  return {
-    now: () => Date.now() + jumpedMs,
-    monotonic,
-    async sleep(ms, signal) {
-      const endMs = monotonic() + ms;
-      const isEnded = (): boolean => monotonic() >= endMs || signal?.aborted === true;
-      while (!isEnded()) await systemClock.sleep(Math.min(20, endMs - monotonic()), signal);
-    },
-    jump: (ms) => void (jumpedMs += ms),
-  };
-}
 
 /** Members of the IPv4 pool with the state that Azure shows: `vmss0000000 Down`. */
 function pool({ simulator }: ServiceLab): readonly string[] {

@@ -1,9 +1,9 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 
-import { type Clock, keyOf, kinds, type Service } from "cloud-controller-host/sdk";
+import { keyOf, kinds, type Service } from "cloud-controller-host/sdk";
 
-import { systemClock } from "../../host/async/clock.ts";
 import type { Failure, RequestMatcher } from "../../plugins/azure-cloud/simulator/faults.ts";
+import { hurriedClock } from "../kit/clocks.ts";
 import { Random } from "../kit/random.ts";
 import { addressesOf, balancedService, deleteService, finalizersOf } from "../kit/services.ts";
 import { AzureView } from "./service-features.ts";
@@ -12,7 +12,6 @@ import { describeServices, describeServicesOnReal, type ServiceLab } from "./ser
 setDefaultTimeout(180_000);
 
 /** Waits that are meant for a service elsewhere are fifty times shorter. */
-const hurried: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.max(1, ms / 50), signal) };
 
 const puts: RequestMatcher = { method: "PUT", path: "/providers/Microsoft.Network/" };
 
@@ -79,7 +78,7 @@ describeServicesOnReal("Services amid faults", (open) => {
   for (const seed of [22])
     test(`converge once a mixture of faults and stops ends, and write nothing after a stop (seed ${seed})`, async () => {
       const random = new Random(seed);
-      await using lab = await open({ clock: hurried, simulator: { operationPolls: 1 } });
+      await using lab = await open({ clock: hurriedClock(50), simulator: { operationPolls: 1 } });
       const azure = new AzureView(lab.simulator);
       const start = azure.footprint();
       const wanted = new Map<string, Service>();

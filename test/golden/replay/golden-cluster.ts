@@ -15,7 +15,6 @@ import {
   skipped,
 } from "cloud-controller-host/sdk";
 
-import { systemClock } from "../../../host/async/clock.ts";
 import { type JsonObject, objectsAt, parseJson, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import azure from "../../../plugins/azure-cloud/plugin.ts";
 import {
@@ -39,12 +38,6 @@ const controllers: Readonly<Record<string, ControllerPlugin>> = { services: serv
 export const kindOf = (golden: GoldenCase): string => golden.kind ?? "services";
 
 const namespace = "default";
-
-/** Waits that are meant for a service elsewhere are fifty times shorter. */
-export const hurried: Clock = {
-  ...systemClock,
-  sleep: (ms, signal) => systemClock.sleep(Math.max(1, ms / 50), signal),
-};
 
 /** The cluster and the resource group of one case: the sandbox's API server, the ARM simulator, the real plugins. */
 export class GoldenCluster implements AsyncDisposable {

@@ -33,6 +33,7 @@ import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
 import { SliMetrics } from "../../../host/process/metrics/sli.ts";
 import { HealthChecks } from "../../../host/process/serving/health.ts";
 import { SandboxApiServer } from "../../../sdk/testing/api-server/index.ts";
+import { hurriedClock } from "../../kit/clocks.ts";
 import { pluginsOf } from "../../kit/no-plugins.ts";
 
 /** The main lock, the one of a migration, and what stands in the place of a lock for what another component runs. */
@@ -43,8 +44,6 @@ export interface Made {
   readonly context: ControllerContext;
   readonly cloud: Cloud;
 }
-
-const hurried: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms / 10, signal) };
 
 type Work = (signal: AbortSignal, made: Made) => Promise<void>;
 
@@ -64,7 +63,7 @@ export class SlotRig implements AsyncDisposable {
   readonly report: ReloadReport;
   readonly metrics = new MetricsRegistry();
   /** Grace periods last a tenth of their time. */
-  readonly outstanding = new OutstandingWork(hurried);
+  readonly outstanding = new OutstandingWork(hurriedClock(10));
   readonly health: HealthChecks;
   /** Locks that are safely held; taken from the start. */
   readonly held = new Set<string>([main, side]);

@@ -33,6 +33,9 @@ import {
   startSimulator,
 } from "../../../plugins/azure-cloud/simulator/simulator.ts";
 import { type MemoryLeases, memoryLeases } from "../../host/process/leader-election/memory-leases.ts";
+import { hurriedClock } from "../../kit/clocks.ts";
+
+const impatient = hurriedClock(Number.POSITIVE_INFINITY);
 
 /** A line that was logged. */
 export interface LogLine {
@@ -100,7 +103,7 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
     events: { event: () => undefined },
     metrics: metricsInto(measured),
     log: loggerInto(logged),
-    clock: hurriedClock,
+    clock: impatient,
     signal: generation.signal,
     fence: {
       get closed() {
@@ -114,7 +117,7 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
   };
   const guardedLoadBalancers: World["guardedLoadBalancers"] = async (
     changes = {},
-    { environment = {}, clock = hurriedClock, context: own = {} } = {},
+    { environment = {}, clock = impatient, context: own = {} } = {},
   ) => {
     const config = configOf(simulator, changes, environment);
     const all = { ...context, clock, ...own };
@@ -134,7 +137,7 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
     closeFence: () => fence.abort(new FencedError("ARM", "the generation has ended")),
     async create(
       changes = {},
-      { environment = {}, clock = hurriedClock, generation: number = 1, context: own = {} } = {},
+      { environment = {}, clock = impatient, generation: number = 1, context: own = {} } = {},
     ) {
       const bound = azure.bind(documentOf(simulator, changes), environment);
       if (!bound.ok) throw new Error(bound.problems.join("; "));
@@ -144,10 +147,10 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
         throw new Error("the cloud lacks a capability");
       return { ...cloud, instances, nodeMasks, routes };
     },
-    async clients(changes = {}, { environment = {}, clock = hurriedClock, context: own = {} } = {}) {
+    async clients(changes = {}, { environment = {}, clock = impatient, context: own = {} } = {}) {
       return createClients(configOf(simulator, changes, environment), { ...context, clock, ...own });
     },
-    reads: (changes = {}, { environment = {}, clock = hurriedClock } = {}) =>
+    reads: (changes = {}, { environment = {}, clock = impatient } = {}) =>
       readsOf(configOf(simulator, changes, environment), { ...context, clock }),
     loadBalancers: async (...given) => (await guardedLoadBalancers(...given)).balancers,
     guardedLoadBalancers,
@@ -181,16 +184,6 @@ function documentOf(simulator: AzureSimulator, changes: Changes): Changes {
   if (typeof document !== "object" || document === null) throw new Error("the config is not a mapping");
   return { ...document };
 }
-
-const hurriedClock: CloudContext["clock"] = {
-  now: () => Date.now(),
-  monotonic: () => performance.now(),
-  sleep: (ms, signal) =>
-    new Promise((resolve) => {
-      if (signal?.aborted) resolve();
-      else setTimeout(resolve, Math.min(1, ms));
-    }),
-};
 
 const isOf = <T extends KubeObject>(kind: KindRef<T>, object: KubeObject): object is T => object.kind === kind.kind;
 

@@ -6,6 +6,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { systemClock } from "../../../../host/async/clock.ts";
 import type { GenerationSettings } from "../../../../host/generation/scope/scope.ts";
 import type { WorkEnd } from "../../../../host/generation/slot/slot.ts";
+import { hurriedClock } from "../../../kit/clocks.ts";
 import { main, side, SlotRig } from "../slot-rig.ts";
 
 setDefaultTimeout(30_000);
@@ -99,8 +100,7 @@ describe("controllers", () => {
   });
 
   test("controllers whose caches take longer than 5 s are reported, and start when those have been read within the limit", async () => {
-    const hurried: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms / 100, signal) };
-    await restart({ initTimeout: 2_000_000 }, hurried);
+    await restart({ initTimeout: 2_000_000 }, hurriedClock(100));
     await standBy({ alpha: main });
     failNodes();
     wonNow(main);
