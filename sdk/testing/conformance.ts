@@ -17,6 +17,9 @@ export function must(condition: boolean, problem: string): asserts condition {
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => void setTimeout(resolve, ms));
 
+/** Between two probes, in milliseconds. What a probe waits for needs the processor: a slow one comes less often. */
+const pauses = { shortest: 5, longest: 100, timesProbe: 4 };
+
 /** Time in milliseconds in which unwanted work would happen. */
 const graceMs = 100;
 export const allowForUnwantedWork = (): Promise<void> => pause(graceMs);
@@ -32,6 +35,7 @@ export async function eventually<T>(
 ): Promise<Exclude<T, undefined | false>> {
   const deadline = performance.now() + limitMs;
   for (;;) {
+    const began = performance.now();
     let thrown: unknown;
     try {
       const result = await probe();
@@ -39,9 +43,9 @@ export async function eventually<T>(
     } catch (error) {
       thrown = error;
     }
-    if (performance.now() > deadline)
-      throw new ConformanceError(`not within ${limitMs / 1000} s: ${awaited}`, { cause: thrown });
-    await pause(5);
+    const ended = performance.now();
+    if (ended > deadline) throw new ConformanceError(`not within ${limitMs / 1000} s: ${awaited}`, { cause: thrown });
+    await pause(Math.min(pauses.longest, Math.max(pauses.shortest, pauses.timesProbe * (ended - began))));
   }
 }
 
