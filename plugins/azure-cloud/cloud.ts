@@ -1,17 +1,26 @@
-import { type Cloud, type CloudContext, CodedError, type Explain, kinds, runTogether } from "cloud-controller-host/sdk";
+import {
+  type Cloud,
+  type CloudContext,
+  CodedError,
+  type Explain,
+  kinds,
+  type NodeMasks,
+  runTogether,
+} from "cloud-controller-host/sdk";
 
 import { type ArmClients, createClients } from "./arm/clients.ts";
+import { abandonable } from "./arm/transport/signals.ts";
 import { networkResources } from "./arm/writes/network-resources.ts";
 import { operationMetrics } from "./arm/writes/operation-metrics.ts";
 import type { AzureConfig } from "./config/decode.ts";
 import { retryLookups } from "./instances/backoff.ts";
 import { AzureInstances } from "./instances/instances.ts";
-import { AzureNodeMasks } from "./instances/node-masks.ts";
 import { NodeResourceGroups } from "./instances/node-resource-groups.ts";
 import { maintainServiceTaints } from "./instances/out-of-service.ts";
 import { checkReferencedResources } from "./instances/referenced-resources.ts";
 import { ScaleSetCatalog } from "./instances/scale-set-reads.ts";
 import { VirtualMachineCatalog } from "./instances/virtual-machine-reads.ts";
+import { masksOf } from "./instances/vm-rules.ts";
 import type { VmSet } from "./instances/vm-set.ts";
 import { absenceTtlMs, unknownNodes, vmTypes } from "./instances/vm-types.ts";
 import { explainNode, explainService } from "./load-balancer/explain.ts";
@@ -46,7 +55,7 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
     hasClusterID: true,
     instances: new AzureInstances({ vms, clock, graceMs, retryLookup, absenceTtlMs: absenceTtlMs(config) }),
     loadBalancers,
-    nodeMasks: new AzureNodeMasks(vms),
+    nodeMasks: nodeMasksOf(vms),
     routes,
     async unrequestedRemovals() {
       const nodes = informers.of(kinds.Node).store.list();
@@ -60,6 +69,11 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 }
+
+/** Reads the sizes of pod CIDRs from the tags of a node's scale set or availability set. */
+const nodeMasksOf = (vms: VmSet): NodeMasks => ({
+  nodeMasks: (node, call) => abandonable(async () => masksOf(await vms.setTags(node)), call?.signal),
+});
 
 interface RoutesParts {
   readonly context: CloudContext;

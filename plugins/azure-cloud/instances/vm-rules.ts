@@ -54,14 +54,15 @@ export function primaryConfiguration(nic: InterfaceRecord): IPConfigurationRecor
 
 const maskTags = { ipv4: "kubernetesNodeCIDRMaskIPV4", ipv6: "kubernetesNodeCIDRMaskIPV6" } as const;
 
-/** Prefix lengths from a set's tags; 0 where the tag is missing or not a number. */
-export function masksOf(tags: Readonly<Record<string, string>>): { readonly ipv4: number; readonly ipv6: number } {
+/** Prefix lengths from a set's tags; 0 where the tag is missing or not a number. Without a set, the standard sizes. */
+export function masksOf(tags: Readonly<Record<string, string>> | undefined): {
+  readonly ipv4: number;
+  readonly ipv6: number;
+} {
+  if (tags === undefined) return { ipv4: 24, ipv6: 64 };
   const mask = (tag: string): number => {
     const value = tags[tag];
     return value !== undefined && /^[+-]?\d+$/u.test(value) ? Number(value) : 0;
   };
   return { ipv4: mask(maskTags.ipv4), ipv6: mask(maskTags.ipv6) };
 }
-
-/** The sizes where a node's set cannot be found. */
-export const standardMasks = { ipv4: 24, ipv6: 64 } as const;

@@ -10,6 +10,7 @@ import { familyOf, sameAddress } from "../model/addresses.ts";
 import { drainCause } from "../model/drain.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { frontendName, isInternalName, publicIPName, withoutInternal } from "../model/names.ts";
+import { oncePer } from "../model/once-per.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { desiredRules } from "../plan/balancer/rules.ts";
 import { internalAddresses, isControlPlane, isExcluded, nodeName } from "../plan/draft/nodes.ts";
@@ -53,7 +54,7 @@ export function causesOf(input: CausesInput): (item: Item, change: ResourceChang
       return causeOfNode(nodes.get(node), item, input);
     },
   };
-  const frontendsLeft = memoized(({ after }: ResourceChange) => new Set(after.flatMap(frontendOf)));
+  const frontendsLeft = oncePer(({ after }: ResourceChange) => new Set(after.flatMap(frontendOf)));
   return (item, change) => {
     if (item.kind === interfaceMembers) return "placement";
     // It goes with its frontend, which is counted.
@@ -65,15 +66,6 @@ export function causesOf(input: CausesInput): (item: Item, change: ResourceChang
 }
 
 const frontendOf = ({ kind, name }: Item): readonly string[] => (kind === "frontends" ? [name] : []);
-
-/** Remembers the latest result. */
-function memoized<From extends object, To>(compute: (from: From) => To): (from: From) => To {
-  let last: { readonly from: From; readonly to: To } | undefined;
-  return (from) => {
-    if (last?.from !== from) last = { from, to: compute(from) };
-    return last.to;
-  };
-}
 
 const weakestFirst = ["none", "placement", "unconfirmed"] as const;
 
