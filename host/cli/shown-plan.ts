@@ -4,6 +4,7 @@
  */
 import type { PlanDocument } from "../changes/plan-schema.ts";
 import { cleaned } from "../console/clean.ts";
+import { shortened } from "../process/log/fields.ts";
 import { runPlan } from "./plan.ts";
 
 const maxCharacters = 500_000;
@@ -55,17 +56,16 @@ const shownChange = (change: Change): Change => ({
   reasons: change.reasons.slice(0, maxFields),
   fields: change.fields.slice(0, maxFields).map(({ path, ...values }) => ({
     path,
-    ...Object.fromEntries(Object.entries(values).map(([key, value]) => [key, shortened(value)])),
+    ...Object.fromEntries(Object.entries(values).map(([key, value]) => [key, shownValue(value)])),
   })),
 });
 
-function shortened(value: unknown): unknown {
+function shownValue(value: unknown): unknown {
   const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
   return text.length <= maxValue ? value : shortText(text);
 }
 
-const shortText = (text: string): string =>
-  text.length <= maxValue ? text : `${text.slice(0, maxValue)}… (${text.length - maxValue} more characters)`;
+const shortText = (text: string): string => shortened(text, maxValue);
 
 async function main(argv: readonly string[]): Promise<number> {
   let [printed, complaint] = ["", ""];

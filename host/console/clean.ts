@@ -1,6 +1,7 @@
 import { Value } from "@sinclair/typebox/value";
 import { isObject, visible } from "cloud-controller-host/sdk";
 
+import { shortened } from "../process/log/fields.ts";
 import { type Section, sectionHeadSchema } from "./schema.ts";
 
 const maxText = 4_000;
@@ -10,8 +11,7 @@ const maxFacts = 5_000;
 
 /** A text of a tenant or a plugin as it may be shown: of bounded length, and with every control character visible. */
 function shown(text: string): string {
-  const cut = text.length > maxText ? `${text.slice(0, maxText)}… (${text.length - maxText} more characters)` : text;
-  return visible(cut);
+  return visible(shortened(text, maxText));
 }
 
 /** An answer whose texts may all be shown. */

@@ -10,12 +10,16 @@ const maxItems = 100;
 /** A field may be as long as a request; container runtimes break lines here. */
 const maxCharacters = 16_384;
 
+/** At most so many characters of a text, and how many follow. */
+export const shortened = (text: string, limit: number): string =>
+  text.length <= limit ? text : `${text.slice(0, limit)}… (${text.length - limit} more characters)`;
+
 /** A text as a log shows it: secrets redacted, and shortened when too long. */
 export function shownText(text: string): string {
   const more = text.length - maxCharacters;
   // Shortened twice: redacting a text costs time for each of its characters.
   const shown = redactText(more > maxCharacters ? text.slice(0, 2 * maxCharacters) : text);
-  return more > 0 ? `${shown.slice(0, maxCharacters)}… ${more} characters more` : shown;
+  return more > 0 ? `${shown.slice(0, maxCharacters)}… (${more} more characters)` : shown;
 }
 
 /** Converts a field's value; it never throws, whatever the value is. */

@@ -1,7 +1,7 @@
 import type { CloudWrite } from "cloud-controller-host/sdk";
 
 import type { FieldChange } from "../../changes/fields.ts";
-import { plain, shownText } from "../log/fields.ts";
+import { plain, shortened, shownText } from "../log/fields.ts";
 
 /** One write of a controller or of its cloud, as `/statusz/writes` and the audit log show it. */
 export interface WriteRecord extends Omit<CloudWrite, "change"> {
@@ -73,6 +73,3 @@ function shownValue(name: string, value: unknown): unknown {
   const text = JSON.stringify(shown) ?? "";
   return text.length <= maxValueCharacters ? shown : shortened(text, maxValueCharacters);
 }
-
-const shortened = (text: string, limit: number): string =>
-  text.length <= limit ? text : `${text.slice(0, limit)}… ${text.length - limit} characters more`;
