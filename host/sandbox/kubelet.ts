@@ -48,7 +48,8 @@ const readyCondition = (status: keyof typeof readyTexts, now: Date): NodeConditi
 });
 
 /** Registers a node and its heartbeat lease, as a kubelet that has just started. */
-export function registerNode(api: SandboxApiServer, name: string, now = new Date()): void {
+export function registerNode(api: SandboxApiServer, name: string): void {
+  const now = new Date();
   api.create(kinds.Node, freshNode(name, now));
   const renewTime = now.toISOString().replace("Z", "000Z");
   api.create(kinds.Lease, {
@@ -58,8 +59,8 @@ export function registerNode(api: SandboxApiServer, name: string, now = new Date
 }
 
 /** Sets the Ready condition: `Unknown` as the node-lifecycle controller does when heartbeats have stopped. */
-export function setReady(api: SandboxApiServer, name: string, status: keyof typeof readyTexts, now = new Date()): void {
+export function setReady(api: SandboxApiServer, name: string, status: keyof typeof readyTexts): void {
   if (api.get(kinds.Node, { name }) === undefined) return;
-  const conditions = [readyCondition(status, now)];
+  const conditions = [readyCondition(status, new Date())];
   api.update(kinds.Node, { name }, (node) => ({ ...node, status: { ...node.status, conditions } }), "status");
 }

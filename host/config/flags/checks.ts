@@ -5,9 +5,9 @@ import { formatDuration } from "../values/durations.ts";
 /** Checks of single values. Each returns the end of a sentence that begins with the flag's name, or undefined. */
 
 export const atLeast =
-  (least: number, hint = "") =>
+  (least: number) =>
   (value: number): string | undefined =>
-    value >= least ? undefined : `must be at least ${least}, got ${value}${hint}`;
+    value >= least ? undefined : `must be at least ${least}, got ${value}`;
 
 /** A port to listen on, or 0 for none. */
 export const port = (value: number): string | undefined =>

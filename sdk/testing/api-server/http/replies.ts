@@ -11,8 +11,8 @@ export const textReply = (text: string, status = 200, headers: Readonly<Record<s
 
 export const jsonReply = (value: JsonObject, status = 200): Response => textReply(`${JSON.stringify(value)}\n`, status);
 
-export const plainReply = (text: string, status = 200): Response =>
-  new Response(text, { status, headers: { "content-type": "text/plain; charset=utf-8" } });
+export const plainReply = (text: string): Response =>
+  new Response(text, { headers: { "content-type": "text/plain; charset=utf-8" } });
 
 /** The `Status` object for whatever was thrown. */
 export function errorReply(error: unknown): Response {

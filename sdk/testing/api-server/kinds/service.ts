@@ -62,9 +62,9 @@ export const service = defineResource<Service>({
 });
 
 /** Up to three items of a list and the number of further ones. */
-function firstFew(words: readonly string[], otherwise: string): string {
+function firstFew(words: readonly string[]): string {
   const more = words.length > 3 ? ` + ${words.length - 3} more...` : "";
-  return joined(words.slice(0, 3), otherwise) + more;
+  return joined(words.slice(0, 3), "<unset>") + more;
 }
 
 export const endpointSlice = defineResource<EndpointSlice>({
@@ -77,19 +77,11 @@ export const endpointSlice = defineResource<EndpointSlice>({
     { name: "AddressType", cell: ({ addressType }) => addressType },
     {
       name: "Ports",
-      cell: ({ ports }) =>
-        firstFew(
-          (ports ?? []).map(({ port, name }) => String(port ?? name ?? "*")),
-          "<unset>",
-        ),
+      cell: ({ ports }) => firstFew((ports ?? []).map(({ port, name }) => String(port ?? name ?? "*"))),
     },
     {
       name: "Endpoints",
-      cell: ({ endpoints }) =>
-        firstFew(
-          (endpoints ?? []).flatMap(({ addresses }) => addresses),
-          "<unset>",
-        ),
+      cell: ({ endpoints }) => firstFew((endpoints ?? []).flatMap(({ addresses }) => addresses)),
     },
     ageColumn,
   ],
