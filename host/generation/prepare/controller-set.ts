@@ -54,9 +54,9 @@ export class ControllerSet {
     const { plugin } = bound;
     const { parts } = this.#making;
     try {
-      const { made, own, idle } = await this.#make(bound);
+      const { made, own } = await this.#make(bound);
       if (made.controller === undefined) this.skipped.push({ name: plugin.name, reason: made.skipped });
-      if (!idle) this.controllers.push(made);
+      this.controllers.push(made);
       if (made.controller === undefined) return;
       this.#synced.push(async () => {
         try {
@@ -87,8 +87,8 @@ export class ControllerSet {
     this.skipped.push({ name: plugin.name, reason });
   }
 
-  /** Initializes a controller with a fence, a signal and informers of its own. `idle`: nothing runs in its place. */
-  async #make(bound: BoundController): Promise<{ made: ManagedController; own: OwnParts; idle: boolean }> {
+  /** Initializes a controller with a fence, a signal and informers of its own. */
+  async #make(bound: BoundController): Promise<{ made: ManagedController; own: OwnParts }> {
     const { scope, parts, fences, cloudFor, contextFor, mayRetry } = this.#making;
     const { plugin, lock } = bound;
     const fence = new ControllerFence(fences.of(lock));
@@ -116,14 +116,13 @@ export class ControllerSet {
             everyReplica: outcome.everyReplica && (async () => outcome.everyReplica?.(signal)),
           },
           own,
-          idle: false,
         };
       const message = `Controller skipped: ${outcome.skipped}`;
       if (isTurnedOff(outcome.skipped)) log.info(message);
       else log.warn(message);
       const run = async (): Promise<void> => (outcome.run === undefined ? untilAborted(signal) : outcome.run(signal));
       const made = { ...base, controller: undefined, skipped: outcome.skipped, run, everyReplica: undefined };
-      return { made, own, idle: outcome.run === undefined };
+      return { made, own };
     } catch (error) {
       stop();
       throw error;

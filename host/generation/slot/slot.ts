@@ -32,7 +32,8 @@ export class GenerationSlot {
   readonly #ended = Promise.withResolvers<WorkEnd>();
   /** Generations whose reload has been reported as done while they stood by. */
   readonly #reported = new WeakSet<Generation>();
-  readonly #disposals = new Set<Promise<void>>();
+  /** Settles when every generation that was dropped is disposed of. */
+  #disposed: Promise<void> = Promise.resolve();
   /** The locks that are held while this process leads, the main one first. */
   readonly #heldLocks: Set<string>;
   #state: SlotState = initialState;
@@ -108,11 +109,7 @@ export class GenerationSlot {
     this.#dispatch("leading");
     leaseSignal.addEventListener("abort", abort, { once: true });
     if (leaseSignal.aborted) abort();
-    try {
-      return await this.#ended.promise;
-    } finally {
-      leaseSignal.removeEventListener("abort", abort);
-    }
+    return this.#ended.promise;
   }
 
   /** A lock is no longer held: fences at once, also in the middle of a stop. */
@@ -123,7 +120,7 @@ export class GenerationSlot {
   /** Ends a slot that does not lead. */
   async close(): Promise<void> {
     this.#dispatch("stop");
-    await Promise.all(this.#disposals);
+    await this.#disposed;
   }
 
   #dispatch(event: EventName, payload: Payload = {}): void {
@@ -208,11 +205,11 @@ export class GenerationSlot {
 
   #dispose(generation: Generation): void {
     const disposal = generation.dispose().finally(() => {
-      this.#disposals.delete(disposal);
       // At the end it would delay the release of the lease for nothing.
       if (this.#state.goal !== "end") this.#scope.collectGarbage?.();
     });
-    this.#disposals.add(disposal);
+    const former = this.#disposed;
+    this.#disposed = disposal.then(() => former);
   }
 
   #start(): void {
@@ -291,7 +288,7 @@ export class GenerationSlot {
 
   async #end(): Promise<void> {
     this.#recovery.forget();
-    await Promise.all(this.#disposals);
+    await this.#disposed;
     const outstanding = await this.#scope.outstanding.settled(settleMs);
     if (outstanding.length > 0) this.#report.leaseKept(outstanding);
     this.#ended.resolve({ outstanding, failure: this.#failure });

@@ -51,6 +51,8 @@ describe("a reload", () => {
     await eventually("the third runs", () => supervisor.status.generation === 3);
     expect(supervisor.status).toMatchObject({ reloads: 1, lastRefusal: undefined });
     expect(rig.lines.filter((line) => line.includes("Reload restarted"))).toHaveLength(1);
+    const started = rig.lines.filter((line) => line.includes("Reload started"));
+    expect(started.map((line) => line.includes("a change"))).toEqual([true, true]);
   });
 
   test("a reload that waits for the old controllers runs as it is when a newer one is requested meanwhile", async () => {

@@ -15,6 +15,7 @@ import {
   utimes,
   writeFile,
 } from "node:fs/promises";
+import * as net from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
@@ -244,5 +245,22 @@ test("the error names every place that was tried for the folder, and why it does
     expect(problem).toEndWith("; read-only: /dev/shm");
   } finally {
     await mock.module("node:fs/promises", () => real);
+  }
+});
+
+test("a folder in which no socket can be made serves without one", async () => {
+  const real = { ...net };
+  const createServer = (): net.Server => {
+    const server = real.createServer();
+    const fail = (): boolean => server.emit("error", new Error("no sockets"));
+    return Object.assign(server, { listen: fail });
+  };
+  await mock.module("node:net", () => ({ ...real, createServer }));
+  try {
+    await using folder = await openCopiesFolder();
+    expect((await readdir(folder.path)).filter((name) => name.startsWith("alive-"))).toEqual([]);
+    expect(existsSync(join(folder.path, "package.json"))).toBe(true);
+  } finally {
+    await mock.module("node:net", () => real);
   }
 });

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { defineCloud, defineController, defineWebhook, skipped, Type } from "cloud-controller-host/sdk";
 import { memoryCloud } from "cloud-controller-host/sdk/testing";
 
-import { enabledPlugins } from "../../../../host/generation/plugins/enabled.ts";
+import { enabledPlugins, missingChoices } from "../../../../host/generation/plugins/enabled.ts";
 
 const cloud = (name: string) =>
   defineCloud({
@@ -33,4 +33,19 @@ test.each([
   expect(enabled.clouds.map(({ name }) => name)).toEqual(["other"]);
   expect(enabled.controllers.map(({ name }) => name)).toEqual(enabledControllers);
   expect(enabled.webhooks.map(({ name }) => name)).toEqual(enabledWebhooks);
+});
+
+test("a plugin that flags name is missing when it was there before and is not now, and no other", () => {
+  const choice = { cloudProvider: "azure", controllers: ["*", "on", "never", "-off"], webhooks: ["first"] };
+  const before = new Map([
+    ['controller "on"', "/plugins/on"],
+    ['controller "off"', "/plugins/off"],
+    ['cloud "azure"', "/plugins/azure"],
+    ['webhook "first"', "/plugins/first"],
+  ]);
+  expect(missingChoices(choice, before, before)).toEqual([]);
+  expect(missingChoices(choice, before, new Map([['cloud "azure"', "/elsewhere"]]))).toEqual([
+    '--controllers: the controller "on" was in /plugins/on, and no plugin has this name now; restore it, or restart without it',
+    '--webhooks: the webhook "first" was in /plugins/first, and no plugin has this name now; restore it, or restart without it',
+  ]);
 });

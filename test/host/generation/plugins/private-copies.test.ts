@@ -143,7 +143,7 @@ describe("a loaded generation", () => {
     expect(aliasesOf(await lab.load())).toEqual(["outside"]);
   });
 
-  test("finds data beside its code, imports from outside its folder, and a package of its own", async () => {
+  test("finds data beside its code, imports from outside its folder, and a package of its own, loaded once per version", async () => {
     const lab = await LoaderLab.open();
     await lab.write({
       "a/plugin.ts": plugin(
@@ -156,14 +156,17 @@ describe("a loaded generation", () => {
       "a/data.txt": "beside",
       "shared.ts": 'export const shared: string = "outside";',
       "a/node_modules/private-copies-dependency/package.json": '{"version":"1.0.0"}',
-      "a/node_modules/private-copies-dependency/index.js": 'module.exports = "version 1";',
+      "a/node_modules/private-copies-dependency/index.js": `globalThis.dependencyLoads = (globalThis.dependencyLoads ?? 0) + 1;
+        module.exports = "version 1, load " + globalThis.dependencyLoads;`,
     });
-    expect(aliasesOf(await lab.load())).toEqual(["beside", "outside", "version 1"]);
+    expect(aliasesOf(await lab.load())).toEqual(["beside", "outside", "version 1, load 1"]);
+    await lab.write({ "a/data.txt": "changed" });
+    expect(aliasesOf(await lab.load())).toEqual(["changed", "outside", "version 1, load 1"]);
     await lab.write({
       "a/node_modules/private-copies-dependency/package.json": '{"version":"2.0.0"}',
       "a/node_modules/private-copies-dependency/index.js": 'module.exports = "version 2";',
     });
-    expect(aliasesOf(await lab.load())).toEqual(["beside", "outside", "version 2"]);
+    expect(aliasesOf(await lab.load())).toEqual(["changed", "outside", "version 2"]);
   });
 
   test("imports TypeScript from outside its folder where no node_modules is above, and nothing from a registry", async () => {

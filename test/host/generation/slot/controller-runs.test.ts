@@ -221,3 +221,26 @@ describe("a controller's work on every replica", () => {
     expect(count.begun).toBe(1);
   });
 });
+
+test("what runs in the place of a skipped controller runs until its generation ends", async () => {
+  const seen: string[] = [];
+  const instead = defineController({
+    name: "instead",
+    construct: () => () => ({
+      skipped: "not here",
+      async run(signal) {
+        seen.push("begun");
+        await untilAborted(signal);
+        seen.push("ended");
+      },
+    }),
+  });
+  void rig.lead();
+  await rig.install(instead);
+  await eventually("it runs", () => seen.length === 1);
+  expect(rig.slot.active?.controllers).toEqual([]);
+  expect(rig.slot.active?.skipped).toEqual([{ name: "instead", reason: "not here" }]);
+  await rig.install();
+  await eventually("the next generation runs", () => rig.slot.active?.number === 2);
+  expect(seen).toEqual(["begun", "ended"]);
+});

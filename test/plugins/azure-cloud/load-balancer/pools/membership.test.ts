@@ -155,6 +155,25 @@ describe("instances of a uniform scale set", () => {
     expect(await one.membersOf(poolId(), nodes(5))).toHaveLength(5);
   });
 
+  test("an instance whose write is late already is left in flight again, without another wait", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    let nowMs = 0;
+    const one = await open(world, ["kubernetes"], { monotonic: () => nowMs });
+    const held = world.simulator.hold({ method: "PUT", path: /\/virtualMachines\/0$/u });
+    const join = update({ join: ["node-0"] });
+    const first = one.apply([join], nodes(1));
+    await eventually("the write is held", () => held.waiting() === 1);
+    nowMs += 10_000;
+    expect((await first).late.has(join)).toBeTrue();
+    // Nothing moves the clock: a wait would not end.
+    const { late } = await one.apply([join], nodes(1));
+    expect(late.has(join)).toBeTrue();
+    held.release();
+    await late.get(join);
+    expect((await one.apply([join], nodes(1))).late.size).toBe(0);
+  });
+
   test("are written with the etag that was read, and so is the model", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
