@@ -125,15 +125,15 @@ const drips: readonly {
 for (const { what, protocol, first, bytes, limitMs } of drips)
   test(`twenty clients that send ${what} a byte at a time are cut off in time, and delay no other`, async () => {
     const dripped = typeof bytes === "function" ? await bytes() : bytes;
-    let attacking = true;
+    const ended = new AbortController();
     const attack = async (): Promise<number> => {
       const socket = await connected(protocol);
       if (first.length > 0) socket.write(first);
       return drip(socket, dripped);
     };
-    const attacks = Promise.all(Array.from({ length: clients }, attack)).finally(() => (attacking = false));
+    const attacks = Promise.all(Array.from({ length: clients }, attack)).finally(() => ended.abort());
     const delays: number[] = [];
-    while (attacking) {
+    while (!ended.signal.aborted) {
       const began = performance.now();
       const reply = await fetch(`https://127.0.0.1:${served.port}/`, {
         keepalive: false,
