@@ -98,7 +98,11 @@ async function leaseWrite(admin: KubeClient): Promise<Figure> {
     lease = await admin.replace(kinds.Lease, { ...lease, spec: { holderIdentity: String(round) } });
     times.push(performance.now() - began);
   }
-  return { name: "leaseWriteP50Ms", value: percentile(times, 0.5), unit: "ms that one write of a Lease takes, of the two in a hand-over" };
+  return {
+    name: "leaseWriteP50Ms",
+    value: percentile(times, 0.5),
+    unit: "ms that one write of a Lease takes, of the two in a hand-over",
+  };
 }
 
 /** A controller that logs when its run begins and ends. */
