@@ -49,7 +49,7 @@ const balancersOf = (frontends: readonly Readonly<FrontendIPConfiguration>[] = [
   frontends.flatMap(({ id }) => (id === undefined ? [] : [loadBalancerOf(id)]));
 
 /** The id of the load balancer that an id is in: `/subscriptions/S/resourceGroups/G/providers/P/loadBalancers/N`. */
-const loadBalancerOf = (id: string): string => id.split("/").slice(0, 9).join("/");
+export const loadBalancerOf = (id: string): string => id.split("/").slice(0, 9).join("/");
 
 /** Load balancers whose members were written since they were read: their etags are outdated. */
 export class OutdatedBalancers {

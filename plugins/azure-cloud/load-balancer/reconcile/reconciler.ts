@@ -13,6 +13,7 @@ import type { ServiceIntent, ServiceKey } from "../model/model.ts";
 import { observedAddresses } from "../plan/draft/ingress.ts";
 import { nodeName } from "../plan/draft/nodes.ts";
 import { plan } from "../plan/plan.ts";
+import { loadBalancerOf } from "./held-resources.ts";
 import { Loop, type LoopOptions } from "./loop.ts";
 import type { Reconciled } from "./wanted.ts";
 
@@ -76,6 +77,8 @@ export class Reconciler {
     const { clock, signal, log } = context;
     let error = await end;
     this.#followed.delete(key);
+    // A read from before shows the members of then, and no write of this one may be left to outdate it.
+    observer.outdate(loadBalancerOf(poolId));
     for (let delayMs = firstPauseMs; !signal.aborted; delayMs = Math.min(longestPauseMs, delayMs * 2)) {
       if (error !== undefined) {
         log.warn("Failed to update a backend pool; trying again", { pool: poolId, delayMs, error });

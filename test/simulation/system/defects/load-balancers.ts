@@ -70,6 +70,11 @@ export const loadBalancerDefects: Defects = {
     from: "if (this.#followed.has(key)) return;",
     to: "if (this.#followed !== undefined) return;",
   },
+  "takes members from before the end of a late write for those of now": {
+    file: `${reconcile}/reconciler.ts`,
+    from: "observer.outdate(loadBalancerOf(poolId));",
+    to: "",
+  },
   "believes that a deleted Service has nothing because no list shows it": {
     file: `${reconcile}/contradictions.ts`,
     from: "if (bases.has(base) || owners.has(key) || this.#isAbsent(service, readMs)) return [];",

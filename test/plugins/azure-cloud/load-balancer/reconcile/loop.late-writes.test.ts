@@ -436,6 +436,28 @@ describe("a slow write of", () => {
     expectConverged(cluster);
   });
 
+  test("a VM joins again if its node returns before the late write ends that takes it out", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start({}, fast(100));
+    await cluster.ensure(generation, serviceOf("web"));
+    const before = putsTo(cluster, "virtualMachines/1");
+    const [, node] = cluster.nodes;
+    if (node === undefined) throw new Error("the cluster has no second node");
+    const labels = { "node.kubernetes.io/exclude-from-external-load-balancers": "" };
+    cluster.nodes[1] = { ...node, metadata: { ...node.metadata, labels } };
+    const { hold, ended } = await heldWrite(cluster, "/virtualMachines/1", () =>
+      cluster.ensure(generation, serviceOf("web")),
+    );
+    expect(await ended).toBeUndefined();
+    cluster.nodes[1] = node;
+    // The load balancer still shows it as a member.
+    await cluster.ensure(generation, serviceOf("web"));
+    hold.release();
+    await eventually("it has joined again", () => putsTo(cluster, "virtualMachines/1") === before + 2);
+    await cluster.ensure(generation, serviceOf("web"));
+    expectConverged(cluster);
+  });
+
   test("a VM that keeps failing is repeated after ever longer pauses, until it has joined", async () => {
     await using cluster = await openCluster(3);
     const generation = await cluster.start({}, fast(100));
