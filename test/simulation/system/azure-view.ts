@@ -19,22 +19,32 @@ export const familiesOf = ({ spec }: Service): readonly string[] => spec?.ipFami
 export interface ServiceInAzure {
   /** `load balancer/frontend`. */
   readonly frontends: readonly string[];
-  /** `TCP 80`, sorted. */
-  readonly ports: readonly string[];
+  /** Its load-balancing rules, as `ruleText` describes them, sorted. */
+  readonly rules: readonly string[];
   readonly address: string | undefined;
   /** The name of its public IP. */
   readonly publicIP: string | undefined;
   /** Names of the nodes in its pools. */
   readonly members: ReadonlySet<string>;
-  /** Its address is a destination of an allow rule. */
-  readonly open: boolean;
+  /** `TCP 80 from Internet`: what allow rules let through to its address, sorted. */
+  readonly opened: readonly string[];
 }
+
+/** A load-balancing rule: what a Service decides about it. */
+export const ruleText = (protocol: string, port: number, distribution: string, idleMinutes: number): string =>
+  `${protocol.toUpperCase()} ${port} ${distribution} ${idleMinutes} min`;
 
 const propertiesOf = (part: JsonObject | undefined): JsonObject => objectAt(part, "properties") ?? {};
 const idAt = (part: JsonObject, key: string): string => (stringAt(objectAt(part, key), "id") ?? "").toLowerCase();
 const nameOf = (part: JsonObject): string => stringAt(part, "name") ?? "";
 const isOfType = (type: string) => (resource: JsonObject) =>
   stringAt(resource, "type")?.toLowerCase() === `microsoft.network/${type}`;
+
+/** What a rule has under a name, or several under its plural. */
+const textsAt = (rule: JsonObject, key: string): readonly string[] => [
+  ...[stringAt(rule, key) ?? []].flat(),
+  ...stringsAt(rule, key.endsWith("x") ? `${key}es` : `${key}s`),
+];
 
 const instanceOf = /\/virtualMachineScaleSets\/([^/]+)\/virtualMachines\/(\d+)\//iu;
 
@@ -78,7 +88,7 @@ export class AzureView {
     const base = defaultLoadBalancerName(service);
     const isOwn = (part: JsonObject): boolean => nameOf(part).startsWith(base);
     const frontends: string[] = [];
-    const ports: string[] = [];
+    const rules: string[] = [];
     const members = new Set<string>();
     let address: string | undefined;
     let publicIP: string | undefined;
@@ -95,8 +105,10 @@ export class AzureView {
       }
       for (const rule of objectsAt(properties, "loadBalancingRules").filter(isOwn)) {
         if (!ownIds.has(idAt(propertiesOf(rule), "frontendIPConfiguration"))) continue;
-        const { protocol, frontendPort } = propertiesOf(rule);
-        ports.push(`${String(protocol).toUpperCase()} ${String(frontendPort)}`);
+        const { protocol, frontendPort, loadDistribution, idleTimeoutInMinutes } = propertiesOf(rule);
+        rules.push(
+          ruleText(String(protocol), Number(frontendPort), String(loadDistribution), Number(idleTimeoutInMinutes)),
+        );
         const poolId = idAt(propertiesOf(rule), "backendAddressPool");
         const pool = objectsAt(properties, "backendAddressPools").find(
           (one) => stringAt(one, "id")?.toLowerCase() === poolId,
@@ -104,7 +116,7 @@ export class AzureView {
         for (const name of this.#membersOf(pool)) members.add(name);
       }
     }
-    return { frontends, ports: ports.toSorted(), address, publicIP, members, open: this.#isOpen(address) };
+    return { frontends, rules: rules.toSorted(), address, publicIP, members, opened: this.#openedAt(address) };
   }
 
   #familyOf(frontend: JsonObject): string {
@@ -139,15 +151,20 @@ export class AzureView {
     return [...configurations, ...addresses].flatMap((key) => this.#nodeNames.get(key) ?? []);
   }
 
-  #isOpen(address: string | undefined): boolean {
-    if (address === undefined) return false;
-    return this.#securityRules.map(propertiesOf).some((rule) => {
-      const destinations = [
-        stringAt(rule, "destinationAddressPrefix"),
-        ...stringsAt(rule, "destinationAddressPrefixes"),
-      ];
-      return String(rule["access"]).toLowerCase() === "allow" && destinations.includes(address);
-    });
+  #openedAt(address: string | undefined): readonly string[] {
+    if (address === undefined) return [];
+    const opened = this.#securityRules
+      .map(propertiesOf)
+      .filter((rule) => String(rule["access"]).toLowerCase() === "allow")
+      .filter((rule) => textsAt(rule, "destinationAddressPrefix").includes(address))
+      .flatMap((rule) =>
+        textsAt(rule, "destinationPortRange").flatMap((port) =>
+          textsAt(rule, "sourceAddressPrefix").map(
+            (source) => `${String(rule["protocol"]).toUpperCase()} ${port} from ${source}`,
+          ),
+        ),
+      );
+    return [...new Set(opened)].toSorted();
   }
 
   /** Parts that bear the name, the tag or the address of a Service that does not want a load balancer. */
@@ -179,10 +196,7 @@ export class AzureView {
     ]);
     const rules = this.#securityRules.filter((rule) => {
       const properties = propertiesOf(rule);
-      const destinations = [
-        stringAt(properties, "destinationAddressPrefix") ?? [],
-        stringsAt(properties, "destinationAddressPrefixes"),
-      ].flat();
+      const destinations = textsAt(properties, "destinationAddressPrefix");
       return nameOf(rule).startsWith("k8s-azure-lb") && destinations.some((one) => isIP(one) > 0 && !served.has(one));
     });
     const links = this.#resources.filter(isOfType("privatelinkservices")).filter((link) => {

@@ -6,7 +6,7 @@ import { campaign, describeFailure, type Report } from "./campaign.ts";
 import type { ClusterName } from "./clusters.ts";
 import { withDefect } from "./defects/defect.ts";
 import { defects } from "./defects/table.ts";
-import { actionKinds, type History, historyOf } from "./history.ts";
+import { actionKinds, eventfulMs, type History, historyOf } from "./history.ts";
 
 setDefaultTimeout(900_000);
 
@@ -58,7 +58,9 @@ test("every kind of action happens in a history that has one of each, and no inv
   // The one that holds its type of resource for an hour comes last: others would find nothing to do.
   const last = "prolongOperation";
   const ordered = [...actionKinds.filter((kind) => kind !== last), last] as const;
-  const kinds = ordered.map((kind, index) => ({ ...one, kind, at: 60_000 + index * 20_000, host: index % 3 }));
+  const startMs = 60_000;
+  const stepMs = Math.floor((eventfulMs - startMs) / ordered.length);
+  const kinds = ordered.map((kind, index) => ({ ...one, kind, at: startMs + index * stepMs, host: index % 3 }));
   const history: History = {
     seed: 1,
     cluster: "plain",

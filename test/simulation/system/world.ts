@@ -58,6 +58,8 @@ export class World implements AsyncDisposable {
   restarts = true;
   /** A person has removed something of a Service. */
   meddled = false;
+  /** Services whose finalizers a person has removed. */
+  readonly abandoned: Service[] = [];
   #secret: string = hostIdentity.clientSecret;
   readonly #longUntil = new Map<string, number>();
   readonly #afterWrites = new Map<SimulatedHost, { left: number; readonly work: () => void }>();

@@ -47,13 +47,22 @@ export function loseNode(world: World, { pick }: Action): void {
 }
 
 /** A user deletes a node whose VM runs on; its kubelet registers it again. */
-export function returnNode(world: World, { pick, forMs }: Action): void {
+export function returnNode(world: World, { pick, forMs }: Pick<Action, "pick" | "forMs">): string | undefined {
   const name = nameAt(world, pick);
-  if (name === undefined || world.api.get(kinds.Node, { name }) === undefined) return;
+  if (name === undefined || world.api.get(kinds.Node, { name }) === undefined) return undefined;
   world.note("user", `deletes the node ${name}`);
   deletedByUser.set(world, name);
   world.api.delete(kinds.Node, { name });
   world.after(forMs * 0.2, () => register(world, name));
+  return name;
+}
+
+/** The same, but it is registered right after a write, perhaps the one that takes it out of its pools. */
+export function returnNodeAtWrite(world: World, { pick, forMs }: Action): void {
+  const name = returnNode(world, { pick, forMs });
+  if (name === undefined) return;
+  for (const host of world.hosts)
+    world.afterWrites(host, 1 + (pick % 4), () => world.after(forMs * 0.001, () => register(world, name)));
 }
 
 /** The node that a user deletes at this moment. */

@@ -26,9 +26,9 @@ import {
   requests,
   revokeTokens,
 } from "./network.ts";
-import { joinNodes, loseNode, replaceScaleSet, replaceVM, returnNode, stopNode } from "./nodes.ts";
+import { joinNodes, loseNode, replaceScaleSet, replaceVM, returnNode, returnNodeAtWrite, stopNode } from "./nodes.ts";
 import { foreignFrontend, foreignRoute, foreignRule, foreignTag, removeRoute, removeRule } from "./others.ts";
-import { changeService, createService, deleteService, flipService, recreateService } from "./services.ts";
+import { changeService, createService, deleteService, flipService, forceDelete, recreateService } from "./services.ts";
 
 const performers: Readonly<Record<ActionKind, (world: World, action: Action) => void>> = {
   createService,
@@ -36,9 +36,11 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   deleteService,
   recreateService,
   flipService,
+  forceDelete,
   joinNodes,
   loseNode,
   returnNode,
+  returnNodeAtWrite,
   stopNode,
   replaceVM,
   replaceScaleSet,

@@ -146,7 +146,30 @@ export function recreateService(world: World, { pick }: Action): void {
   again();
 }
 
-/** To ClusterIP, and back after a while. */
+/**
+ * Deletes a Service, and removes its finalizers before its load balancer is gone, as people do who are tired of waiting.
+ * Another one has its name at once. A process that ends meanwhile leaves what the first one had: the world forgives it.
+ */
+export function forceDelete(world: World, { pick, forMs }: Action): void {
+  const service = chosen(world, pick);
+  if (service === undefined) return;
+  const name = nameOf(service);
+  world.abandoned.push(service);
+  remove(world, name);
+  world.after(forMs * 0.02, () => {
+    const current = world.api.get(kinds.Service, { namespace, name });
+    if (current !== undefined && current.metadata?.uid !== service.metadata?.uid) return;
+    world.note("user", `removes the finalizers of ${name}`);
+    if (current !== undefined)
+      world.api.update(kinds.Service, { namespace, name }, ({ metadata, ...rest }) => ({
+        ...rest,
+        metadata: { ...metadata, finalizers: [] },
+      }));
+    create(world, name, Math.floor(pick / 5));
+  });
+}
+
+/** To ClusterIP; most of them back after a while. */
 export function flipService(world: World, { pick, forMs }: Action): void {
   const service = chosen(world, pick);
   if (service === undefined) return;
@@ -170,5 +193,5 @@ export function flipService(world: World, { pick, forMs }: Action): void {
     }
   };
   become("ClusterIP");
-  world.after(forMs, () => become("LoadBalancer"));
+  if (pick % 3 > 0) world.after(forMs, () => become("LoadBalancer"));
 }

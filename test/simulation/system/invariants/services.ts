@@ -2,7 +2,7 @@ import { keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk
 
 import { addressesOf } from "../../../kit/services.ts";
 import { isRefused, usersIP } from "../actions/services.ts";
-import { type AzureView, familiesOf, type ServiceInAzure } from "../azure-view.ts";
+import { type AzureView, familiesOf, ruleText, type ServiceInAzure } from "../azure-view.ts";
 import type { World } from "../world.ts";
 import type { Violate } from "./table.ts";
 
@@ -11,12 +11,28 @@ const isBalanced = ({ spec, metadata }: Service): boolean =>
 const isInternal = ({ metadata }: Service): boolean =>
   metadata?.annotations?.["service.beta.kubernetes.io/azure-load-balancer-internal"] === "true";
 
-const pipName = "service.beta.kubernetes.io/azure-pip-name";
+const annotationOf = ({ metadata }: Service, key: string): string | undefined =>
+  metadata?.annotations?.[`service.beta.kubernetes.io/${key}`];
+
+/** The load-balancing rules that a Service asks for. */
+function wantedRules(service: Service): readonly string[] {
+  const { ports = [], sessionAffinity } = service.spec ?? {};
+  const distribution = sessionAffinity === "ClientIP" ? "SourceIP" : "Default";
+  const idleMinutes = Number(annotationOf(service, "azure-load-balancer-tcp-idle-timeout") ?? 4);
+  return ports.map(({ protocol, port }) => ruleText(protocol ?? "TCP", port, distribution, idleMinutes)).toSorted();
+}
+
+/** What the security group must let through to its address, and nothing else. */
+function wantedOpenings(service: Service): readonly string[] {
+  const { ports = [], loadBalancerSourceRanges = [] } = service.spec ?? {};
+  const ranges = [...loadBalancerSourceRanges, ...[annotationOf(service, "azure-allowed-ip-ranges") ?? []].flat()];
+  const sources = ranges.length > 0 ? ranges : ["Internet"];
+  return ports.flatMap(({ protocol, port }) => sources.map((source) => `${protocol ?? "TCP"} ${port} from ${source}`));
+}
 
 /** What a Service lacks of a family in Azure and in its status; empty: all is as its user wants. */
 function lacking(world: World, service: Service, family: string, found: ServiceInAzure): readonly string[] {
-  const { address, publicIP, frontends, ports, open } = found;
-  const wanted = (service.spec?.ports ?? []).map(({ protocol, port }) => `${protocol ?? "TCP"} ${port}`).toSorted();
+  const { address, publicIP, frontends, rules, opened } = found;
   const status = addressesOf(service)
     .filter((one) => one.includes(":") === (family === "IPv6"))
     .join();
@@ -26,14 +42,14 @@ function lacking(world: World, service: Service, family: string, found: ServiceI
     (frontend, index) => index > 0 || !balancers.some((balancer) => frontend.startsWith(balancer)),
   );
   const isUsers = publicIP?.startsWith(usersIP) === true;
-  const wantsUsers = service.metadata?.annotations?.[pipName] !== undefined;
+  const wantsUsers = annotationOf(service, "azure-pip-name") !== undefined;
   return [
     ...(isUsers === wantsUsers ? [] : [`has the public IP ${publicIP}`]),
     ...misplaced.map((frontend) => `has the frontend ${frontend}`),
     ...(address === undefined ? ["has no frontend with an address"] : []),
-    ...(wanted.join() === ports.join() ? [] : [`has rules for ${ports.join() || "nothing"}, not for ${wanted.join()}`]),
+    ...differences("rule", rules, wantedRules(service)),
     ...(status === address ? [] : [`shows ${status || "no address"}, not ${address ?? "none"}`]),
-    ...(open || isInternal(service) ? [] : ["is closed by the security group"]),
+    ...(isInternal(service) ? [] : differences("opening", opened, wantedOpenings(service))),
   ];
 }
 
@@ -205,7 +221,7 @@ export function problemsOf(world: World): readonly string[] {
         if (service.metadata?.deletionTimestamp !== undefined) return [`${keyOf(service)} is still being deleted`];
         return addressesOf(service).length > 0 ? [`${keyOf(service)} still shows an address`] : [];
       }),
-    ...view.leftovers(balanced).map((part) => `${part} is left over`),
+    ...view.leftovers([...balanced, ...world.abandoned]).map((part) => `${part} is left over`),
   ];
 }
 
