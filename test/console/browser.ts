@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import axe from "axe-core";
 import { type Browser, launch, type Page } from "puppeteer-core";
 
 const programs = ["chromium-headless-shell", "chromium", "google-chrome", "chrome"];
@@ -67,4 +68,13 @@ export async function untilText(page: Page, wanted: string | RegExp, timeoutMs =
     if (performance.now() > until) throw new Error(`the page does not show ${String(wanted)}; it shows:\n${text}`);
     await Bun.sleep(50);
   }
+}
+
+/** The findings of axe in words, none for a sound page. */
+export async function axeFindings(page: Page): Promise<readonly string[]> {
+  await page.evaluate(axe.source);
+  const found = await page.evaluate(
+    "axe.run(document).then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' ')))",
+  );
+  return Array.isArray(found) ? found.map(String) : ["axe did not answer"];
 }

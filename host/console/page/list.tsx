@@ -67,6 +67,9 @@ export const lists: Readonly<Record<string, ListKind>> = {
   },
 };
 
+/** Cells whose end says most: too long ones lose their beginning. */
+const paths: ReadonlySet<string> = new Set(["resource", "providerID"]);
+
 const rowHeight = 36;
 const windowRows = 200;
 const step = 50;
@@ -184,7 +187,9 @@ function Rows({
         {rows.map((row: Row, index) => (
           <tr key={offset + index} aria-rowindex={offset + index + 2}>
             {columns.map(({ key }, column) => (
-              <td key={key}>{column === 0 && link ? <a href={link(row)}>{text(row, key)}</a> : cell(row, key)}</td>
+              <td key={key} class={paths.has(key) ? "path" : undefined}>
+                {column === 0 && link ? <a href={link(row)}>{text(row, key)}</a> : cell(row, key)}
+              </td>
             ))}
           </tr>
         ))}

@@ -20,8 +20,10 @@ const allOf = (version: string): StreamMessage["versions"] => ({
   tick: version,
 });
 const noVersions = allOf("");
-/** Without a stream, as there are too many. */
+/** Without a stream, as there are too many, and after a failure. */
 const pollMs = 10_000;
+/** Characters of a failure's text. */
+const maxReason = 300;
 
 /** A browser opens six connections to one host, for all its tabs together: two stay free for all else. */
 const maxStreams = 4;
@@ -68,10 +70,12 @@ async function follow(signal: AbortSignal, enter: Enter): Promise<void> {
     await (isSecureContext ? withPlace(read) : read());
     if (signal.aborted) return;
     enter("polling");
-    await new Promise((resolve) => setTimeout(resolve, pollMs));
+    await pause();
     if (!signal.aborted) enter("polling", { versions: allOf(`${Date.now()}`) });
   }
 }
+
+const pause = (): Promise<unknown> => new Promise((resolve) => setTimeout(resolve, pollMs));
 
 /** Runs it in one of the places for streams that all tabs of this browser share; not at all when none is free. */
 async function withPlace(run: () => Promise<void>): Promise<void> {
@@ -111,7 +115,7 @@ export interface Answer<T> {
   readonly at: number;
 }
 
-/** The answer of a view, read again whenever one of its sources has changed. */
+/** The answer of a view, read again whenever one of its sources has changed, and after a failure. */
 export function useAnswer<T>(path: string, sources: readonly Source[], { versions }: Connection): Answer<T> {
   const [answer, setAnswer] = useState<Answer<T>>({ data: undefined, failure: undefined, at: 0 });
   const version = sources.map((source) => versions[source]).join(" ");
@@ -122,30 +126,43 @@ export function useAnswer<T>(path: string, sources: readonly Source[], { version
     const controller = new AbortController();
     reading.current?.abort();
     reading.current = controller;
-    const read = async (): Promise<void> => {
+    const { signal } = controller;
+    const fail = (failure: string): void => setAnswer((before) => ({ ...before, failure }));
+    const read = async (): Promise<boolean> => {
       try {
-        const reply = await fetch(`/ui/api/${path}`, { signal: controller.signal });
+        const reply = await fetch(`/ui/api/${path}`, { signal });
         const isJson = reply.headers.get("content-type")?.startsWith("application/json") ?? false;
-        const body = isJson ? await reply.json() : undefined;
-        if (controller.signal.aborted) return;
-        if (reply.ok && isJson) setAnswer({ data: body, failure: undefined, at: Date.now() });
-        else setAnswer((before) => ({ ...before, failure: failureOf(reply.status, body?.error) }));
+        const body = await (isJson ? reply.json() : reply.text());
+        const isAnswer = reply.ok && isJson;
+        if (!signal.aborted && isAnswer) setAnswer({ data: body, failure: undefined, at: Date.now() });
+        else if (!signal.aborted) fail(failureOf(reply.status, isJson ? body.error : body));
+        return isAnswer;
       } catch {
-        if (controller.signal.aborted) return;
-        setAnswer((before) => ({ ...before, failure: "The host does not answer." }));
+        if (!signal.aborted) fail("The host does not answer.");
+        return false;
       }
     };
-    void read();
+    const readUntilAnswered = async (): Promise<void> => {
+      let isAnswered = await read();
+      while (!isAnswered && !signal.aborted) {
+        await pause();
+        isAnswered = !signal.aborted && document.visibilityState !== "hidden" && (await read());
+      }
+    };
+    void readUntilAnswered();
     return () => controller.abort();
   }, [path, version]);
   return answer;
 }
 
 const reasons: Readonly<Record<number, string>> = {
-  401: "The credentials are no longer valid. Open the console again.",
+  401: "The credentials are no longer valid, or the host could not ask the API server about them. If this lasts, open the console again.",
   403: "These credentials may not read /ui/*. Ask for the role of deploy/OPERATE.md, Roles.",
   404: "It is not known to this replica: deleted, or nothing here watches its kind.",
 };
 
-const failureOf = (status: number, error: unknown): string =>
-  reasons[status] ?? `The host answered ${status}${typeof error === "string" ? `: ${error}` : ""}.`;
+function failureOf(status: number, error: unknown): string {
+  const text = typeof error === "string" ? error.trim() : "";
+  const reason = text.length > maxReason ? `${text.slice(0, maxReason)}…` : text;
+  return reasons[status] ?? `The host answered ${status}${reason === "" ? "" : `: ${reason}`}`;
+}

@@ -63,6 +63,8 @@ export function State({ value }: { readonly value: string }): JSX.Element {
 /** A text of a tenant: its direction does not reach what is beside it. */
 export const Text = ({ children }: { readonly children: string }): JSX.Element => <bdi>{children}</bdi>;
 
+const sentence = (text: string): string => (/[.…]$/u.test(text) ? text : `${text}.`);
+
 /** A view with its heading, the link to its JSON, and what is wrong with its data. */
 export function View<T>({
   title,
@@ -86,7 +88,8 @@ export function View<T>({
       </div>
       {failure !== undefined && (
         <p class="notice" role="alert">
-          {failure} {at > 0 && <>Shown is what it answered at {absolute.format(at)}.</>}
+          <Text>{sentence(failure)}</Text> The page asks again every 10 seconds.{" "}
+          {at > 0 && <>Shown is what it answered at {absolute.format(at)}.</>}
         </p>
       )}
       {data === undefined ? failure === undefined && <p aria-busy="true">Loading…</p> : children(data)}
@@ -191,7 +194,7 @@ export function Writes({ writes }: { readonly writes: readonly WriteRow[] }): JS
             <Time at={at} />
           </td>
           <td>{controller}</td>
-          <td>
+          <td class="wide">
             {operation} <Text>{resource}</Text>
           </td>
           <td class="number">{(milliseconds / 1000).toFixed(3)}</td>

@@ -31,7 +31,13 @@ export const Overview = ({ answer }: { readonly answer: Answer<Answers["overview
               <div key={name}>
                 <dt>{name}</dt>
                 <dd>
-                  <Text>{value}</Text> {at !== undefined && <Time at={at} />}
+                  <Text>{value}</Text>
+                  {at !== undefined && (
+                    <>
+                      {" · "}
+                      <Time at={at} />
+                    </>
+                  )}
                 </dd>
               </div>
             ))}
