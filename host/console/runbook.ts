@@ -22,7 +22,7 @@ export const runbook = {
     "`warnings` in `/statusz` names the other allocator, or why the nodes cannot be listed. Run only one allocator: `kube-controller-manager --allocate-node-cidrs=false`",
   CloudControllerHostWithoutLeader:
     "Are the Pods running? Who holds the Lease? See [no leader](OPERATE.md#troubleshoot)",
-  CloudControllerHostDown: "`kubectl -n kube-system describe pod`; the last line of `kubectl logs --previous`",
+  CloudControllerHostDown: "`kubectl -n kube-system describe pod`; the end of `kubectl logs --previous`",
   CloudControllerHostUnhealthy:
     "The lease's watchdog: the process hangs, and kubelet restarts it. If it recurs, memory or CPU is short",
   CloudControllerHostReloadRefused:
