@@ -1,6 +1,14 @@
 import { describe, expect, test } from "bun:test";
 
-import { CodedError, isRefusal, messageOf, recurringMessageOf, RefusedError } from "cloud-controller-host/sdk";
+import {
+  CodedError,
+  isRefusal,
+  messageOf,
+  recurringMessageOf,
+  RefusedError,
+  RetryAfterError,
+  retryAfterOf,
+} from "cloud-controller-host/sdk";
 
 const refused = (id: string): CodedError => new CodedError("InvalidRequest", `PUT lb: 400${id}`, { occurrence: id });
 
@@ -31,4 +39,12 @@ test("an error is a refusal when one in its chain of causes is, and a text is no
   const wrapped = new CodedError("ServiceSyncFailed", "failed", { cause: new Error("step", { cause: refusal }) });
   const rows = [refusal, wrapped, new CodedError("PortConflict", "read"), "PortConflict", undefined];
   expect(rows.map(isRefusal)).toEqual([true, true, false, false, false]);
+});
+
+test("the delay of an error is that of the first error with one in its chain of causes", () => {
+  const last = new RetryAfterError(5_000, "throttled");
+  const first = new RetryAfterError(60_000, "paused", { cause: last });
+  const wrapped = new CodedError("ServiceSyncFailed", "failed", { cause: new Error("step", { cause: first }) });
+  const rows = [last, first, wrapped, new Error("no", { cause: "throttled" }), "throttled", undefined];
+  expect(rows.map(retryAfterOf)).toEqual([5_000, 60_000, 60_000, undefined, undefined, undefined]);
 });

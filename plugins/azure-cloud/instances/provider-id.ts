@@ -79,7 +79,7 @@ export function parseComputerName(
   nodeName: string,
 ): { readonly prefix: string; readonly instanceId: string } | undefined {
   const suffix = nodeName.slice(-suffixLength);
-  if (nodeName.length < suffixLength || !suffixPattern.test(suffix)) return undefined;
+  if (!suffixPattern.test(suffix)) return undefined;
   return { prefix: nodeName.slice(0, -suffixLength), instanceId: String(Number.parseInt(suffix, 36)) };
 }
 

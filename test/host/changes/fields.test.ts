@@ -30,6 +30,13 @@ describe("the fields of a change", () => {
     ]);
   });
 
+  test("show a list as a whole where an item of either side lacks what identifies the others", () => {
+    for (const after of [[{ port: 80 }], ["a"]])
+      expect(fieldChanges({ rules: [{ name: "a", port: 80 }] }, { rules: after })).toEqual([
+        { path: "rules", before: [{ name: "a", port: 80 }], after },
+      ]);
+  });
+
   test("are all fields of what is created, and none of what is deleted", () => {
     expect(fieldChanges(undefined, { a: { b: 1 }, empty: {} })).toEqual([
       { path: "a.b", after: 1 },

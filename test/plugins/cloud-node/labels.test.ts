@@ -60,6 +60,15 @@ describe("stable and beta labels", () => {
     });
 });
 
+test("labels whose write the API server refuses are written again", async () => {
+  await using cluster = await TestCluster.start();
+  cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 403 }, times: 2 });
+  await cluster.admin.create(kinds.Node, { metadata: { name: "node0", labels: beta } });
+  await cluster.run(cloudNode, { cloud: memoryCloud().cloud });
+  await eventually("they are written", () => cluster.writes().some(({ status }) => status === 200));
+  expect(cluster.writes().map(({ status }) => status)).toEqual([403, 403, 200]);
+});
+
 test("restores a stable label that was changed manually", async () => {
   await using cluster = await TestCluster.start();
   await cluster.admin.create(kinds.Node, { metadata: { name: "node0", labels: { ...beta, ...stable } } });

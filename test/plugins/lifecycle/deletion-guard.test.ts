@@ -4,6 +4,7 @@ import { keyOf, type Node, taints } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
+import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
 import { DeletionGuard, tooManyMissing, uidOf } from "../../../plugins/lifecycle/deletion-guard.ts";
 import lifecycle from "../../../plugins/lifecycle/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
@@ -73,6 +74,25 @@ describe("too many nodes that are missing at once", () => {
           line.includes("4 of 8 nodes are missing") && line.includes("warn") && !line.includes("Event occurred"),
       ),
     ).toHaveLength(1);
+  });
+
+  test("the metric is 0 before the first pass of a generation", async () => {
+    await using cluster = await TestCluster.start();
+    const { context } = cluster.generation(lifecycle, { clock: manualClock() });
+    const registry = new MetricsRegistry();
+    const metrics = registry.generation();
+    const guard = new DeletionGuard({ ...context, metrics }, { ...limits, deletionWindowSeconds: 3_600 });
+    metrics.start();
+    expect(guard.warnings).toEqual([]);
+    expect((await registry.render()).body).toContain(`${held} 0`);
+  });
+
+  test("a pass without missing nodes does not report that deletions resume", async () => {
+    await using scene = await Scene.open();
+    scene.node("node0", { ready: "True" });
+    await scene.run();
+    await scene.pass();
+    expect(scene.cluster.log.filter((line) => line.includes("no longer held"))).toEqual([]);
   });
 
   test("a further loss is logged without repeating the events", async () => {

@@ -60,6 +60,20 @@ describe("the placement of resources", () => {
       expect(placementOf({ ...base, [key]: value })).toBe(placementOf(base));
   });
 
+  test("lacks of all names, groups and kinds of the config only those of networks and edge zones, and where the config is", () => {
+    const isPlace = (key: string): boolean => /(?:group|name|subscriptionId|sku|type|endpoint|cloud)$/iu.test(key);
+    const placing = new Set<string>(placementKeys);
+    expect(Object.keys(configSchema.properties).filter((key) => isPlace(key) && !placing.has(key))).toEqual([
+      "disableAzureStackCloud",
+      "cloudConfigType",
+      "extendedLocationName",
+      "extendedLocationType",
+      "vnetName",
+      "vnetResourceGroup",
+      "subnetName",
+    ]);
+  });
+
   test("has only keys of the config", () => {
     expect(placementKeys.filter((key) => !(key in configSchema.properties))).toEqual([]);
   });

@@ -140,6 +140,14 @@ describe("a private link service that would go", () => {
   });
 });
 
+describe("a public IP that would go", () => {
+  test("has no cause while the Service wants one of that name, and any setting that chooses another one", () => {
+    expect(causeOf("public IPs", "kubernetes-B")).toBe("none");
+    for (const name of ["other-B", "kubernetes-other"]) expect(causeOf("public IPs", name)).toBe("known");
+    for (const given of [chosen, wanted, inside]) expect(causeOf("public IPs", "kubernetes-B", given)).toBe("known");
+  });
+});
+
 describe("a probe that would go", () => {
   test("has no cause while the Service uses it, and the mode of probes if that is shared now", () => {
     expect(causeOf("probes", "B-TCP-80")).toBe("none");
