@@ -1,0 +1,3 @@
+import { describeAdoptedPlans } from "./replay/plans.ts";
+
+describeAdoptedPlans();

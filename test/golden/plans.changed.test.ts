@@ -1,0 +1,3 @@
+import { describePlannedSteps } from "./replay/plans.ts";
+
+describePlannedSteps((step) => step !== "created");
