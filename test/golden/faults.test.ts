@@ -60,7 +60,8 @@ const faults: readonly Fault[] = [
 
 const comparison: Comparison = { withinMs: 60_000, events: "ignored" };
 
-describe("a recorded case ends in the same resources", () => {
+// Each waits for what was made to fail, on a cluster of its own.
+describe.concurrent("a recorded case ends in the same resources", () => {
   for (const { what, cases, options, begin } of faults)
     for (const golden of goldenCases.filter(({ case: name }) => cases.includes(name)))
       test(`a recorded case ends in the same resources when ${what}: ${golden.case}`, async () => {

@@ -85,7 +85,8 @@ function changesOf(lab: SandboxLab, nodes: readonly string[]) {
   };
 }
 
-describe("a host with --shadow", () => {
+// Each waits for its host, on a cluster of its own.
+describe.concurrent("a host with --shadow", () => {
   test("agrees with a host that runs the same code, after each of 100 random changes", async () => {
     await using lab = await SandboxLab.open();
     const nodes = await joinNodes(lab.admin, lab.azure, 4);
