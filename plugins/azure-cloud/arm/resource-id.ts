@@ -1,3 +1,5 @@
+import { lookalikes } from "../resource-names.ts";
+
 /** A parsed ARM path. Names keep their case; ARM compares ids case-insensitively. */
 export interface ArmPath {
   readonly subscription: string;
@@ -15,6 +17,7 @@ export interface ArmPath {
 
 /** Parses an ARM path or resource id, with or without leading and trailing slashes; undefined if it is neither. */
 export function parseArmPath(path: string): ArmPath | undefined {
+  if (lookalikes.test(path)) return undefined;
   const [root, subscription, ...rest] = path.split("/").filter((segment) => segment !== "");
   if (root?.toLowerCase() !== "subscriptions" || subscription === undefined) return undefined;
   const inGroup = rest[0]?.toLowerCase() === "resourcegroups";

@@ -1,3 +1,4 @@
+import { lookalikes } from "../../resource-names.ts";
 import { canonicalAddress, familyOf, isSpecialAddress } from "../model/addresses.ts";
 import type { Family } from "../model/model.ts";
 
@@ -61,7 +62,7 @@ export const verbatim = (length: number): Reader<string | undefined> => bounded(
 export const matching = (pattern: RegExp, valid: string, length: number): Reader<string> =>
   bounded({ length, pattern: valid }, (value) => {
     const trimmed = value?.trim() ?? "";
-    return trimmed === "" || pattern.test(trimmed)
+    return trimmed === "" || (pattern.test(trimmed) && !lookalikes.test(trimmed))
       ? { value: trimmed }
       : { problem: `${quoted(trimmed)} is not valid; use ${valid}` };
   });

@@ -73,6 +73,19 @@ describe("the existence of an instance", () => {
     });
   });
 
+  test("rejects for a provider ID with the Kelvin sign, which ARM does not take for a K, and still finds the instances of the true name", async () => {
+    await using world = await openWorld();
+    await using cloud = await world.create();
+    const { id } = world.simulator.addScaleSet({ name: "kpool" });
+    await world.simulator.addScaleSetInstances(id, 2);
+    world.simulator.failNext({ path: /\u212a|%E2%84%AA/u }, { status: 404, code: "ResourceNotFound", times: 100 });
+    const node = (scaleSet: string, index: number) =>
+      nodeOf(`kpool00000${index}`, { providerID: `azure://${id.replace("kpool", scaleSet)}/virtualMachines/${index}` });
+    const error = await errorOf(cloud.instances.instanceExists(node("\u212apool", 0)));
+    expect(await cloud.instances.instanceExists(node("kpool", 1), { read: "fresh" })).toBeTrue();
+    expect(error).toMatchObject({ code: "InvalidProviderID" });
+  });
+
   test("compares the subscription in a provider ID without regard to case", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(2);

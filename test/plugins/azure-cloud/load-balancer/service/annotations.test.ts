@@ -36,6 +36,8 @@ const names: Sample = {
     ["_a", "a letter or digit first"],
     ["a b", "letters"],
     ["a/b", "letters"],
+    ["pu\u017fh", "letters"],
+    ["\u212aube", "letters"],
   ],
 };
 const prefixId = "/subscriptions/s/resourceGroups/r/providers/Microsoft.Network/publicIPPrefixes/p";
@@ -47,6 +49,7 @@ const prefixes: Sample = {
     [`${prefixId}/..`, "resource id of a public IP prefix"],
     [prefixId.replace("Groups/r", "Groups/.."), "resource id of a public IP prefix"],
     [prefixId.replace("/s/", "/../"), "resource id of a public IP prefix"],
+    [prefixId.replace("Groups/r", "Groups/\u212a"), "resource id of a public IP prefix"],
   ],
 };
 const ranges: Sample = { valid: [["10.0.0.0/8, banana", ["10.0.0.0/8", "banana"]]] };
@@ -91,6 +94,7 @@ const groups: Sample = {
     ["ips.", "without `.` at the end"],
     ["a/b", "letters"],
     ["a%2fb", "letters"],
+    ["\u212aube", "letters"],
     ["x".repeat(91), "at most 90"],
   ],
 };
