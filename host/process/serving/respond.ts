@@ -156,7 +156,9 @@ function bodyOf(
         const { done, value } = await chunks.next();
         if (done) {
           clearTimeout(timer);
-          controller.close();
+          // Of a stream that was reset, the runtime ends the body as if it were complete.
+          if (isReset(incoming)) controller.error(new CodedError("Aborted", "the client has ended the request"));
+          else controller.close();
           return;
         }
         const chunk = Buffer.from(value);
@@ -236,6 +238,8 @@ async function discardRest(incoming: Incoming): Promise<boolean> {
 
 const isComplete = ({ method, complete, destroyed }: Incoming): boolean =>
   method === "GET" || method === "HEAD" || complete || destroyed;
+
+const isReset = ({ stream, aborted }: Incoming): boolean => aborted || (stream?.rstCode ?? 0) !== 0;
 
 /** Over HTTP/2 only the stream is at fault. */
 function cutOff(incoming: Incoming): AfterRequest {
