@@ -22,7 +22,7 @@ export interface Incoming extends Readable {
   readonly complete: boolean;
   readonly socket: Socket;
   /** Over HTTP/2. */
-  readonly stream?: Pick<Readable, "destroyed">;
+  readonly stream?: Pick<Readable, "destroyed"> & { readonly rstCode?: number };
 }
 
 /** The common part of HTTP/1 and HTTP/2 replies. */
@@ -157,7 +157,7 @@ function bodyOf(
         if (done) {
           clearTimeout(timer);
           // Of a stream that was reset, the runtime ends the body as if it were complete.
-          if (isReset(incoming)) controller.error(new CodedError("Aborted", "the client has ended the request"));
+          if (isReset(incoming)) controller.error(new DOMException("the stream was reset", "AbortError"));
           else controller.close();
           return;
         }
@@ -239,7 +239,7 @@ async function discardRest(incoming: Incoming): Promise<boolean> {
 const isComplete = ({ method, complete, destroyed }: Incoming): boolean =>
   method === "GET" || method === "HEAD" || complete || destroyed;
 
-const isReset = ({ stream, aborted }: Incoming): boolean => aborted || (stream?.rstCode ?? 0) !== 0;
+const isReset = ({ stream }: Incoming): boolean => (stream?.rstCode ?? 0) !== 0;
 
 /** Over HTTP/2 only the stream is at fault. */
 function cutOff(incoming: Incoming): AfterRequest {
