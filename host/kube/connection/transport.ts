@@ -41,7 +41,6 @@ export interface CallObserver {
   answered?(code: string): void;
   retrying?(code: string): void;
   ended?(outcome: {
-    readonly code: string;
     readonly durationMs: number;
     readonly requestSize: number;
     readonly responseSize?: number | undefined;
@@ -117,17 +116,14 @@ class FetchTransport implements Transport {
     const call = this.#observer?.({ verb, host: this.#host, path, stream });
     const body = request.body === undefined ? undefined : JSON.stringify(request.body);
     const startedAt = performance.now();
-    let outcome: { readonly code: string; readonly responseSize?: number | undefined } = { code: noReply };
+    let responseSize: number | undefined;
     try {
       const answer = await this.#sendUntilAnswered(request, body, call);
-      outcome = { code: String(answer.status), responseSize: answer.size };
+      responseSize = answer.size;
       return answer.response;
-    } catch (error) {
-      if (error instanceof ApiError) outcome = { code: String(error.status) };
-      throw error;
     } finally {
       const requestSize = body === undefined ? 0 : Buffer.byteLength(body);
-      call?.ended?.({ ...outcome, durationMs: performance.now() - startedAt, requestSize });
+      call?.ended?.({ durationMs: performance.now() - startedAt, requestSize, responseSize });
     }
   }
 

@@ -215,6 +215,7 @@ describe("an invalid configuration is reported in one line", () => {
     expect(problem({ master: "ftp://x" })).toBe(
       "--master=ftp://x is not the URL of an API server; write it like https://10.0.0.1:6443",
     );
+    expect(problem({ master: "https://[" })).toStartWith("--master=https://[ is not the URL of an API server; ");
     const kubeconfig = await write(config({ cluster: cluster(', proxy-url: "socks5://p:1"') }));
     expect(problem({ kubeconfig })).toBe(
       `--kubeconfig=${kubeconfig}: its proxy-url begins with "socks5:"; only http and https proxies can be used`,

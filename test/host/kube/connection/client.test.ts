@@ -6,7 +6,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { createClient } from "../../../../host/kube/connection/client.ts";
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
-import { rejection } from "../../../kit/rejection.ts";
+import { errorOf, rejection } from "../../../kit/rejection.ts";
 import { status, StubApi, type StubReply, type StubRequest, type Widget, widgets } from "../stub-api.ts";
 
 let api: StubApi;
@@ -32,6 +32,14 @@ describe("the client", () => {
       "GET /apis/test.io/v1/namespaces/ns/widgets/a",
       "GET /api/v1/nodes/a%2Fb?resourceVersion=0",
     ]);
+  });
+
+  test("sends no object that lacks its namespace", async () => {
+    const client = createClient(transport());
+    const problem = 'a Widget is in a namespace; none is given for "a"';
+    const creation = client.create(widgets, { ...widget("a"), metadata: { name: "a" } });
+    expect(await errorOf(creation)).toMatchObject({ code: "InvalidObject", message: problem });
+    expect(api.requests).toEqual([]);
   });
 
   test("creates and replaces whole objects, with apiVersion and kind filled in", async () => {

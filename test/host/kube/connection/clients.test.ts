@@ -44,7 +44,7 @@ test("a client name has one pool of connections, however often it is requested, 
   const clients = new Clients(root(), optionsWith(metrics));
   const first = clients.transport("a");
   expect(clients.transport("a")).toBe(first);
-  expect(first.userAgent).toBe("host/1/a");
+  expect([first.userAgent, first.url]).toEqual(["host/1/a", api.url]);
   expect(clients.transport("b")).not.toBe(first);
   expect(await text(metrics)).toContain("rest_client_transport_cache_entries 2\n");
   expect(await text(metrics)).toContain('rest_client_transport_create_calls_total{result="hit"} 1\n');

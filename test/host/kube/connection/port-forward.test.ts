@@ -97,6 +97,16 @@ test("a forwarded port delivers all that the Pod has sent to a client that reads
   expect(bytes).toBe(12 * megabyte);
 });
 
+test("a forwarded port that is closed ends its connections, at both ends", async () => {
+  const { forward, port, counts } = await forwarded({});
+  const { socket, closed } = await pausedClient(port);
+  socket.resume();
+  await until(() => counts.opened === 1);
+  await forward[Symbol.asyncDispose]();
+  await closed;
+  await until(() => counts.closed === 1);
+});
+
 test("a forwarded port disconnects a Pod that floods a client that does not read", async () => {
   const { port, counts } = await forwarded({ pieces: 32 }, { maxUnreadBytes: 8 * megabyte });
   await pausedClient(port);

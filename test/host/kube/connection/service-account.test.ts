@@ -115,11 +115,17 @@ describe("a service account's credentials", () => {
   test("a service account's credentials that cannot be requested fail the request after four attempts, naming flag and account", async () => {
     api.faults.add({ match: { resource: "serviceaccounts", verb: "get" }, effect: { status: 500 }, times: 4 });
     const failing = tokenOf().catch(messageOf);
-    await settle(failing);
+    const attempts = (): number => api.requests.count({ resource: "serviceaccounts", verb: "get" });
+    for (const [index, pauseMs] of [500, 1_000, 2_000].entries()) {
+      await eventually("it pauses after an attempt", () => attempts() === index + 1 && clock.sleepers === 1);
+      await clock.advance(pauseMs - 1);
+      expect([attempts(), clock.sleepers]).toEqual([index + 1, 1]);
+      await clock.advance(1);
+    }
     expect(await failing).toContain(
       "--use-service-account-credentials: no token for the service account kube-system/node-controller: ",
     );
-    expect(api.requests.count({ resource: "serviceaccounts", verb: "get" })).toBe(4);
+    expect(attempts()).toBe(4);
     expect(await tokenOf()).toStartWith("Bearer ");
   });
 });

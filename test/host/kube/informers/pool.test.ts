@@ -65,6 +65,16 @@ describe("an informer", () => {
     expect(informer.store.list().map((item) => item.metadata?.name)).toEqual(["b"]);
   });
 
+  test("names the kinds that it has not read yet, and no other", async () => {
+    const { pool } = setUp();
+    const share = pool.share();
+    share.of(widgets);
+    await share.synced();
+    expect(share.unsynced).toEqual([]);
+    share.of(kinds.Service);
+    expect(share.unsynced).toEqual(["services"]);
+  });
+
   test("tells a handler that comes late of everything that is there", async () => {
     for (const name of ["a", "b"]) api.put(widgets, widget(name));
     const { pool } = setUp();

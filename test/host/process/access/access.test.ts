@@ -193,6 +193,7 @@ describe("requests to the secure port", () => {
     const failed = await broken.get("/metrics?a=<b>");
     expect(failed.status).toBe(500);
     expect(await failed.text()).toStartWith('Internal Server Error: "/metrics?a=%3Cb%3E": ');
+    expect(broken.lines.join("")).toMatch(/"Unable to authorize the request" .* srcIP="127\.0\.0\.1:\d+"/);
     const open = await lab({ flags: { authorizationAlwaysAllowPaths: ["/healthz", "metrics"] } });
     open.api.faults.add({ match: { resource: "subjectaccessreviews" }, effect: { status: 403 }, times: 99 });
     expect((await open.get("/metrics")).status).toBe(200);

@@ -1,0 +1,41 @@
+import { expect, test } from "bun:test";
+
+import { kinds } from "cloud-controller-host/sdk";
+
+import { listAll } from "../../../../host/kube/connection/list.ts";
+import { streamList } from "../../../../host/kube/connection/stream-list.ts";
+import type { ApiRequest, Transport } from "../../../../host/kube/connection/transport.ts";
+
+/** Answers each request with the next of these documents, one line each. */
+function answering(...documents: readonly unknown[]): { readonly transport: Transport; readonly sent: ApiRequest[] } {
+  const sent: ApiRequest[] = [];
+  const send = async (request: ApiRequest): Promise<Response> => {
+    sent.push(request);
+    return new Response(`${JSON.stringify(documents[sent.length - 1])}\n`);
+  };
+  return { transport: { url: "https://x", userAgent: "test", send, close: () => undefined }, sent };
+}
+
+const node = (name: string): object => ({ kind: "Node", apiVersion: "v1", metadata: { name, resourceVersion: "1" } });
+
+test("a list of three pages has the objects of all, and the version of the last", async () => {
+  const page = (name: string, version: string, next: string): object => ({
+    kind: "NodeList",
+    metadata: { resourceVersion: version, continue: next },
+    items: [node(name)],
+  });
+  const { transport, sent } = answering(page("a", "7", "two"), page("b", "7", "three"), page("c", "8", ""));
+  const { items, resourceVersion } = await listAll(transport, kinds.Node, {});
+  expect(items.map(({ metadata }) => metadata?.name)).toEqual(["a", "b", "c"]);
+  expect(resourceVersion).toBe("8");
+  expect(sent.map(({ query }) => query?.["continue"])).toEqual([undefined, "two", "three"]);
+});
+
+test("a list of metadata is requested as such, in a stream too", async () => {
+  const annotations = { "k8s.io/initial-events-end": "true" };
+  const end = { type: "BOOKMARK", object: { metadata: { resourceVersion: "9", annotations } } };
+  const { transport, sent } = answering(end);
+  await streamList(transport, kinds.Node, { metadataOnly: true });
+  await streamList(answering(end).transport, kinds.Node, {});
+  expect(sent.map(({ accept }) => accept)).toEqual([expect.stringContaining("as=PartialObjectMetadata;")]);
+});
