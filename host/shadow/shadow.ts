@@ -149,7 +149,7 @@ export class Shadow {
     for (const { action, title, reasons } of found)
       log.warn("Found a difference from the other manager", { action, resource: title, causes: reasons.join(", ") });
     for (const { action, title } of gone)
-      log.info("A difference from the other manager is gone", { action, resource: title });
+      log.info("Difference from the other manager resolved", { action, resource: title });
   }
 
   /** The holder of the lease, which is read and never requested. */

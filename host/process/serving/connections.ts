@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 
 import type { PeerCertificate } from "./peer.ts";
 
-/** Identifies a connection. HTTP/2 hands out stand-ins for its socket, so object identity does not serve. */
+/** Identifies a connection. HTTP/2 hands out stand-ins for its socket, so the object does not identify it. */
 export type Endpoints = Partial<Pick<Socket, "remoteAddress" | "remotePort" | "localAddress" | "localPort">>;
 
 export interface ConnectionLimits {
@@ -54,8 +54,8 @@ const goawayMs = 5_000;
 /**
  * Bounds connections in number, time and memory, whatever they send or do not send. When there are too many, the oldest
  * unauthenticated one of the busiest address is closed: a liveness probe comes from an address with few connections, and
- * is newer than what an attacker holds open. When their requests hold too much memory, it is one that holds much. Node's own server timeouts do not reach the HTTP/1 connections of a
- * `node:http2` server under Bun.
+ * is newer than what an attacker holds open. When their requests hold too much memory, one of the largest is closed. Node's
+ * own server timeouts do not apply to the HTTP/1 connections of a `node:http2` server under Bun.
  */
 export class Connections {
   readonly #limits: ConnectionLimits;

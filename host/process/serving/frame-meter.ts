@@ -22,7 +22,7 @@ interface Standing {
 
 /**
  * Counts the frames of an HTTP/2 connection, to cut off one that sends many more than requests and data need: PRIORITY,
- * empty CONTINUATION and unknown ones, of which the runtime reads any number until a header or idle time is over.
+ * empty CONTINUATION and unknown ones, of which the runtime reads any number until a header or idle timeout.
  */
 export class FrameMeter {
   #credit = burst;
@@ -36,7 +36,7 @@ export class FrameMeter {
     this.#last = { bytesWritten: 0, nowMs };
   }
 
-  /** False where the connection has sent too many. */
+  /** False once the connection has sent too many. */
   read(chunk: Uint8Array, standing: Standing): boolean {
     const { bytesWritten, nowMs } = this.#last;
     const refilled = Math.min(burst, this.#credit + ((standing.nowMs - nowMs) / 1_000) * perSecond);

@@ -18,10 +18,10 @@ export class RequestGate {
   readonly #socket: TLSSocket;
   readonly #parse: readonly Function[];
   #backlog: Buffer = Buffer.alloc(0);
-  /** The last bytes that the parser got, as a blank line may come in two reads. */
+  /** The last bytes passed to the parser: a blank line may be split across two reads. */
   #tail: Buffer = Buffer.alloc(0);
   #current: Incoming | undefined;
-  /** Bytes of the current body that the parser has not got. */
+  /** Bytes of the current body that the parser has yet to receive. */
   #bodyBytes = 0;
 
   /** Of a socket that the runtime already listens to. */
@@ -52,7 +52,7 @@ export class RequestGate {
   #feed(): void {
     while (this.#backlog.length > 0 && this.#socket.writable && this.#current?.complete !== true) this.#parsePiece();
     if (this.#backlog.length > maxBacklogBytes) this.#socket.destroy();
-    // A copy: what is left of a read, be it nothing, would keep all of it.
+    // A copy: a slice, even an empty one, would keep the whole read in memory.
     this.#backlog = this.#socket.writable ? Buffer.from(this.#backlog) : Buffer.alloc(0);
     if (this.#backlog.length > 0) this.#socket.pause();
   }

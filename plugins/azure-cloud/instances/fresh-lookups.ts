@@ -40,7 +40,7 @@ export class VmTable<Row extends Named> {
     return this.#byName.get(nodeName);
   }
 
-  /** Every VM, those included that were found to be absent: their interfaces may be left. */
+  /** Every VM, including those found to be absent: their interfaces may remain. */
   *rows(): Generator<Row> {
     for (const { row } of this.#absent.values()) if (row !== undefined) yield row;
     yield* this.#byKey.values();
@@ -141,7 +141,7 @@ export class FreshLookups<Row extends Named> {
     }
   }
 
-  /** What one caller has paid for, cached readers get as well. */
+  /** Cached readers share what one caller has read. */
   async #readOne(key: string): Promise<Row | undefined> {
     const { clock, ttlMs, read } = this.#options;
     const expiresMs = clock.monotonic() + ttlMs;

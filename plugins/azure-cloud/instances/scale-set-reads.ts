@@ -63,7 +63,7 @@ export class ScaleSetCatalog {
     return scaleSets.find((one) => sameName(one.id, id));
   }
 
-  /** Puts the reply to a write in place of what the list has. */
+  /** Replaces the list's entry by the reply to a write. */
   store(written: VirtualMachineScaleSet): void {
     const record = scaleSetRecord(written);
     const list = this.inGroup(record.resourceGroup);

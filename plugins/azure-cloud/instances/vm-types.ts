@@ -65,6 +65,8 @@ interface NodeReads extends VmReads {
 
 interface VmType {
   readonly vmSet: (reads: NodeReads, config: AzureConfig) => VmSet;
+  /** Finds instances of uniform scale sets. Without it, nodes that are such instances are unknown. */
+  readonly findsInstances: boolean;
   /** How long a VM is remembered as missing: as long as upstream caches that kind. For nodes without a provider ID. */
   readonly absenceTtlKey: "vmssVirtualMachinesCacheTTLInSeconds" | "vmCacheTTLInSeconds";
   /** Names the set whose nodes belong to the cluster's load balancer. */
@@ -86,16 +88,19 @@ const mixedVms = (reads: NodeReads, config: AzureConfig): VmSet =>
 export const vmTypes: Readonly<Record<ConfigKeys["vmType"], VmType>> = {
   vmss: {
     vmSet: mixedVms,
+    findsInstances: true,
     absenceTtlKey: "vmssVirtualMachinesCacheTTLInSeconds",
     primarySetKey: "primaryScaleSetName",
   },
   vmssflex: {
     vmSet: virtualMachinesOf,
+    findsInstances: false,
     absenceTtlKey: "vmCacheTTLInSeconds",
     primarySetKey: "primaryScaleSetName",
   },
   standard: {
     vmSet: virtualMachinesOf,
+    findsInstances: false,
     absenceTtlKey: "vmCacheTTLInSeconds",
     primarySetKey: "primaryAvailabilitySetName",
   },
@@ -103,7 +108,8 @@ export const vmTypes: Readonly<Record<ConfigKeys["vmType"], VmType>> = {
 
 /** Nodes that are instances of scale sets, of which this `vmType` knows nothing: all lookups of them would fail. */
 export function unknownNodes({ vmType }: AzureConfig, nodes: readonly Node[]): ResourceChange {
-  const unknown = vmType === "vmss" ? [] : nodes.filter(({ spec }) => namesInstance(spec?.providerID ?? ""));
+  const instances = nodes.filter(({ spec }) => namesInstance(spec?.providerID ?? ""));
+  const unknown = vmTypes[vmType].findsInstances ? [] : instances;
   const before = unknown.map(({ metadata }) => ({
     kind: "nodes",
     name: metadata?.name ?? "",

@@ -28,7 +28,7 @@ export interface Place {
 
 export interface WriteOptions {
   readonly subresource?: "status" | "finalize" | undefined;
-  /** The object comes of a patch: a uid in it is a value to be checked, not a precondition. */
+  /** The object comes from a patch: a uid in it is a value to be checked, not a precondition. */
   readonly patch?: boolean;
   /** Checks everything and writes nothing. */
   readonly dryRun?: boolean;
@@ -178,7 +178,7 @@ export class Registry {
     return apiObject(resource, isObject(kept) ? kept : {});
   }
 
-  /** Only the part of the object that the request's subresource is for; the rest stays as it was. */
+  /** `before` with the part of `next` that the request's subresource covers. */
   #partOf(next: ApiObject, before: ApiObject, subresource: WriteOptions["subresource"]): ApiObject {
     const { resource } = this;
     if (!resource.status) return next;
