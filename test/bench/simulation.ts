@@ -1,6 +1,6 @@
 import { campaign } from "../simulation/campaign.ts";
 import { simulate } from "../simulation/simulation.ts";
-import { findDefect } from "../simulation/system/bites.ts";
+import { findDefect, likelySeeds } from "../simulation/system/bites.ts";
 import { campaign as systemCampaign, describeFailure } from "../simulation/system/campaign.ts";
 import { defects } from "../simulation/system/defects/table.ts";
 import type { Bench, Figure } from "./report.ts";
@@ -17,6 +17,7 @@ export const simulationBench: Bench = {
     shrink: "true",
     bites: "false",
     only: "",
+    likely: "0",
     cpu: "600",
     memory: "2048",
   },
@@ -81,22 +82,28 @@ async function system(options: Readonly<Record<string, string>>): Promise<readon
   ];
 }
 
-/** Puts known defects back, one at a time: all, or those with a text in their names. Prints what each needs to be found. */
+/**
+ * Puts known defects back, one at a time: all, or those with a text in their names. Each is a figure, so that `--record`
+ * and `bench page` keep the table.
+ */
 async function bites(options: Readonly<Record<string, string>>): Promise<readonly Figure[]> {
-  const first = numberOf(options, "first");
-  const seeds = `${first}-${first + numberOf(options, "seeds") - 1}`;
+  const [first, count, likely] = [numberOf(options, "first"), numberOf(options, "seeds"), numberOf(options, "likely")];
+  const seeds = Array.from({ length: count }, (_, index) => first + index);
   const limits = { cpuSeconds: numberOf(options, "cpu"), memoryMiB: numberOf(options, "memory") };
-  const chosen = Object.keys(defects).filter((name) => name.includes(options["only"] ?? ""));
-  const missed: string[] = [];
-  process.stdout.write("| Defect | Seeds | Found by | CPU s |\n| --- | --: | --- | --: |\n");
-  for (const name of chosen) {
-    const { seeds: tried, by, cpuSeconds } = await findDefect(name, seeds, limits);
-    if (by === undefined) missed.push(name);
-    process.stdout.write(`| ${name} | ${tried} | ${by ?? "not found"} | ${cpuSeconds.toFixed(1)} |\n`);
+  const chosen = Object.entries(defects).filter(([name]) => name.includes(options["only"] ?? ""));
+  const figures: Figure[] = [];
+  let found = 0;
+  process.stdout.write("| Defect | Histories | Seed | Found by | CPU s |\n| --- | --: | --: | --- | --: |\n");
+  for (const [name, defect] of chosen) {
+    const tried = likely === 0 ? `${first}-${first + count - 1}` : likelySeeds(defect, seeds, likely).join(",");
+    const { seeds: histories, seed = "", by = "not found", cpuSeconds } = await findDefect(name, tried, limits);
+    if (by !== "not found") found += 1;
+    process.stdout.write(`| ${name} | ${histories} | ${seed} | ${by} | ${cpuSeconds.toFixed(1)} |\n`);
+    figures.push({ name, value: by === "not found" ? `${by} in ${histories}` : `${by}, seed ${seed}` });
   }
   return [
     { name: "defects", value: chosen.length },
-    { name: "found", value: chosen.length - missed.length, aim: String(chosen.length) },
-    ...missed.map((name) => ({ name: "not found", value: name })),
+    { name: "found", value: found, aim: String(chosen.length) },
+    ...figures,
   ];
 }

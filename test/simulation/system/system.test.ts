@@ -1,7 +1,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 
-import { findDefect } from "./bites.ts";
+import { findDefect, likelySeeds } from "./bites.ts";
 import { campaign, describeFailure, type Report } from "./campaign.ts";
 import type { ClusterName } from "./clusters.ts";
 import { withDefect } from "./defects/defect.ts";
@@ -117,6 +117,20 @@ test("a history finds a process that writes after it was paused for longer than 
   });
 });
 
+test("the seeds that are tried first for a defect have what it needs, and need the fewest requests", () => {
+  const seeds = Array.from({ length: 300 }, (_, index) => index + 1);
+  const defect = { file: "", from: "", to: "", needs: ["deleteLease", "deleteService"] } as const;
+  const likely = likelySeeds(defect, seeds, 3).map(historyOf);
+  expect(likely).toHaveLength(3);
+  for (const { actions } of likely) {
+    const happening = new Set(actions.map(({ kind }) => kind));
+    expect([...happening]).toEqual(expect.arrayContaining(["deleteLease", "deleteService"]));
+  }
+  const [cheapest] = likelySeeds({ file: "", from: "", to: "" }, seeds, 1);
+  const costs = seeds.map(historyOf).map(({ seed, hosts, actions }) => [hosts * (12 + actions.length), seed] as const);
+  expect(cheapest).toBe(costs.toSorted(([left], [right]) => left - right)[0]?.[1]);
+});
+
 test("every defect of the table applies to the source of today and leaves it valid TypeScript", async () => {
   const root = join(import.meta.dir, "../../..");
   const transpiler = new Bun.Transpiler({ loader: "ts" });
@@ -126,6 +140,8 @@ test("every defect of the table applies to the source of today and leaves it val
       const source = await Bun.file(join(root, defect.file)).text();
       if (transpiler.transformSync(withDefect(source, defect)) === transpiler.transformSync(source))
         broken.push(`${name}: changes nothing`);
+      const unknown = new Set(defect.needs).difference(new Set(actionKinds));
+      if (unknown.size > 0) broken.push(`${name}: needs ${[...unknown].join()}`);
     } catch (error) {
       broken.push(`${name}: ${String(error)}`);
     }

@@ -4,6 +4,8 @@ export interface Defect {
   /** A text that the file has once. */
   readonly from: string;
   readonly to: string;
+  /** Kinds of actions without which it does not show. */
+  readonly needs?: readonly string[];
 }
 
 /** Defects by what they do. */
