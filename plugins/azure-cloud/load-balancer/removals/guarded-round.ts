@@ -274,7 +274,7 @@ function withNodes({ intents, observed }: Input, changes: readonly HeldChange[])
     return [...nodes.filter((one) => !names.has(nodeName(one))), ...back];
   };
   return {
-    intents: intents.map((intent) => (intent.action === "ensure" ? { ...intent, nodes: join(intent.nodes) } : intent)),
+    intents: intents.map((intent) => ({ ...intent, nodes: join(intent.nodes) })),
     observed: {
       ...observed,
       nodes: join(observed.nodes),

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { ApiError, type Informers } from "cloud-controller-host/sdk";
+import { ApiError, defaultLoadBalancerName, type Informers, keyOf, type Node } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import type { Plan, Write } from "../../../../../plugins/azure-cloud/load-balancer/model/plan-model.ts";
@@ -22,8 +22,30 @@ const none: Informers = {
 };
 const unanswered = (): Promise<never> => Promise.reject(new ApiError(503, "ServiceUnavailable", "no answer"));
 
-/** A round whose plan removes all members of a pool, whatever nodes it is given. */
-async function plannedFor(services: readonly string[]) {
+const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/kubernetes";
+const nodes = nodesNamed(...Array.from({ length: 12 }, (_, index) => `node-${index}`));
+const pool = {
+  name: "kubernetes",
+  loadBalancerBackendAddresses: nodes.map(({ status }) => ({ ipAddress: status?.addresses?.[0]?.address ?? "" })),
+};
+
+/** A plan that leaves nothing of the load balancer. */
+function emptied(services: readonly string[]): Plan {
+  const write: Write = {
+    kind: "put-load-balancer",
+    id,
+    resourceGroup: "rg0",
+    name: "kubernetes",
+    services,
+    body: { id },
+  };
+  return { stages: [{ name: "load-balancers", writes: [write] }], results: new Map(), nodeEvents: new Map() };
+}
+
+const unchanged: Plan = { ...emptied([]), stages: [] };
+
+/** Rounds in which the API server confirms nothing. */
+function openRounds() {
   const end = new AbortController();
   const context = {
     clock: manualClock(),
@@ -36,32 +58,19 @@ async function plannedFor(services: readonly string[]) {
   };
   const guard = new RemovalGuard(context, { maxRemovals: 10, maxPercent: 20, windowMs: 600_000 });
   const rounds = new GuardedRounds(context, { guard, drifts: new Drifts(context) }, plannerConfigOf());
-  const nodes = nodesNamed(...Array.from({ length: 12 }, (_, index) => `node-${index}`));
-  const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/kubernetes";
-  const pool = {
-    name: "kubernetes",
-    loadBalancerBackendAddresses: nodes.map(({ status }) => ({ ipAddress: status?.addresses?.[0]?.address ?? "" })),
-  };
-  const write: Write = {
-    kind: "put-load-balancer",
-    id,
-    resourceGroup: "rg0",
-    name: "kubernetes",
-    services,
-    body: { id },
-  };
-  const planned: Plan = {
-    stages: [{ name: "load-balancers", writes: [write] }],
-    results: new Map(),
-    nodeEvents: new Map(),
-  };
+  return { rounds, guard, end: () => end.abort() };
+}
+
+/** A round whose plan removes all members of a pool, whatever nodes it is given. */
+async function plannedFor(services: readonly string[]) {
+  const { rounds, guard, end } = openRounds();
   const observed = { ...world({}), nodes, loadBalancers: [{ id, name: "kubernetes", backendAddressPools: [pool] }] };
   const asked: number[] = [];
   const found = await rounds.plan({ intents: [intentOf({ name: "web" })], observed }, (intents) => {
     asked.push(intents.length);
-    return { planned: intents.length === 0 ? { ...planned, stages: [] } : planned };
+    return { planned: intents.length === 0 ? unchanged : emptied(services) };
   });
-  end.abort();
+  end();
   return { asked, found, warnings: guard.warnings };
 }
 
@@ -78,4 +87,35 @@ test("a plan that removes members although their nodes are put back leaves out t
   const { asked, found } = await plannedFor(["default/web"]);
   expect(asked).toEqual([1, 1, 1, 1, 0]);
   expect([...found.held]).toEqual([["default/web", expect.objectContaining({ message: warning })]]);
+});
+
+test("nodes that are missing from the list without a confirmation are put back into the next plan, for Services and as observed", async () => {
+  const { rounds, end } = openRounds();
+  const namesOf = (list: readonly Node[]): readonly string[] => list.map(({ metadata }) => metadata?.name ?? "");
+  const listed = pool.loadBalancerBackendAddresses.map((one, index) => ({ ...one, name: `node-${index}` }));
+  const balancer = { id, name: "kubernetes", backendAddressPools: [{ ...pool, loadBalancerBackendAddresses: listed }] };
+  const found = await rounds.plan(
+    { intents: [intentOf({ name: "web" })], observed: { ...world({}), nodes: [], loadBalancers: [balancer] } },
+    ([intent]) => ({ planned: intent?.nodes.length === nodes.length ? unchanged : emptied(["default/web"]) }),
+  );
+  end();
+  expect(found.held.size).toBe(0);
+  expect(namesOf(found.intents[0]?.nodes ?? [])).toEqual(namesOf(nodes));
+  expect(namesOf(found.observed.nodes)).toEqual(namesOf(nodes));
+});
+
+test("Services whose frontends would go without a confirmation are left out, and another one of the same write is not", async () => {
+  const { rounds, end } = openRounds();
+  const uidOf = (index: number): string => `${index}`.padEnd(32, "a");
+  const losing = nodes.map((_, index) => intentOf({ name: `s${index}`, uid: uidOf(index) }));
+  const intents = [...losing, intentOf({ name: "web" })];
+  const frontendIPConfigurations = losing.map(({ service }) => ({ name: defaultLoadBalancerName(service) }));
+  const observed = { ...world({}), loadBalancers: [{ id, name: "kubernetes", frontendIPConfigurations }] };
+  const writers = intents.map(({ service }) => keyOf(service));
+  const found = await rounds.plan({ intents, observed }, (left) => ({
+    planned: left.length === 1 ? unchanged : emptied(writers),
+  }));
+  end();
+  expect([...found.held.keys()].toSorted()).toEqual(losing.map(({ service }) => keyOf(service)).toSorted());
+  expect(found.intents.map(({ service }) => keyOf(service))).toEqual(["default/web"]);
 });
