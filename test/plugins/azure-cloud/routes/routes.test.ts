@@ -371,6 +371,27 @@ describe("a route table whose last operation failed", () => {
     expect(table.provisioningState).toBe("Succeeded");
   });
 
+  test("is left alone by a list that is canceled, which fails with the reason and logs no failure of the table", async () => {
+    await using world = await openWorld({ operationPolls: 1 });
+    await world.simulator.addInstances(2);
+    await using cloud = await world.create(settings, { clock: fast(50) });
+    const failure = { status: 500, code: "InternalServerError", stage: "operation" } as const;
+    world.simulator.failNext({ method: "PUT", path: "/routeTables/" }, failure);
+    await errorOf(cloud.routes.createRoute("kubernetes", "", routeTo(0)));
+    const put = world.simulator.hold({ method: "PUT", path: "/routeTables/" });
+    const created = cloud.routes.createRoute("kubernetes", "", routeTo(1));
+    await eventually("the table is being written", () => put.waiting() > 0);
+    const stop = new AbortController();
+    const listed = errorOf(cloud.routes.listRoutes("kubernetes", { signal: stop.signal }));
+    await Bun.sleep(50);
+    const reason = new Error("stopping");
+    stop.abort(reason);
+    expect(await listed).toBe(reason);
+    put.release();
+    await created;
+    expect(world.logged.filter(({ message }) => message.includes("whose last operation failed"))).toEqual([]);
+  });
+
   test("is written again for a route that it already shows, before the route is reported as created", async () => {
     await using world = await openWorld({ operationPolls: 1 });
     await world.simulator.addInstances(1);

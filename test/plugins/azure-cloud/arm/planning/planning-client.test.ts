@@ -43,3 +43,21 @@ test("what the steps of a plan take away from traffic is what Azure has, not wha
   expect(await interruptionsOf("old", "10.0.0.5")).toEqual(["pool nodes loses 10.0.0.4"]);
   expect(await interruptionsOf("old", "10.0.0.6")).toEqual(["pool nodes loses 10.0.0.4", "pool nodes loses 10.0.0.5"]);
 });
+
+test("a list shows what a plan has written in place of what Azure has, without what it has deleted, and all else as it is", async () => {
+  await using world = await openWorld();
+  const { network } = await world.clients();
+  for (const name of ["kept", "written", "gone"])
+    await network.loadBalancers.createOrUpdate("rg0", name, withMembers("10.0.0.4"));
+  const ignore = (): void => undefined;
+  const planning = { record: ignore, unknown: ignore, hold: ignore, inFlight: ignore };
+  const planned = (await world.clients({}, { context: { planning } })).network.loadBalancers;
+  await planned.createOrUpdate("rg0", "written", withMembers("10.0.0.4", "10.0.0.5"));
+  await planned.createOrUpdate("rg0", "new", withMembers("10.0.0.6"));
+  await planned.delete("rg0", "gone");
+  const listed = await Array.fromAsync(planned.list("rg0"));
+  const shown = listed.map(({ name, backendAddressPools: [pool] = [] }) =>
+    [name, ...(pool?.loadBalancerBackendAddresses ?? []).map(({ ipAddress }) => ipAddress)].join(" "),
+  );
+  expect(shown.toSorted()).toEqual(["kept 10.0.0.4", "new 10.0.0.6", "written 10.0.0.4 10.0.0.5"]);
+});

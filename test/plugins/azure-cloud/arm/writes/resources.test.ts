@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
 import type { PublicIPAddress } from "@azure/arm-network";
+import type { CloudContext, CloudWrite } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { networkResources } from "../../../../../plugins/azure-cloud/arm/writes/network-resources.ts";
@@ -13,13 +14,17 @@ const scope = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Networ
 const idOf = (name: string): string => `${scope}/publicIPAddresses/${name}`;
 const body: PublicIPAddress = { location: "eastus", sku: { name: "Standard" }, publicIPAllocationMethod: "Static" };
 
-async function openPublicIPs(world: World, changes: Readonly<Record<string, unknown>> = {}) {
+async function openPublicIPs(
+  world: World,
+  changes: Readonly<Record<string, unknown>> = {},
+  context: Partial<CloudContext> = {},
+) {
   const document: unknown = JSON.parse(world.simulator.configWith(changes));
   const decoded = decodeConfig({ ...(typeof document === "object" ? document : {}) }, {});
   if (!decoded.ok) throw new Error(decoded.problems.join("; "));
   const clock = manualClock();
   const options = { clock, signal: new AbortController().signal };
-  const { publicIPs } = networkResources(await world.clients(changes), decoded.value, options);
+  const { publicIPs } = networkResources(await world.clients(changes, { context }), decoded.value, options);
   world.simulator.clearLog();
   return { publicIPs, clock, lists: () => countOf(world.simulator, "/publicIPAddresses") };
 }
@@ -76,6 +81,26 @@ describe("reads of network resources", () => {
 });
 
 describe("writes of network resources", () => {
+  test("are recorded with what they change where they replace the version that was last read, and without where that is not known", async () => {
+    await using world = await openWorld({ operationStyle: "none" });
+    const changes: CloudWrite["change"][] = [];
+    const recordWrite = (write: CloudWrite): void => void changes.push(write.change);
+    const { publicIPs } = await openPublicIPs(world, {}, { recordWrite });
+    const created = await publicIPs.put(idOf("pip"), body);
+    await publicIPs.put(idOf("pip"), { ...created, tags: { a: "1" } });
+    const foreign = (await world.clients()).network.publicIPAddresses;
+    const newer = await foreign.createOrUpdate("rg0", "pip", { ...body, tags: { a: "2" } });
+    await publicIPs.put(idOf("pip"), { ...newer, tags: { a: "3" } });
+    expect(changes).toEqual([
+      { before: undefined, after: expect.objectContaining({ location: "eastus" }) },
+      {
+        before: expect.not.objectContaining({ tags: expect.anything() }),
+        after: expect.objectContaining({ tags: { a: "1" } }),
+      },
+      undefined,
+    ]);
+  });
+
   test("are seen by the next reader without another read, deletions too", async () => {
     await using world = await openWorld({ operationStyle: "none" });
     const { publicIPs, lists } = await openPublicIPs(world);

@@ -23,7 +23,15 @@ const disrupted: Node = {
   spec: { ...first?.spec, taints: [{ key: "karpenter.sh/disrupted", effect: "NoSchedule" }] },
 };
 
-function open(options: { readonly planning?: boolean; readonly refused?: readonly ApiError[] } = {}) {
+interface LabOptions {
+  readonly planning?: boolean;
+  readonly refused?: readonly ApiError[];
+  /** Default: as it is. */
+  readonly nowMs?: number;
+}
+
+function open(options: LabOptions = {}) {
+  const sleepsMs: number[] = [];
   const stop = new AbortController();
   const refused = [...(options.refused ?? [])];
   const patches: unknown[] = [];
@@ -36,7 +44,14 @@ function open(options: { readonly planning?: boolean; readonly refused?: readonl
   const warn = (message: string): void => void warnings.push(message);
   const log: Logger = { debug: ignore, info: ignore, warn, error: ignore, with: () => log };
   const context: Pick<CloudContext, "client" | "clock" | "informers" | "log" | "planning" | "signal"> = {
-    clock: { ...systemClock, sleep: (_ms, signal) => systemClock.sleep(1, signal) },
+    clock: {
+      ...systemClock,
+      now: () => options.nowMs ?? systemClock.now(),
+      sleep(ms, signal) {
+        sleepsMs.push(ms);
+        return systemClock.sleep(1, signal);
+      },
+    },
     signal: stop.signal,
     log,
     informers: {
@@ -74,7 +89,17 @@ function open(options: { readonly planning?: boolean; readonly refused?: readonl
     ...converge([intentOf({ nodes })], world({ services: [service], nodes }), config).observed,
     drains: drains.read(nodes),
   });
-  return { drains, observed, patches, warnings, passes, returned, handlers, stop: () => (stop.abort(), running) };
+  return {
+    drains,
+    observed,
+    patches,
+    warnings,
+    passes,
+    returned,
+    handlers,
+    sleepsMs,
+    stop: () => (stop.abort(), running),
+  };
 }
 
 const both = (node: Node): readonly Node[] => (second === undefined ? [node] : [node, second]);
@@ -155,4 +180,31 @@ describe("the records of drains", () => {
     expect(lab.drains.read([invalid]).get("node-0")?.record).toBe("invalid");
     await lab.stop();
   });
+});
+
+test("a drain leads to another plan when its time is over, and to further ones while its address is still there", async () => {
+  const startMs = Date.parse("2026-01-01T00:00:00Z");
+  for (const [elapsedMs, waitMs] of [
+    [100_000, 500_000],
+    [599_999, 1],
+    [600_000, 10_000],
+  ] as const) {
+    const lab = open({ nowMs: startMs + elapsedMs });
+    const annotations = { [drainRecord]: new Date(startMs).toISOString() };
+    const draining: Node = { ...disrupted, metadata: { ...disrupted.metadata, annotations } };
+    const nodes = both(draining);
+    const settled = converge([intentOf({ nodes: both(first ?? {}) })], world({ services: [service], nodes }), config);
+    const down = settled.observed.loadBalancers.map((balancer) => ({
+      ...balancer,
+      backendAddressPools: (balancer.backendAddressPools ?? []).map((pool) => ({
+        ...pool,
+        loadBalancerBackendAddresses: (pool.loadBalancerBackendAddresses ?? []).map((one) =>
+          one.name === "node-0" ? { ...one, adminState: "Down" } : one,
+        ),
+      })),
+    }));
+    lab.drains.keep({ ...settled.observed, loadBalancers: down, drains: lab.drains.read(nodes) }, []);
+    expect(lab.sleepsMs).toEqual([waitMs]);
+    await lab.stop();
+  }
 });

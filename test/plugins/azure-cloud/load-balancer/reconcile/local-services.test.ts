@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import type { EndpointSlice, Informer, InformerHandler, KindRef, KubeObject } from "cloud-controller-host/sdk";
+import type { EndpointSlice, Informer, InformerHandler, KindRef, KubeObject, Service } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { objectAt, objectsAt, stringAt } from "../../../../../plugins/azure-cloud/json.ts";
@@ -77,7 +77,7 @@ describe("endpoint slices of a local Service", () => {
     endpoints: nodeNames.map((nodeName) => ({ addresses: ["10.0.0.1"], nodeName })),
   });
 
-  function follow() {
+  function follow({ current = (service: Service): Service | undefined => service } = {}) {
     const clock = manualClock();
     const handlers = new Set<Required<InformerHandler<EndpointSlice>>>();
     const informers = {
@@ -101,7 +101,7 @@ describe("endpoint slices of a local Service", () => {
     const locals = new LocalServices({
       context: { clock, events: { event: (_service, _type, reason) => void events.push(reason) }, informers },
       intervalMs: 30_000,
-      current: (service) => service,
+      current,
       refresh(service) {
         refreshed.push(service.metadata?.name ?? "");
         return Promise.resolve({ status: undefined, writes: 0 });
@@ -144,6 +144,14 @@ describe("endpoint slices of a local Service", () => {
     locals.ensured(local, []);
     locals.ensured(serviceOf("web"), []);
     expect(await refreshes((handler) => handler.deleted(sliceOf("a", "node-0")))).toBe(0);
+    await stop();
+  });
+
+  test("change nothing once the Service is gone from the API server, and are not reported as failed", async () => {
+    const { locals, refreshes, events, stop } = follow({ current: () => undefined });
+    locals.ensured(local, []);
+    expect(await refreshes((handler) => handler.deleted(sliceOf("a", "node-0")))).toBe(0);
+    expect(events).toEqual([]);
     await stop();
   });
 });

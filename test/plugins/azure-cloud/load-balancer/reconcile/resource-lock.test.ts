@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 
-import { ApiError, defaultLoadBalancerName, retryAfterOf } from "cloud-controller-host/sdk";
+import { ApiError, defaultLoadBalancerName, type Logger, retryAfterOf } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
-import { ResourceLock } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/resource-lock.ts";
+import { LockKeeper, ResourceLock } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/resource-lock.ts";
 import { memoryLeases } from "../../../../host/process/leader-election/memory-leases.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
 import { azureState, expectConverged } from "../azure-state.ts";
@@ -334,6 +334,22 @@ describe("the lock of a process", () => {
     await clock.advance(2_000);
     await lock.take();
     expect(Date.parse(spec()?.renewTime ?? "") - Date.parse(first ?? "")).toBe(451_000);
+  });
+
+  test("is still good for its Services when a renewal fails, and the first pause after a failed release is as short as ever", async () => {
+    const { lock, leases, clock } = setUp();
+    await lock.take();
+    const ignore = (): void => undefined;
+    const log: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore, with: () => log };
+    const pauses: number[] = [];
+    const keeper = new LockKeeper(lock, { log, signal: new AbortController().signal }, (ms) => void pauses.push(ms));
+    leases.before = () => {
+      throw new ApiError(403, "Forbidden", "no");
+    };
+    await clock.advance(460_000);
+    expect(await keeper.keep({ isWriting: true, isIdle: false })).toBeUndefined();
+    expect(await keeper.keep({ isWriting: false, isIdle: true })).toMatchObject({ code: "ResourcesLocked" });
+    expect(pauses).toEqual([300_000, 5_000]);
   });
 
   test("is held when a write begins while the lock is being released", async () => {

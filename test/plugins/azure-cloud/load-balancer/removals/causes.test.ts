@@ -1,13 +1,15 @@
 import { describe, expect, test } from "bun:test";
 
-import type { Observed } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import type { Node } from "cloud-controller-host/sdk";
+
+import type { Observed, ServiceIntent } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { frontendName } from "../../../../../plugins/azure-cloud/load-balancer/model/names.ts";
 import type { PlannerConfig } from "../../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
 import { causesOf } from "../../../../../plugins/azure-cloud/load-balancer/removals/causes.ts";
 import { readSubject } from "../../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
 import type { Cause } from "../../../../../plugins/azure-cloud/removal-guard/guard.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
-import { publicIP, world } from "../world.ts";
+import { nodesNamed, publicIP, world } from "../world.ts";
 
 const group = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
 const uid = "0123456789abcdef0123456789abcdef";
@@ -20,13 +22,24 @@ interface Case {
   readonly balancer?: string;
   /** Whether the frontend of the item stays. */
   readonly stays?: boolean;
+  readonly batch?: readonly ServiceIntent[];
+  /** Of the Service as the API server has it. */
+  readonly deletionTimestamp?: string;
 }
 
 /** The cause of the removal of an item of the Service, whose frontend's name replaces F, and base name B. */
 function causeOf(
   kind: string,
   name: string,
-  { shape = {}, config = plannerConfigOf(), observed = {}, balancer = "kubernetes", stays = true }: Case = {},
+  {
+    shape = {},
+    config = plannerConfigOf(),
+    observed = {},
+    balancer = "kubernetes",
+    stays = true,
+    batch = [],
+    ...stored
+  }: Case = {},
 ): Cause {
   const { service } = intentOf({ ...shape, name: "web", uid });
   const { subject } = readSubject(service, config);
@@ -41,10 +54,10 @@ function causeOf(
   const after = stays ? [{ ...item, kind: "frontends", name: frontend }] : [];
   const change = { id: `${group}/loadBalancers/${balancer}`, title: "", before: [item], after, writers: services };
   const cause = causesOf({
-    batch: [],
+    batch,
     observed: { ...world({}), ...observed },
     config,
-    current: () => service,
+    current: () => ({ ...service, metadata: { ...service.metadata, ...stored } }),
     settled: () => undefined,
     joining: new Set(),
   });
@@ -154,5 +167,76 @@ describe("a probe that would go", () => {
     const config = plannerConfigOf({ clusterServiceLoadBalancerHealthProbeMode: "shared" });
     expect(causeOf("probes", "B-TCP-80", { config })).toBe("known");
     expect(causeOf("rules", "B-TCP-80", { config })).toBe("none");
+  });
+});
+
+describe("an item may go when", () => {
+  test("its Service has another type now, or is being deleted", () => {
+    expect(causeOf("frontends", "F", { deletionTimestamp: "2026-01-02T00:00:00Z" })).toBe("known");
+    expect(causeOf("frontends", "F", { shape: { spec: { type: "ClusterIP" } } })).toBe("known");
+  });
+
+  test("its load balancer is being deleted, although the Service stays", () => {
+    const leaving = intentOf({ name: "web", uid, action: "delete" });
+    expect(causeOf("frontends", "F", { batch: [leaving] })).toBe("known");
+    expect(causeOf("frontends", "F", { batch: [{ ...leaving, action: "ensure" }] })).toBe("none");
+  });
+});
+
+describe("a public IP that would go", () => {
+  test("has no cause while the Service uses it, and the Service if that is internal or names another one", () => {
+    expect(causeOf("public IPs", "kubernetes-B")).toBe("none");
+    expect(causeOf("public IPs", "kubernetes-B", inside)).toBe("known");
+    expect(causeOf("public IPs", "kubernetes-B", chosen)).toBe("known");
+    expect(causeOf("public IPs", "kubernetes-B", wanted)).toBe("known");
+  });
+});
+
+describe("an opening that would go", () => {
+  const observed = { publicIPs: [publicIP("one", "20.0.0.1"), publicIP("mine", "20.0.0.2")] };
+
+  test("has no cause while the Service has such an address, and the port", () => {
+    expect(causeOf("security rules", "20.0.0.1 tcp 80", { observed })).toBe("none");
+    expect(causeOf("security rules", "20.0.0.1 tcp 81", { observed })).toBe("known");
+    expect(causeOf("security rules", "20.0.0.1 udp 80", { observed })).toBe("known");
+    expect(causeOf("security rules", "20.0.0.1 icmp 80", { observed })).toBe("known");
+    expect(causeOf("security rules", "2603:1030::1 tcp 80", { observed })).toBe("known");
+    expect(causeOf("security rules", "10.0.0.4 tcp 80", inside)).toBe("none");
+    expect(causeOf("security rules", "fd00::4 tcp 80", inside)).toBe("known");
+  });
+
+  test("goes with the public IP that another one has replaced by name", () => {
+    expect(causeOf("security rules", "20.0.0.2 tcp 80", { ...chosen, observed })).toBe("none");
+    expect(causeOf("security rules", "20.0.0.1 tcp 80", { ...chosen, observed })).toBe("known");
+  });
+});
+
+describe("a node's address that would leave a pool", () => {
+  const [node] = nodesNamed("node-0");
+  const address = node?.status?.addresses?.[0]?.address ?? "";
+  const causeOfNode = (nodes: readonly Node[], name = address, ...joining: readonly string[]): Cause => {
+    const owners = [{ kind: "Node" as const, name: "node-0" }];
+    const item = { kind: "members of backend pool kubernetes", name, owners, services: [] };
+    const observed = { ...world({}), nodes };
+    const unset = (): undefined => undefined;
+    const about = { batch: [], observed, config: plannerConfigOf(), current: unset, settled: unset };
+    const change = { id: "", title: "", before: [item], after: [], writers: [] };
+    return causesOf({ ...about, joining: new Set(joining) })(item, change);
+  };
+  const excluded: Node = {
+    ...node,
+    metadata: { ...node?.metadata, labels: { "node.kubernetes.io/exclude-from-external-load-balancers": "" } },
+  };
+  const present: readonly Node[] = node === undefined ? [] : [node];
+
+  test("has no cause while the node is listed with it, unless the node is excluded or joins another pool", () => {
+    expect(causeOfNode(present)).toBe("none");
+    expect(causeOfNode([excluded])).toBe("known");
+    expect(causeOfNode(present, address, "node-0")).toBe("known");
+  });
+
+  test("goes with the address of the node, and is unconfirmed where the node itself is missing", () => {
+    expect(causeOfNode(present, "10.9.9.9")).toBe("known");
+    expect(causeOfNode([])).toBe("unconfirmed");
   });
 });

@@ -131,6 +131,17 @@ describe("the private link service of a Service", () => {
     );
   });
 
+  test("a protected link with one approved connection stays, and its Service with it; one without any goes", () => {
+    const approved = { name: "endpoint", privateLinkServiceConnectionState: { status: "Approved" } };
+    const pending = { name: "endpoint", privateLinkServiceConnectionState: { status: "Pending" } };
+    const leaving = { ...intent({ ...linked, "azure-pls-delete-protection": "true" }), action: "delete" as const };
+    const after = (connection: typeof approved) =>
+      plan([leaving], withLink(created(), { privateEndpointConnections: [connection] }), config);
+    expect(after(approved)).toMatchObject({ stages: [] });
+    expect(after(approved).results.get("default/web")?.problem?.code).toBe("PrivateLinkServiceInUse");
+    expect(after(pending).stages[0]?.name).toBe("private-link-deletions");
+  });
+
   test("an existing link stays when it is no longer requested", () => {
     expect(plan([intent(internal)], created(), config).stages).toEqual([]);
   });

@@ -389,6 +389,17 @@ describe("the life of public IPs", () => {
   const intent = (annotations: Readonly<Record<string, string>>, ingress?: readonly string[]) =>
     intentOf({ nodes, annotations, ...(ingress && { ingress }) });
 
+  test("a public IP whose tag names its Service twice is deleted once", () => {
+    const { observed } = converge([intent({})], world({ nodes }), config);
+    const publicIPs = observed.publicIPs.map((one) => {
+      const owner = one.tags?.["k8s-azure-service"];
+      return owner === undefined ? one : { ...one, tags: { ...one.tags, "k8s-azure-service": `${owner},${owner}` } };
+    });
+    const { stages } = plan([{ ...intent({}), action: "delete" }], { ...observed, publicIPs }, config);
+    const deleted = stages.flatMap(({ writes }) => writes.filter(({ kind }) => kind === "delete-public-ip"));
+    expect(deleted.map(({ name }) => name)).toEqual(["kubernetes-aweb"]);
+  });
+
   test("another IP tag without mutation creates the public IP again, with the load balancer that had no other frontend", () => {
     const first = converge([intent({ "azure-pip-ip-tags": "a=b" })], world({ nodes }), config).observed;
     const writes = plan([intent({ "azure-pip-ip-tags": "a=c" })], first, config).stages.flatMap(
