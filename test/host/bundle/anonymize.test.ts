@@ -93,6 +93,21 @@ describe("an anonymized bundle", () => {
   });
 });
 
+test("an anonymized bundle lacks names of subnets, rules, routes and configurations, also where other text has them", () => {
+  const lists = ["subnets", "securityRules", "routes", "ipConfigurations"];
+  const resources = lists.map((list, index) =>
+    resourceWith(`${scope}/Microsoft.Network/things/${index}`, {
+      properties: { [list]: [{ name: `acme-${list}` }], note: `used by acme-${list}` },
+    }),
+  );
+  const result = anonymized({ ...bundle, resources }, "key").resources;
+  expect(JSON.stringify(result)).not.toContain("acme");
+  for (const [index, list] of lists.entries()) {
+    const { [list]: items, note } = Object(Object(result[index])["properties"]);
+    expect(note).toBe(`used by ${items[0].name}`);
+  }
+});
+
 test("an anonymized bundle keeps the words of an API in their fields, also where an object has such a name", () => {
   const [service] = bundle.kinds;
   if (service === undefined) throw new Error("the bundle has Services");

@@ -40,6 +40,26 @@ describe("decoding the cloud config", () => {
     expect(value).toMatchObject({ vnetName: "v", subnetName: "s", useManagedIdentityExtension: false });
   });
 
+  for (const key of [
+    "resourceGroup",
+    "vnetResourceGroup",
+    "securityGroupResourceGroup",
+    "routeTableResourceGroup",
+    "loadBalancerResourceGroup",
+    "privateLinkServiceResourceGroup",
+    "subscriptionId",
+    "networkResourceSubscriptionID",
+    "vnetName",
+    "subnetName",
+    "securityGroupName",
+    "routeTableName",
+    "loadBalancerName",
+  ])
+    test(`refuses a ${key} that would lead a request to another path`, () => {
+      expect(problemsOf({ [key]: "../a" })).toEqual([`${key}: "../a" is not a valid name in Azure`]);
+      expect(problemsOf({ [key]: "a-1_b" })).toEqual([]);
+    });
+
   test("matches keys in lists and mappings in any case", () => {
     const item = { NAME: "a", PrimaryVMset: "p", nodeselector: { MATCHLABELS: { Zone: "1" } } };
     const value = valueOf({

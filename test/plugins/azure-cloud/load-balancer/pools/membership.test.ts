@@ -581,6 +581,19 @@ describe("standalone virtual machines", () => {
     }
   });
 
+  test("standalone virtual machines whose list ARM refuses fail their write, and instances of a scale set join", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    putMachine(world, "vm-0");
+    const one = await open(world);
+    const known = [...nodes(1), nodeOf("vm-0", { providerID: machineOf("vm-0") })];
+    world.simulator.failNext({ method: "GET", path: "Microsoft.Compute/virtualMachines" }, { status: 403 });
+    const [refused, joined] = [update({ join: ["vm-0"] }), update({ join: ["node-0"] })];
+    const result = await one.apply([refused, joined], known);
+    expect([...result.failed]).toEqual([[refused, expect.objectContaining({ status: 403 })]]);
+    expect(one.writes()).toEqual([modelPath, instancePath(0)]);
+  });
+
   test("are written without a look at any scale set, however many they are", async () => {
     await using world = await openWorld();
     const names = ["vm-0", "vm-1", "vm-2", "vm-3", "vm-4"];
