@@ -57,7 +57,7 @@ const troubles: readonly Trouble[] = [
   {
     severity: "critical",
     title: "Service fails",
-    advice: "The cause has the cloud's own words. Correct the Service or what it names; the controller tries again.",
+    advice: "Correct the Service, or what the cause names; the controller tries again by itself.",
     runbook: "CloudLoadBalancerSyncFailing",
     find: ({ services = [] }) => servicesIn(services, "failing"),
   },
@@ -209,7 +209,7 @@ const troubles: readonly Trouble[] = [
   {
     severity: "warning",
     title: "Node is not initialized",
-    advice: "Is cloud-node enabled, and does an instance with the node's name exist? The node's events have the error.",
+    advice: "Is cloud-node enabled, and does an instance with the node's name exist? Controllers has the latest error.",
     runbook: "NodeNotInitialized",
     find: ({ nodes = [] }) =>
       named(

@@ -4,6 +4,7 @@ import {
   type Controller,
   type ControllerContext,
   type EventRecorder,
+  type Explanation,
   type Instances,
   isUninitialized,
   keyOf,
@@ -63,6 +64,30 @@ class SyncedEvents {
   }
 }
 
+/** Maximum number of nodes that the console shows, and of characters per error. */
+const maxShown = 50;
+const maxMessage = 300;
+
+/** Errors of the nodes whose latest sync failed, for the console. */
+class FailingNodes {
+  readonly #errors = new Map<string, string>();
+
+  failed(name: string, error: unknown): void {
+    this.#errors.set(name, messageOf(error).slice(0, maxMessage));
+  }
+
+  /** Called for a node that was synced, or that is gone. */
+  ended(name: string): void {
+    this.#errors.delete(name);
+  }
+
+  get status(): readonly Explanation[] {
+    if (this.#errors.size === 0) return [];
+    const facts = [...this.#errors].slice(0, maxShown).map(([name, value]) => ({ name, value }));
+    return [{ title: `nodes that fail: ${this.#errors.size}`, facts }];
+  }
+}
+
 /** Registers for node changes; `run` works the queue and repeats the address pass until its signal aborts. */
 export function nodeController(context: ControllerContext, instances: Instances, config: Config): Controller {
   const { clock, log } = context;
@@ -71,6 +96,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const queue = context.workqueue("Nodes");
   const delays = delayMetrics(context);
   const synced = new SyncedEvents(context);
+  const failing = new FailingNodes();
   const registration = nodes.handle({
     added: (node) => queue.add(keyOf(node)),
     updated: (_before, node) => queue.add(keyOf(node)),
@@ -94,6 +120,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
       async sync(name) {
         try {
           await sync(name, signal);
+          failing.ended(name);
         } finally {
           if (queue.length === 0) synced.flush();
         }
@@ -101,6 +128,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
       failed(name, error) {
         if (signal.aborted) log.debug(2, "Node left to the next generation", { node: name, error });
         else log.error(`error syncing '${name}': ${messageOf(error)}, requeuing`, { node: name, error });
+        failing.failed(name, error);
       },
     });
 
@@ -121,6 +149,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
         registration.remove();
       }
     },
+    status: () => failing.status,
     check() {
       if (concurrentNodeSyncs < 1)
         throw new CodedError(

@@ -1,6 +1,8 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { appendFile, readFile, writeFile } from "node:fs/promises";
 
+import { kinds, taints } from "cloud-controller-host/sdk";
+
 import { createService, deleteService, until } from "../kit/sandbox-services.ts";
 import { axeFindings, untilText } from "./browser.ts";
 import { SandboxPages } from "./sandbox-pages.ts";
@@ -27,6 +29,19 @@ describe("the overview", () => {
     await deleteService(pages.sandbox, "bad");
     await untilText(page, "Nothing is wrong");
     expect(complaints).toEqual([]);
+  });
+
+  test("names a node without an instance, and Controllers the error of its initialization", async () => {
+    const { page } = await pages.visit("overview");
+    await untilText(page, "Nothing is wrong");
+    const taint = { key: taints.uninitialized, value: "true", effect: "NoSchedule" } as const;
+    pages.sandbox.api.create(kinds.Node, { metadata: { name: "ghost" }, spec: { taints: [taint] } });
+    expect(await untilText(page, "Node is not initialized")).toMatch(/ghost[^]*Controllers has the latest error/u);
+    await page.locator("text/Controllers").click();
+    await untilText(page, /nodes that fail: 1\s+ghost\s+[^]*instance not found/u);
+    pages.sandbox.api.delete(kinds.Node, { name: "ghost" });
+    await page.locator("text/Overview").click();
+    await untilText(page, "Nothing is wrong");
   });
 
   test("names a refused reload with the key, until the config is fixed", async () => {

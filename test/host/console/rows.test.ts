@@ -34,6 +34,10 @@ describe("a page of a list", () => {
     expect(times[0]).toBe(6);
   });
 
+  test("is for a filter of at most 200 characters", () => {
+    expect(listingOf(new URLSearchParams({ filter: "F".repeat(300) })).filter).toBe("f".repeat(200));
+  });
+
   test("keeps the rows of one state alone with state:NAME", async () => {
     const { matching, rows: shown } = await page("filter=state:ready");
     expect(matching).toBe(1_000);

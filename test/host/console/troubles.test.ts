@@ -180,6 +180,11 @@ describe("the overview", () => {
     ]);
   });
 
+  test("counts no Service as failing for a warning of another kind about an object", () => {
+    const warnings = [{ source: "one", kind: "RequestsFail" as const, text: "GET fails", subject: "default/web" }];
+    expect(found({ warnings }).map(({ title }) => title)).toEqual(["Requests to the cloud fail"]);
+  });
+
   test("shows a warning whose kind this host does not know as a line of its controller", () => {
     const later = JSON.parse('{"source":"later","text":"new trouble","kind":"toString"}');
     expect(found({ warnings: [later] })).toMatchObject([{ title: "later needs an operator", cause: "new trouble" }]);
@@ -196,9 +201,30 @@ describe("the overview", () => {
     expect(others).toEqual([]);
     expect(problem?.since).toBe(at(25));
     expect(problem?.cause.split("\n").slice(19)).toEqual(["GET a/20 fails", "and 5 more"]);
+    expect(found({ warnings: warnings.slice(0, 20) })[0]?.cause).toEndWith("GET a/20 fails");
   });
 
-  test("names since when a node waits", () => {
+  test("names a rollback for a day", () => {
+    const rolledBack = (hours: number) => {
+      const lastRollback = {
+        generation: 2,
+        controller: "c",
+        reason: "threw",
+        outcome: "1 runs",
+        replacement: undefined,
+        at: at(hours * 60),
+      };
+      return found({ status: { lastRollback } }).map(({ cause }) => cause);
+    };
+    expect(rolledBack(23)).toEqual(["generation 2, c: threw; 1 runs"]);
+    expect(rolledBack(25)).toEqual([]);
+  });
+
+  test("names since when a node waits, and takes no notice of those that are only not ready or shut down", () => {
+    const stopped = { key: "node.cloudprovider.kubernetes.io/shutdown", effect: "NoSchedule" };
+    const others = [{ metadata: { name: "a" } }, { metadata: { name: "b" }, spec: { taints: [stopped] } }].map(nodeRow);
+    expect(others.map(({ state }) => state)).toEqual(["not ready", "shut down"]);
+    expect(found({ nodes: others })).toEqual([]);
     const node = nodeRow({ metadata: { name: "vm", creationTimestamp: at(4) }, spec: { taints: [uninitialized()] } });
     expect(found({ nodes: [node] })).toMatchObject([{ cause: "vm", since: at(4) }]);
   });
@@ -224,6 +250,8 @@ describe("the overview", () => {
     const problems = found({ services: Array.from({ length: 1_000 }, (_, index) => failing(`s${index}`, 1)) });
     expect(problems).toHaveLength(21);
     expect(problems.at(-1)).toMatchObject({ cause: "and 980 more", view: "services?filter=state:failing" });
+    const oneMore = found({ services: Array.from({ length: 21 }, (_, index) => failing(`s${index}`, 1)) });
+    expect(oneMore.at(-1)).toMatchObject({ cause: "and 1 more" });
   });
 });
 

@@ -24,10 +24,15 @@ describe("a node is still initialized", () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     await cluster.admin.create(kinds.Node, newNode("node0"));
-    await cluster.run(cloudNode, { cloud: memory.cloud });
+    const { controller } = await cluster.run(cloudNode, { cloud: memory.cloud });
     await eventually("the node is tried again", () => cluster.worked("Nodes", 3));
+    const message = "failed to get instance metadata for node node0: instance not found";
+    expect(controller.status?.()).toEqual([
+      { title: "nodes that fail: 1", facts: [{ name: "node0", value: message }] },
+    ]);
     memory.machines.set("node0", machine);
     await eventually("the node is initialized", initialized(cluster, "node0"));
+    await eventually("its error is forgotten", () => controller.status?.().length === 0);
   });
 
   test("a node is still initialized when the API server rejects the first writes", async () => {
@@ -224,6 +229,18 @@ describe("a failing node", () => {
 });
 
 describe("the controller", () => {
+  test("shows the number of nodes that fail, and 50 of them, until they are gone", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    const names = Array.from({ length: 51 }, (_, index) => `lost${index}`);
+    for (const name of names) cluster.api.create(kinds.Node, newNode(name));
+    const { controller } = await cluster.run(cloudNode, { cloud: memory.cloud });
+    await eventually("all fail", () => controller.status?.()[0]?.title === "nodes that fail: 51");
+    expect(controller.status?.()[0]?.facts).toHaveLength(50);
+    for (const name of names) cluster.api.delete(kinds.Node, { name });
+    await eventually("they are forgotten", () => controller.status?.().length === 0);
+  });
+
   test("is skipped when the cloud has no instances", async () => {
     await using cluster = await TestCluster.start();
     const { cloud } = memoryCloud({ name: "bare", without: ["instances"] });

@@ -1,0 +1,64 @@
+import { describe, expect, test } from "bun:test";
+
+import { labels, taints } from "cloud-controller-host/sdk";
+
+import { cleanupFinalizer, serviceFacts } from "../../../host/console/object-facts.ts";
+import { nodeRow, serviceRow } from "../../../host/console/object-rows.ts";
+
+const spec = { type: "LoadBalancer" } as const;
+const failed = (message: string) => ({
+  type: "LoadBalancerReady",
+  status: "False",
+  reason: "SyncLoadBalancerFailed",
+  message,
+  lastTransitionTime: "2026-11-22T12:00:00Z",
+});
+
+describe("the row of a Service", () => {
+  test("shows a class as not managed until the Service has the finalizer of a load balancer", () => {
+    const classed = { spec: { ...spec, loadBalancerClass: "other" } };
+    expect(serviceRow(classed)).toMatchObject({ state: "not managed", cause: "loadBalancerClass other" });
+    expect(serviceRow({ ...classed, metadata: { finalizers: [cleanupFinalizer] } }).state).toBe("waiting");
+  });
+
+  test("has the reason of a condition without a message, and failing comes before deleting", () => {
+    const metadata = { deletionTimestamp: "2026-11-22T12:00:00Z", finalizers: [cleanupFinalizer] };
+    expect(serviceRow({ spec, status: { conditions: [failed("")] } }).cause).toBe("SyncLoadBalancerFailed");
+    expect(serviceRow({ spec, metadata, status: { conditions: [failed("denied")] } }).state).toBe("failing");
+    expect(serviceRow({ spec, metadata })).toMatchObject({ state: "deleting", cause: `waits for ${cleanupFinalizer}` });
+  });
+});
+
+test("a Service waits for the removal of its load balancer only while it has the finalizer, and for its creation until it fails", () => {
+  const waits = (service: Parameters<typeof serviceFacts>[0]) =>
+    serviceFacts(service).find(({ name }) => name === "waits for")?.value;
+  const deletionTimestamp = "2026-11-22T12:00:00Z";
+  const finalizers = [cleanupFinalizer];
+  expect(waits({ spec, metadata: { deletionTimestamp, finalizers } })).toBe("its load balancer to be removed");
+  expect(waits({ spec, metadata: { deletionTimestamp, finalizers: ["another"] } })).toBeUndefined();
+  expect(waits({ spec, metadata: { finalizers } })).toBe("its load balancer to be created");
+  expect(waits({ spec })).toBe("a host to begin with it");
+  expect(waits({ spec, status: { conditions: [failed("denied")] } })).toBeUndefined();
+});
+
+test("the row of a node has the state of its route", () => {
+  const routes = (status: string, message?: string) =>
+    nodeRow({ status: { conditions: [{ type: "NetworkUnavailable", status, ...(message && { message }) }] } }).routes;
+  expect(routes("False", "RouteController created a route")).toBe("ready");
+  expect(routes("True", "no route")).toBe("no route");
+  expect(routes("True")).toBe("not ready");
+  expect(nodeRow({}).routes).toBe("");
+});
+
+test("the row of a node says why it is not in a pool", () => {
+  const why = (node: Parameters<typeof nodeRow>[0]) => nodeRow(node).notInPool;
+  const providerID = "test://vm";
+  expect(why({ spec: { providerID: "" } })).toBe("no provider ID");
+  expect(why({})).toBe("no provider ID");
+  expect(why({ spec: { providerID } })).toBe("");
+  expect(why({ metadata: { labels: { [labels.excludeFromLoadBalancers]: "" } }, spec: { providerID } })).toContain(
+    labels.excludeFromLoadBalancers,
+  );
+  const taint = { key: taints.toBeDeletedByAutoscaler, effect: "NoSchedule" };
+  expect(why({ spec: { providerID, taints: [taint] } })).toBe("the autoscaler deletes it");
+});
