@@ -4,7 +4,7 @@
  * and tests that pass only then are named at the end. Arguments go through. The last line is always
  * `N passed, N failed`, however the tests ended.
  */
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -12,6 +12,7 @@ import {
   type Ending,
   filesToRepeat,
   flakyTests,
+  leftoversOf,
   type Outcome,
   outcomeOf,
   reportedFiles,
@@ -58,16 +59,21 @@ function slowestFiles(ending: Ending): readonly string[] {
   return files.slice(0, maxSlowFiles).map(({ file, seconds }) => `${seconds.toFixed(0).padStart(4)} s  ${file}`);
 }
 
-/** Every file has its own globals and the tests come in random order, so that none leans on what another has left. */
+/**
+ * Tests have a folder for temporary files of their own: it goes with them, and what they left in it is named. Every file
+ * has its own globals and the tests come in random order, so that none leans on what another has left.
+ */
 async function bunTest(args: readonly string[], environment: Readonly<Record<string, string>>): Promise<Ending> {
-  const folder = await mkdtemp(join(tmpdir(), "test-report-"));
+  const folder = await mkdtemp(join(tmpdir(), "test-run-"));
+  const temporary = join(folder, "tmp");
+  await mkdir(temporary);
   const report = join(folder, "junit.xml");
   const seed = args.some((arg) => arg.startsWith("--seed")) ? [] : [`--seed=${defaultSeed}`];
   const flags = ["--isolate", "--randomize", `--timeout=${perTestMs}`, "--reporter=junit", ...seed];
   const child = Bun.spawn(
     [process.execPath, "--no-orphans", "test", ...flags, `--reporter-outfile=${report}`, ...args],
     {
-      env: { ...process.env, ...environment, ...(process.stderr.isTTY ? { FORCE_COLOR: "1" } : {}) },
+      env: { ...process.env, TMPDIR: temporary, ...environment, ...(process.stderr.isTTY ? { FORCE_COLOR: "1" } : {}) },
       stdin: "ignore",
       stdout: "inherit",
       stderr: "pipe",
@@ -84,6 +90,7 @@ async function bunTest(args: readonly string[], environment: Readonly<Record<str
   const exitCode = await child.exited;
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.off(signal, forward);
   const written = await readFile(report, "utf8").catch(() => undefined);
+  print("left in the folder for temporary files:", leftoversOf(await readdir(temporary)));
   await rm(folder, { recursive: true });
   return { report: written, printed, exitCode };
 }

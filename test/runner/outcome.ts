@@ -98,5 +98,11 @@ export function flakyTests(before: readonly FileReport[], again: Ending): readon
   });
 }
 
+/** Names without what `mkdtemp` adds to them, each once with its number. */
+export function leftoversOf(names: readonly string[]): readonly string[] {
+  const groups = Map.groupBy(names, (name) => name.replace(/(?<=[-.])[0-9A-Za-z]{6}$/u, "*"));
+  return [...groups].map(([name, { length }]) => (length === 1 ? name : `${name} (${length})`)).toSorted();
+}
+
 export const summaryOf = ({ passed, failed, skipped }: Outcome): string =>
   `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;

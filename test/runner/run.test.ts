@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
 /** Fails the first time that it runs. */
 const flaky = `test("flaky", async () => {
@@ -10,11 +10,23 @@ const flaky = `test("flaky", async () => {
   await marker.write("");
   expect(isFirst).toBe(false);
 });`;
+/** Leaves folders and a file, and notes where. */
+const leaving = `test("leaves", async () => {
+  const { mkdtempSync, writeFileSync } = await import("node:fs");
+  const { tmpdir } = await import("node:os");
+  for (const _ of [1, 2]) mkdtempSync(tmpdir() + "/left-behind-");
+  writeFileSync(tmpdir() + "/left.txt", "");
+  await Bun.write("seen", tmpdir());
+});`;
 const failing = `test("fails", () => expect(1).toBe(2));`;
 const passing = `test("passes", () => {});`;
 
 /** What the runner prints, and its status, for files with these contents, named 0.test.ts and so on. */
-async function run(contents: readonly string[], args: readonly string[] = []): Promise<readonly string[]> {
+async function run(
+  contents: readonly string[],
+  args: readonly string[] = [],
+  look: (folder: string) => Promise<unknown> = () => Promise.resolve(),
+): Promise<readonly string[]> {
   const folder = await mkdtemp(join(tmpdir(), "run-test-"));
   try {
     for (const [index, content] of contents.entries())
@@ -28,6 +40,7 @@ async function run(contents: readonly string[], args: readonly string[] = []): P
       stderr: "ignore",
     });
     const [printed, exitCode] = await Promise.all([child.stdout.text(), child.exited]);
+    await look(folder);
     return [...printed.trimEnd().split("\n"), `exit ${exitCode}`];
   } finally {
     await rm(folder, { recursive: true });
@@ -56,4 +69,17 @@ test("a file that was named on the command line runs only once", async () => {
   const lines = await run([passing, flaky], ["./1.test.ts"]);
   expect(lines.slice(-2)).toEqual(["0 passed, 1 failed", "exit 1"]);
   expect(lines.join("\n")).not.toContain("again");
+}, 120_000);
+
+test("what tests leave in the folder for temporary files is named, and goes with it", async () => {
+  let temporary = "";
+  const lines = await run([passing, leaving], [], async (folder) => {
+    temporary = await Bun.file(join(folder, "seen")).text();
+  });
+  const at = lines.indexOf("left in the folder for temporary files:");
+  expect(lines.slice(at + 1, at + 4)).toEqual(["  left-behind-* (2)", "  left.txt", ""]);
+  expect(lines.slice(-2)).toEqual(["2 passed, 0 failed", "exit 0"]);
+  expect(dirname(dirname(temporary))).toBe(tmpdir());
+  expect(await readdir(dirname(temporary)).catch(() => "gone")).toBe("gone");
+  expect(await run([passing])).not.toContain("left in the folder for temporary files:");
 }, 120_000);
