@@ -368,6 +368,19 @@ describe("a record", () => {
     );
   });
 
+  test("differs from one with any other field", () => {
+    const one = recordOf({ metadata: name, spec: held("one") });
+    expect(sameRecord(one, { ...one })).toBeTrue();
+    for (const other of [
+      { holderIdentity: "two" },
+      { leaseDurationSeconds: 99 },
+      { acquireTime: "2026-01-01T00:00:00.000001Z" },
+      { renewTime: "2026-01-01T00:00:00.000001Z" },
+      { leaseTransitions: 99 },
+    ])
+      expect([other, sameRecord(one, { ...one, ...other })]).toEqual([other, false]);
+  });
+
   test("drops what plain election does not know", () => {
     const read: Lease = { metadata: name, spec: held("other", { strategy: "OldestEmulationVersion" }) };
     expect(leaseWith(recordOf(read), name, read).spec).not.toHaveProperty("strategy");

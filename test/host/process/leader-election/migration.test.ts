@@ -8,6 +8,7 @@ import {
   defaultMigration,
   type Ownership,
   ownershipOf,
+  resolveName,
 } from "../../../../host/process/leader-election/migration.ts";
 
 const kcm = "kube-controller-manager";
@@ -88,4 +89,12 @@ test("a config applies to the components that it assigns a controller to", () =>
   expect(concerns(migrationTo(ccm, "route"), ccm)).toBe(true);
   expect(concerns(migrationTo("*", "route"), ccm)).toBe(true);
   expect(concerns({ leaderName, controllerLeaders: [] }, ccm)).toBe(false);
+});
+
+test("a name that no available controller has stands for the canonical name of its alias", () => {
+  const [alias = ""] = controllerAliases[controllerNames.nodeRoute] ?? [];
+  expect(alias).not.toBe("");
+  expect(resolveName(alias, [])).toBe(controllerNames.nodeRoute);
+  expect(resolveName("unknown", [])).toBe("unknown");
+  expect(resolveName(alias, [{ name: "own", aliases: [alias] }])).toBe("own");
 });

@@ -108,6 +108,7 @@ test("does not lead beside a shard with Services in common, until that one's Lea
   await clock.advance(14_000);
   cluster.leases = [
     leaseOf("ccm-b", "two", announcementBy("two", serving({ shard: "b", serviceSelector: "shard in (a,b)" })), {
+      acquireTime: "2026-01-01T00:00:00.000000Z",
       renewTime: "2026-01-01T00:00:14.000000Z",
     }),
   ];

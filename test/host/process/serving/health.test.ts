@@ -158,6 +158,20 @@ describe("a health answer", () => {
     expect((await get("/healthz")).status).toBe(200);
   });
 
+  test("does not call a check that hangs twice before both calls have returned", async () => {
+    const { health, get } = setup(50);
+    const calls: PromiseWithResolvers<void>[] = [];
+    const check = (): Promise<void> => calls[calls.push(Promise.withResolvers()) - 1]?.promise ?? Promise.resolve();
+    health.replaceGeneration([{ name: "a", check }]);
+    await Promise.all([get("/healthz"), get("/healthz")]);
+    expect(calls).toHaveLength(2);
+    calls[0]?.resolve();
+    await systemClock.sleep(0);
+    expect((await get("/healthz")).status).toBe(500);
+    expect(calls).toHaveLength(2);
+    calls[1]?.resolve();
+  });
+
   test("aborts the check's signal on timeout", async () => {
     const { health, get } = setup(5);
     const reported = Promise.withResolvers<void>();
