@@ -62,7 +62,10 @@ describe("a list that lacks its last page", () => {
         return all.filter((one) => !isOf(one) || kept.includes(one));
       });
       const next = await cluster.start({}, fast(100));
-      for (const service of [...services, inside]) await errorOf(cluster.ensure(next, service));
+      cluster.world.simulator.clearLog();
+      for (const service of [...services, inside]) await cluster.ensure(next, service);
+      // What the list lacks is read by its name: nothing is tried that ARM would have to refuse.
+      expect(cluster.writes()).toEqual([]);
       expect(azureState(cluster.world.simulator)).toEqual(before);
     });
 });
