@@ -34,14 +34,15 @@ export interface ServiceInAzure {
 export const ruleText = (protocol: string, port: number, distribution: string, idleMinutes: number): string =>
   `${protocol.toUpperCase()} ${port} ${distribution} ${idleMinutes} min`;
 
-const propertiesOf = (part: JsonObject | undefined): JsonObject => objectAt(part, "properties") ?? {};
-const idAt = (part: JsonObject, key: string): string => (stringAt(objectAt(part, key), "id") ?? "").toLowerCase();
-const nameOf = (part: JsonObject): string => stringAt(part, "name") ?? "";
-const isOfType = (type: string) => (resource: JsonObject) =>
+export const propertiesOf = (part: JsonObject | undefined): JsonObject => objectAt(part, "properties") ?? {};
+export const idAt = (part: JsonObject, key: string): string =>
+  (stringAt(objectAt(part, key), "id") ?? "").toLowerCase();
+export const nameOf = (part: JsonObject): string => stringAt(part, "name") ?? "";
+export const isOfType = (type: string) => (resource: JsonObject) =>
   stringAt(resource, "type")?.toLowerCase() === `microsoft.network/${type}`;
 
 /** What a rule has under a name, or several under its plural. */
-const textsAt = (rule: JsonObject, key: string): readonly string[] => [
+export const textsAt = (rule: JsonObject, key: string): readonly string[] => [
   ...[stringAt(rule, key) ?? []].flat(),
   ...stringsAt(rule, key.endsWith("x") ? `${key}es` : `${key}s`),
 ];
@@ -50,12 +51,12 @@ const instanceOf = /\/virtualMachineScaleSets\/([^/]+)\/virtualMachines\/(\d+)\/
 
 /** The simulated subscription at one moment, in the terms of Services and nodes. */
 export class AzureView {
-  readonly #resources: readonly JsonObject[];
+  readonly resources: readonly JsonObject[];
   /** Nodes by `scale set/instance` and by private address. */
   readonly #nodeNames: ReadonlyMap<string, string>;
 
   constructor(azure: AzureSimulator, scaleSets: readonly string[]) {
-    this.#resources = azure.resources();
+    this.resources = azure.resources();
     this.#nodeNames = new Map(
       scaleSets.flatMap((scaleSet) =>
         azure.instances(scaleSet).flatMap(({ instanceId, computerName, privateIP }) => {
@@ -67,21 +68,21 @@ export class AzureView {
   }
 
   get #balancers(): readonly JsonObject[] {
-    return this.#resources.filter(isOfType("loadbalancers"));
+    return this.resources.filter(isOfType("loadbalancers"));
   }
 
   get #publicIPs(): readonly JsonObject[] {
-    return this.#resources.filter(isOfType("publicipaddresses"));
+    return this.resources.filter(isOfType("publicipaddresses"));
   }
 
   get #securityRules(): readonly JsonObject[] {
-    return this.#resources
+    return this.resources
       .filter(isOfType("networksecuritygroups"))
       .flatMap((group) => objectsAt(propertiesOf(group), "securityRules"));
   }
 
   has(name: string): boolean {
-    return this.#resources.some((resource) => nameOf(resource) === name);
+    return this.resources.some((resource) => nameOf(resource) === name);
   }
 
   serviceOf(service: Service, family: string): ServiceInAzure {
@@ -113,7 +114,7 @@ export class AzureView {
         const pool = objectsAt(properties, "backendAddressPools").find(
           (one) => stringAt(one, "id")?.toLowerCase() === poolId,
         );
-        for (const name of this.#membersOf(pool)) members.add(name);
+        for (const name of this.membersOf(pool)) members.add(name);
       }
     }
     return { frontends, rules: rules.toSorted(), address, publicIP, members, opened: this.#openedAt(address) };
@@ -140,7 +141,8 @@ export class AzureView {
       : stringAt(propertiesOf(publicIP), "ipAddress");
   }
 
-  #membersOf(pool: JsonObject | undefined): readonly string[] {
+  /** Names of the nodes in a pool. */
+  membersOf(pool: JsonObject | undefined): readonly string[] {
     const configurations = objectsAt(propertiesOf(pool), "backendIPConfigurations").map((configuration) => {
       const [, scaleSet, instance] = instanceOf.exec(stringAt(configuration, "id") ?? "") ?? [];
       return `${scaleSet?.toLowerCase()}/${instance}`;
@@ -199,7 +201,7 @@ export class AzureView {
       const destinations = textsAt(properties, "destinationAddressPrefix");
       return nameOf(rule).startsWith("k8s-azure-lb") && destinations.some((one) => isIP(one) > 0 && !served.has(one));
     });
-    const links = this.#resources.filter(isOfType("privatelinkservices")).filter((link) => {
+    const links = this.resources.filter(isOfType("privatelinkservices")).filter((link) => {
       const owner = stringAt(objectAt(link, "tags"), "k8s-azure-owner-service");
       return owner !== undefined && !keys.has(owner);
     });
@@ -223,7 +225,7 @@ export class AzureView {
   }
 
   get #routes(): readonly JsonObject[] {
-    const tables = this.#resources.filter(isOfType("routetables"));
+    const tables = this.resources.filter(isOfType("routetables"));
     return tables.flatMap((table) => objectsAt(propertiesOf(table), "routes"));
   }
 
@@ -239,7 +241,7 @@ export class AzureView {
         ),
       ),
     ].filter((part) => nameOf(part).startsWith("foreign"));
-    const tags = this.#resources.flatMap((resource) =>
+    const tags = this.resources.flatMap((resource) =>
       Object.entries(objectAt(resource, "tags") ?? {}).flatMap(([key, value]) =>
         key.startsWith("foreign") ? [[`tag ${key} of ${nameOf(resource)}`, String(value)] as const] : [],
       ),

@@ -6,6 +6,7 @@ import { perform } from "./actions/perform.ts";
 import { createService, createUsersIPs, isRefused } from "./actions/services.ts";
 import { type Action, type ActionKind, eventfulMs, type History } from "./history.ts";
 import { watchNodes } from "./invariants/nodes.ts";
+import { Removals } from "./invariants/removals.ts";
 import { Continuity, problemsOf } from "./invariants/services.ts";
 import type { InvariantName, Violation } from "./invariants/table.ts";
 import { Writers } from "./invariants/writers.ts";
@@ -48,6 +49,7 @@ class Run {
   readonly #history: History;
   readonly #violations: Violation[] = [];
   readonly #continuity: Continuity;
+  readonly #removals: Removals;
   readonly #writers: Writers;
   readonly #happened: Partial<Record<ActionKind, number>> = {};
   #requests = 0;
@@ -58,6 +60,7 @@ class Run {
     this.#world = world;
     this.#history = history;
     this.#continuity = new Continuity(world, this.#violate);
+    this.#removals = new Removals(world, this.#violate);
     this.#writers = new Writers(world, this.#violate);
     watchNodes(world, this.#violate);
     world.observer = { sent: (request) => this.#sent(request), done: (request, text) => this.#done(request, text) };
@@ -89,7 +92,14 @@ class Run {
   #perform(action: Action): void {
     if (!perform(this.#world, action)) return;
     this.#happened[action.kind] = (this.#happened[action.kind] ?? 0) + 1;
+    this.#removals.accept(this.#world.view());
     if (this.#world.meddled) this.#continuity.forget();
+  }
+
+  #check(): void {
+    const view = this.#world.view();
+    this.#continuity.check(view);
+    this.#removals.check(view);
   }
 
   readonly #violate = (invariant: InvariantName, detail: string): void => {
@@ -117,11 +127,11 @@ class Run {
   /** Azure changes with a write, and as its operation ends. */
   #done({ target, isWrite, exchange }: HostRequest, text: string): void {
     if (target !== "azure") return;
-    if (isWrite || (exchange.path.includes("/operations/") && !text.includes("InProgress"))) this.#continuity.check();
+    if (isWrite || (exchange.path.includes("/operations/") && !text.includes("InProgress"))) this.#check();
   }
 
   #look(): void {
-    this.#continuity.check();
+    this.#check();
     for (const error of this.#world.runtime.unhandled.splice(0)) this.#violate("no unhandled error", error);
     this.#world.after(lookMs, () => this.#look());
   }

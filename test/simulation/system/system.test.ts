@@ -131,6 +131,28 @@ test("the seeds that are tried first for a defect have what it needs, and need t
   expect(cheapest).toBe(costs.toSorted(([left], [right]) => left - right)[0]?.[1]);
 });
 
+/** A VM is stopped for a while, and another one joins meanwhile. */
+const stopped: History = {
+  seed: 1,
+  cluster: "node IPs",
+  hosts: 1,
+  nodes: 4,
+  services: 2,
+  operationPolls: 1,
+  actions: [
+    { ...one, at: 120_000, kind: "stopNode", host: 0, pick: 1, forMs: 120_000 },
+    { ...one, at: 190_000, kind: "joinNodes", host: 0, pick: 1 },
+  ],
+};
+
+test.each(["takes away routes of nodes that are not ready", "takes nodes that are not ready out of pools"])(
+  "a history finds what is removed without a cause by a product that %s",
+  async (defect) => {
+    const [report] = await Array.fromAsync(campaign({ seeds: JSON.stringify(stopped), defect }));
+    expect(report?.violations[0]?.invariant).toBe("no removal without a cause");
+  },
+);
+
 test("every defect of the table applies to the source of today and leaves it valid TypeScript", async () => {
   const root = join(import.meta.dir, "../../..");
   const transpiler = new Bun.Transpiler({ loader: "ts" });

@@ -89,6 +89,11 @@ export const nodeDefects: Defects = {
     to: "return stale;",
     needs: ["foreignRoute"],
   },
+  "takes away routes of nodes that are not ready": {
+    file: "plugins/route/plan.ts",
+    from: "  const wanted = nodes.map((node) => {",
+    to: '  const isUp = (node: Node) => node.status?.conditions?.some((one) => one.type === "Ready" && one.status === "True");\n  const wanted = nodes.filter(isUp).map((node) => {',
+  },
   "leaves routes of nodes that are gone": {
     file: "plugins/route/plan.ts",
     from: 'route.blackhole === true || action === undefined || action === "update";',

@@ -63,6 +63,11 @@ export const serviceDefects: Defects = {
     to: "cache.nodesSynced(key, set.members);",
     needs: ["returnNodeAtWrite"],
   },
+  "takes nodes that are not ready out of pools": {
+    file: `${controller}/nodes.ts`,
+    from: "  (node) => node.metadata?.deletionTimestamp === undefined,\n",
+    to: '  (node) => node.metadata?.deletionTimestamp === undefined,\n  (node) => node.status?.conditions?.some((one) => one.type === "Ready" && one.status === "True") === true,\n',
+  },
   "does not retry an update of nodes": {
     file: `${controller}/node-sync.ts`,
     from: "if (wait === undefined) backlog.add(key);\n    else backlog.addAfter(key, wait);",

@@ -6,7 +6,7 @@ import { type AzureView, familiesOf, ruleText, type ServiceInAzure } from "../az
 import type { World } from "../world.ts";
 import type { Violate } from "./table.ts";
 
-const isBalanced = ({ spec, metadata }: Service): boolean =>
+export const isBalanced = ({ spec, metadata }: Service): boolean =>
   spec?.type === "LoadBalancer" && metadata?.deletionTimestamp === undefined;
 const isInternal = ({ metadata }: Service): boolean =>
   metadata?.annotations?.["service.beta.kubernetes.io/azure-load-balancer-internal"] === "true";
@@ -56,12 +56,14 @@ function lacking(world: World, service: Service, family: string, found: ServiceI
 const isReady = ({ status }: Node): boolean =>
   status?.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True") === true;
 
-/** What users have asked for, unless a controller has changed it. */
-const wishOf = ({ metadata, spec }: Service): string =>
-  JSON.stringify([metadata?.annotations, spec, metadata?.deletionTimestamp]);
+/** What users have asked for, unless a controller has changed it. Patches change the order of keys. */
+export const wishOf = ({ metadata, spec }: Service): string =>
+  JSON.stringify([sorted(metadata?.annotations), sorted(spec), metadata?.deletionTimestamp]);
+
+const sorted = (object: object = {}) => Object.entries(object).toSorted(([one], [other]) => one.localeCompare(other));
 
 /** The load balancer, of several, that has the scale set of a node. */
-function balancerOf({ cluster, azure }: World, node: string): string | undefined {
+export function balancerOf({ cluster, azure }: World, node: string): string | undefined {
   const isNode = ({ computerName }: { readonly computerName: string }): boolean => computerName.toLowerCase() === node;
   const balancers = Object.entries(cluster.balancers);
   return balancers.find(([, set]) => set === undefined || azure.instances(set).some(isNode))?.[0];
@@ -121,8 +123,7 @@ export class Continuity {
     this.#settled.clear();
   }
 
-  check(): void {
-    const view = this.#world.view();
+  check(view: AzureView): void {
     this.#checkForeign(view);
     const nodes = new Map(this.#world.api.list(kinds.Node).map((node) => [keyOf(node), node]));
     const living = new Set<string>();

@@ -4,6 +4,8 @@ export const invariants = {
   "no write after the fence": "A host whose renewals stopped writes nothing: another one may lead by then.",
   continuity: "A Service that no user changed keeps its address, its rules and its healthy members.",
   "others' property": "Rules, routes, tags and frontends that others have written stay as they are.",
+  "no removal without a cause":
+    "The product removes only what a change of a Service, a node or a VM explains: anything else is an outage.",
   "no running VM loses its node": "A node is deleted only after its VM is.",
   "one CIDR, one node": "No two nodes have the same Pod CIDR, and no node gets another one.",
   "no request storm": "Requests per minute stay within a bound, however much fails, and within a lower one at rest.",

@@ -1,0 +1,89 @@
+import { defaultLoadBalancerName, keyOf, kinds, type Node } from "cloud-controller-host/sdk";
+
+import type { AzureView } from "../azure-view.ts";
+import { addressOwners, type OwnedPart, ownedParts } from "../owned-parts.ts";
+import type { World } from "../world.ts";
+import { balancerOf, isBalanced, wishOf } from "./services.ts";
+import type { Violate } from "./table.ts";
+
+/** A part may be written so long after the change that it does not follow yet. */
+const lateMs = 10 * 60_000;
+
+/** Everything that the product removes has a cause: a user, a node or a VM has changed since the part was written. */
+export class Removals {
+  readonly #world: World;
+  readonly #violate: Violate;
+  /** When each part has appeared. */
+  readonly #since = new Map<string, number>();
+  #parts: ReadonlyMap<string, OwnedPart> = new Map();
+  /** The last change by a user of each Service, by the start of its names in Azure; and of nodes, by name. */
+  readonly #changedAt = new Map<string, number>();
+  readonly #owners = new Map<string, string>();
+
+  constructor(world: World, violate: Violate) {
+    this.#world = world;
+    this.#violate = violate;
+    world.api.onChange(kinds.Service, (type, service, before) => {
+      if (type === "DELETED" || (before !== undefined && wishOf(before) !== wishOf(service)))
+        this.#changedAt.set(defaultLoadBalancerName(service), world.now);
+    });
+    world.api.onChange(kinds.Node, (type, node, before) => {
+      if (type === "DELETED" || (before !== undefined && hasMoved(before, node)))
+        this.#changedAt.set(keyOf(node), world.now);
+    });
+  }
+
+  /** Takes things as they are: others have changed them. */
+  accept(view: AzureView): void {
+    this.#next(ownedParts(view));
+  }
+
+  check(view: AzureView): void {
+    for (const [address, service] of addressOwners(view)) this.#owners.set(address, service);
+    const parts = ownedParts(view);
+    const removed = [...this.#parts].filter(([what]) => !parts.has(what));
+    if (removed.length > 0) {
+      const living = new Set(this.#world.services().filter(isBalanced).map(defaultLoadBalancerName));
+      for (const [what, part] of removed)
+        if (!this.#hasCause(what, part, living)) this.#violate("no removal without a cause", what);
+    }
+    this.#next(parts);
+  }
+
+  #next(parts: ReadonlyMap<string, OwnedPart>): void {
+    for (const what of this.#parts.keys()) if (!parts.has(what)) this.#since.delete(what);
+    for (const what of parts.keys()) if (!this.#since.has(what)) this.#since.set(what, this.#world.now);
+    this.#parts = parts;
+  }
+
+  /** Its node has, or all of its Services have: a member is for every Service of its pool. */
+  #hasCause(what: string, { services, node, balancer }: OwnedPart, living: ReadonlySet<string>): boolean {
+    const earliest = this.#earliest(what);
+    const hasChanged = (one: string): boolean => (this.#changedAt.get(one) ?? Number.NEGATIVE_INFINITY) >= earliest;
+    if (node !== undefined && (!this.#isThere(node) || hasChanged(node))) return true;
+    // Nodes of a load balancer that does not exist yet serve on another one.
+    if (balancer !== undefined && balancerOf(this.#world, node ?? "") !== balancer) return true;
+    const owners = services.map((service) => this.#owners.get(service) ?? service);
+    return owners.length > 0 && owners.every((owner) => !living.has(owner) || hasChanged(owner));
+  }
+
+  #earliest(what: string): number {
+    if (this.#world.longestOperation > 0) return 0;
+    return (this.#since.get(what) ?? 0) - lateMs;
+  }
+
+  #isThere(name: string): boolean {
+    return this.#world.api.get(kinds.Node, { name }) !== undefined && this.#world.azure.hasInstance(name);
+  }
+}
+
+/** It has lost something that routes and pools know it by. */
+function hasMoved(before: Node, { spec, status }: Node): boolean {
+  const [provider, cidr] = [before.spec?.providerID, before.spec?.podCIDR];
+  const addresses = new Set(status?.addresses?.map(({ address }) => address));
+  return (
+    (provider !== undefined && provider !== spec?.providerID) ||
+    (cidr !== undefined && cidr !== spec?.podCIDR) ||
+    before.status?.addresses?.some(({ address }) => !addresses.has(address)) === true
+  );
+}
