@@ -5,6 +5,7 @@ import { joinNodes } from "./actions/nodes.ts";
 import { perform } from "./actions/perform.ts";
 import { createService, createUsersIPs, isRefused } from "./actions/services.ts";
 import { type Action, type ActionKind, eventfulMs, type History } from "./history.ts";
+import { buildDifferences, builtIn, raze } from "./invariants/fresh-build.ts";
 import { watchNodes } from "./invariants/nodes.ts";
 import { Removals } from "./invariants/removals.ts";
 import { Continuity, problemsOf } from "./invariants/services.ts";
@@ -32,6 +33,9 @@ const stableLooks = 3;
 const silentMs = 10 * minuteMs;
 /** A fresh process has synced and reconciled everything by then. */
 const freshMs = 3 * minuteMs;
+/** One history in so many ends with a build from nothing. */
+const buildEvery = 3;
+const buildMs = 5 * minuteMs;
 /** Requests of all hosts in a minute, Leases included. */
 const maxPerMinute = 1_500;
 /** The same of one host at rest: it renews or reads the Lease every two seconds. */
@@ -52,6 +56,8 @@ class Run {
   readonly #removals: Removals;
   readonly #writers: Writers;
   readonly #happened: Partial<Record<ActionKind, number>> = {};
+  /** Everything is gone, and is built again. */
+  #isRazed = false;
   #requests = 0;
   #writes = 0;
   #minute = { number: 0, requests: 0 };
@@ -131,7 +137,7 @@ class Run {
   }
 
   #look(): void {
-    this.#check();
+    if (!this.#isRazed) this.#check();
     for (const error of this.#world.runtime.unhandled.splice(0)) this.#violate("no unhandled error", error);
     this.#world.after(lookMs, () => this.#look());
   }
@@ -157,6 +163,29 @@ class Run {
     await this.#stayWithoutWrites("plans nothing", freshMs);
     if (this.#holds() && this.#writers.leader === undefined)
       this.#violate("eventually stable", "the fresh process does not lead");
+    if (this.#holds() && this.#history.seed % buildEvery === 0) await this.#buildAgain();
+  }
+
+  /** Compares what the history has left with what a process builds from nothing. */
+  async #buildAgain(): Promise<void> {
+    const world = this.#world;
+    // Refused Services and abandoned ones keep what they had; which of several load balancers has one depends on its order.
+    const isOwn = world.abandoned.length > 0 || Object.keys(world.cluster.balancers).length > 1;
+    if (isOwn || world.services().some(isRefused)) return;
+    const before = builtIn(world.view());
+    for (const host of world.hosts) host.kill();
+    world.note("world", "is built again from nothing");
+    this.#isRazed = true;
+    raze(world);
+    world.observer = undefined;
+    world.startHost(0);
+    const until = world.now + buildMs;
+    let differences: readonly string[] = ["nothing"];
+    while (differences.length > 0 && world.now < until && this.#holds()) {
+      await this.#until(world.now + minuteMs);
+      differences = buildDifferences(before, builtIn(world.view()));
+    }
+    if (this.#holds() && differences.length > 0) this.#violate("equal to a fresh build", differences.join("; "));
   }
 
   async #converge(): Promise<void> {

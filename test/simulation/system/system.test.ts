@@ -153,6 +153,14 @@ test.each(["takes away routes of nodes that are not ready", "takes nodes that ar
   },
 );
 
+test("a history finds a setting that a new load balancer would have and the one that has changed lacks", async () => {
+  const action = { ...one, at: 120_000, kind: "changeService", host: 0, pick: 84 } as const;
+  const changed: History = { ...stopped, seed: 3, cluster: "plain", services: 1, actions: [action] };
+  const defect = "keeps the interval that a probe has";
+  const [report] = await Array.fromAsync(campaign({ seeds: JSON.stringify(changed), defect }));
+  expect(report?.violations[0]?.invariant).toBe("equal to a fresh build");
+});
+
 test("every defect of the table applies to the source of today and leaves it valid TypeScript", async () => {
   const root = join(import.meta.dir, "../../..");
   const transpiler = new Bun.Transpiler({ loader: "ts" });

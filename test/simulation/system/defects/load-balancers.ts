@@ -185,6 +185,16 @@ export const loadBalancerDefects: Defects = {
     to: "",
     needs: ["deleteService", "changeService"],
   },
+  "keeps the idle timeout that a rule has": {
+    file: `${balancing}/plan/balancer/rules.ts`,
+    from: "(left.idleTimeoutInMinutes === undefined ||\n",
+    to: "(left.idleTimeoutInMinutes !== undefined ||\n",
+  },
+  "keeps the interval that a probe has": {
+    file: `${balancing}/plan/balancer/probes.ts`,
+    from: "present.intervalInSeconds === wanted.intervalInSeconds &&",
+    to: "",
+  },
   "does not apply an idle timeout": {
     file: `${balancing}/plan/balancer/rules.ts`,
     from: "idleTimeoutInMinutes: subject.settings.get(annotations.idleTimeout) ?? 4,",

@@ -13,6 +13,7 @@ export const invariants = {
   "eventually stable": "When faults end, every Service, node and route is as its user wants within a bounded time.",
   "then silent": "A stable cluster causes no write.",
   "plans nothing": "A process that starts in a stable cluster writes nothing.",
+  "equal to a fresh build": "What a history leaves is what a process builds from nothing for the same wishes.",
 } as const;
 
 export type InvariantName = keyof typeof invariants;

@@ -1,0 +1,102 @@
+import { kinds, type Service } from "cloud-controller-host/sdk";
+
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
+import { usersIP } from "../actions/services.ts";
+import { type AzureView, nameOf, propertiesOf } from "../azure-view.ts";
+import { addressOwners, ownedParts } from "../owned-parts.ts";
+import type { World } from "../world.ts";
+
+/** Chosen by Azure, or by the order in which things happened; and tags of annotations and configs, which stay. */
+const ignored =
+  /^(?:etag|provisioningState|resourceGuid|ipAddress|privateIPAddress|priority|visibility|alias|team|calm)$/u;
+const built = new Set(["loadbalancers", "publicipaddresses", "privatelinkservices", "virtualmachinescalesets"]);
+
+const parts = ["frontendIPConfigurations", "loadBalancingRules", "probes", "outboundRules", "backendAddressPools"];
+const isForeign = (part: JsonObject): boolean => nameOf(part).startsWith("foreign");
+
+/** Everything that the product has built, a line per value, in words that do not depend on its history. */
+export function builtIn(view: AzureView): readonly string[] {
+  const owners = addressOwners(view);
+  const worded = (text: string): string => text.replaceAll(/[^\s/]+/gu, (word) => owners.get(word) ?? word);
+  const isBuilt = ({ type }: JsonObject): boolean => built.has(String(type).toLowerCase().split("/").at(-1) ?? "");
+  return [
+    ...view.resources
+      .filter(isBuilt)
+      .flatMap((one) => [
+        ...valuesIn(`${nameOf(one)}.tags`, objectAt(one, "tags")),
+        ...valuesIn(nameOf(one), withoutIdlePools(propertiesOf(one))),
+      ]),
+    ...ownedParts(view).keys(),
+  ].map(worded);
+}
+
+/** A load balancer that others use keeps its pool when the last Service has left. */
+const withoutIdlePools = (properties: JsonObject): JsonObject => ({
+  ...properties,
+  backendAddressPools: objectsAt(properties, "backendAddressPools").filter(
+    (pool) => objectsAt(propertiesOf(pool), "loadBalancingRules").length > 0,
+  ),
+});
+
+/** The values in a part, each with the path to it: items are known by their names or IDs, for their order means nothing. */
+function valuesIn(path: string, part: unknown): readonly string[] {
+  if (Array.isArray(part)) return part.flatMap((item) => valuesIn(`${path}[${identityOf(item)}]`, item));
+  if (!(part instanceof Object)) return part === undefined ? [] : [`${path} is ${JSON.stringify(part)}`];
+  return Object.entries(part).flatMap(([key, value]) => (ignored.test(key) ? [] : valuesIn(`${path}.${key}`, value)));
+}
+
+const identityOf = (item: JsonObject | string): string =>
+  typeof item === "string" ? item : (stringAt(item, "name") ?? stringAt(item, "id") ?? "");
+
+/** Takes away everything that the product has built, and the status of every Service. What others have stays. */
+export function raze(world: World): void {
+  const { azure } = world;
+  const poolless = (value: object) =>
+    JSON.parse(JSON.stringify(value), (key, one) => (key === "loadBalancerBackendAddressPools" ? [] : one));
+  for (const instance of world.instances()) {
+    const { networkInterfaceConfigurations } = instance;
+    azure.changeInstance(instance.computerName.toLowerCase(), {
+      networkInterfaceConfigurations: poolless(networkInterfaceConfigurations),
+    });
+  }
+  const all = azure.resources();
+  const of = (type: string) => all.filter(({ type: found }) => found.toLowerCase().endsWith(type));
+  for (const scaleSet of of("/virtualmachinescalesets")) azure.put(scaleSet.id, poolless(scaleSet));
+  for (const link of of("/privatelinkservices")) azure.delete(link.id);
+  for (const balancer of of("/loadbalancers")) {
+    const foreign = parts.map((part) => [part, objectsAt(balancer.properties, part).filter(isForeign)] as const);
+    const tags = foreignTags(balancer);
+    if (foreign.every(([, found]) => found.length === 0) && Object.keys(tags).length === 0) azure.delete(balancer.id);
+    else azure.put(balancer.id, { ...balancer, tags, properties: Object.fromEntries(foreign) });
+  }
+  for (const address of of("/publicipaddresses")) {
+    if (!isForeign(address)) azure.delete(address.id);
+    else if (address.name.startsWith(usersIP)) azure.put(address.id, { ...address, tags: foreignTags(address) });
+  }
+  const keep = (type: string, part: string, isOurs: (name: string) => boolean): void => {
+    for (const resource of of(type)) {
+      const rest = objectsAt(resource.properties, part).filter((one) => !isOurs(nameOf(one)));
+      azure.put(resource.id, { ...resource, properties: { ...resource.properties, [part]: rest } });
+    }
+  };
+  keep("/networksecuritygroups", "securityRules", (name) => name.startsWith("k8s-azure-lb"));
+  keep("/routetables", "routes", (name) => name.includes("____"));
+  for (const service of world.services()) {
+    const { name = "", namespace = "" } = service.metadata ?? {};
+    world.api.update(kinds.Service, { name, namespace }, withoutStatus, "status");
+  }
+}
+
+const withoutStatus = ({ status: _status, ...service }: Service): Service => service;
+
+const foreignTags = (resource: JsonObject) =>
+  Object.fromEntries(Object.entries(objectAt(resource, "tags") ?? {}).filter(([key]) => key.startsWith("foreign")));
+
+/** How two builds differ. */
+export function buildDifferences(before: readonly string[], after: readonly string[]): readonly string[] {
+  const [had, has] = [new Set(before), new Set(after)];
+  return [
+    ...[...had.difference(has)].map((one) => `a fresh build lacks ${one}`),
+    ...[...has.difference(had)].map((one) => `only a fresh build has ${one}`),
+  ];
+}
