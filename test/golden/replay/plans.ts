@@ -214,4 +214,7 @@ async function comparePlanWithHost(golden: GoldenCase, opened: Opened, plans: 1 
   const after = await planOf(opened, "a host");
   expect(after.changes).toEqual([]);
   expect(after.complete).toBe(plan.complete);
+  // Not only in passing: a plan without the last writes equals what is written before them.
+  const last = compared();
+  expect(last.written).toEqual(last.planned);
 }
