@@ -88,8 +88,8 @@ export class Budget {
       .map(([name, until]) => ({ name, value: `throttled for another ${Math.ceil((until - now) / 1000)} s` }));
     return [
       { title: "requests that ARM still accepts", facts: left },
-      ...(waiting.length > 0 ? [{ title: "requests that ARM throttles", facts: waiting }] : []),
-    ];
+      { title: "requests that ARM throttles", facts: waiting },
+    ].filter(({ facts }) => facts.length > 0);
   }
 
   #checkGate(kind: string, request: PipelineRequest): void {
