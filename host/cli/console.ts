@@ -5,7 +5,7 @@ import { CodedError, messageOf } from "cloud-controller-host/sdk";
 import { wantsHelp } from "../config/help/commands.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { Leader } from "../console/leader.ts";
-import { serveLoopback } from "../console/loopback.ts";
+import { type Forward, serveLoopback } from "../console/loopback.ts";
 import { openBrowser } from "../console/open-browser.ts";
 import { loadApiServer } from "../kube/connection/api-server.ts";
 import { createClient } from "../kube/connection/client.ts";
@@ -57,7 +57,7 @@ export async function runConsole(
     running.defer(() => transport.close());
     const leader = running.use(new Leader({ ...options, api, client: createClient(transport), port: options.podPort }));
     const pod = await leader.find();
-    await check(leader, pod);
+    await checkConsole(leader.forward, pod);
     const loopback = running.use(serveLoopback(options.port, leader.forward));
     const isOpened = options.browser && openBrowser(loopback.url);
     stdout(`Console of ${options.namespace}/${pod}: ${loopback.url}${isOpened ? " (opened)" : ""}\nCtrl-C stops.\n`);
@@ -69,8 +69,8 @@ export async function runConsole(
   }
 }
 
-/** What is missing is said here, not by a page. */
-async function check({ forward }: Leader, pod: string): Promise<void> {
+/** Rejects with what is missing: a page could not show it. */
+export async function checkConsole(forward: Forward, pod: string): Promise<void> {
   const reply = await forward("/ui/api/overview", new Headers(), AbortSignal.timeout(15_000));
   await reply.body?.cancel();
   const reasons: Readonly<Record<number, string>> = {

@@ -57,7 +57,7 @@ export class Streams {
             if (message !== "") waiting = message;
             flush();
           };
-          stream = { send, end, endsAt: performance.now() + lifetimeMs };
+          stream = { send, end, endsAt: this.#sources.clock.monotonic() + lifetimeMs };
           const message = this.#message();
           // A change that this page begins with is still news to the others.
           if (this.#open.size === 0) this.#last = message;
@@ -87,8 +87,9 @@ export class Streams {
     const message = this.#message();
     const isNew = message !== this.#last;
     this.#last = message;
+    const now = this.#sources.clock.monotonic();
     for (const stream of this.#open)
-      if (performance.now() >= stream.endsAt) stream.end();
+      if (now >= stream.endsAt) stream.end();
       else stream.send(isNew ? message : "");
   }
 

@@ -4,7 +4,7 @@ import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 
 import type { Surroundings } from "../../../host/cli/command.ts";
-import { consoleUsage, runConsole } from "../../../host/cli/console.ts";
+import { checkConsole, consoleUsage, runConsole } from "../../../host/cli/console.ts";
 import { openSandbox, type Sandbox } from "../../../host/sandbox-host.ts";
 import { until } from "../../kit/sandbox-services.ts";
 
@@ -170,6 +170,21 @@ describe("console", () => {
     const { status, stderr } = await run([`--kubeconfig=${file}`]);
     expect(status).toBe(1);
     expect(stderr).toContain("Unauthorized");
+  });
+
+  test.each([
+    [401, "does not accept these credentials: does its kubeconfig for authentication work?"],
+    [403, "refuses these credentials: they need get on the path /ui/*, see Roles in deploy/OPERATE.md"],
+    [404, "has no console: it is an older version, or its feature gate ComponentStatusz is off"],
+    [500, "answered 500"],
+  ])("names the Pod whose host answers %d, and the reason: %s", async (status, reason) => {
+    const paths: string[] = [];
+    const checking = checkConsole((path) => {
+      paths.push(path);
+      return Promise.resolve(new Response("", { status }));
+    }, "ccm-1");
+    expect(await checking.catch(String)).toEndWith(`Pod ccm-1 ${reason}`);
+    expect(paths).toEqual(["/ui/api/overview"]);
   });
 
   test.each([

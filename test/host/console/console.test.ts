@@ -110,6 +110,15 @@ describe("the console", () => {
     }
   });
 
+  test("answers HEAD as GET without the body", async () => {
+    const replies = [await get("/ui/api/overview", { method: "HEAD" }), await get("/ui/none", { method: "HEAD" })];
+    expect(replies.map(({ status, headers }) => [status, headers.get("content-type")])).toEqual([
+      [200, "application/json"],
+      [404, "text/html; charset=utf-8"],
+    ]);
+    expect(await Promise.all(replies.map((reply) => reply.text()))).toEqual(["", ""]);
+  });
+
   test("lets nothing be framed, stored, sniffed or loaded from elsewhere, and sets no cookie", async () => {
     for (const path of [
       "/ui/",

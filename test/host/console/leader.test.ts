@@ -19,12 +19,16 @@ const podList = {
   apiVersion: "v1",
   kind: "PodList",
   metadata: { resourceVersion: "1" },
-  items: ["one", "two"].map((name) => ({ metadata: { name, namespace: "n" } })),
+  items: [
+    ...["one", "two"].map((name) => ({ metadata: { name, namespace: "n" } })),
+    { metadata: { name: "three", namespace: "n" }, spec: { nodeName: "vm-3" } },
+  ],
 };
 
 /** An API server whose Pods accept connections and never answer. */
 function servePods() {
   const pods: string[] = [];
+  const lookups: string[] = [];
   const closed: number[] = [];
   const closers: (() => void)[] = [];
   const listening = Bun.serve<{ readonly index: number }>({
@@ -32,7 +36,10 @@ function servePods() {
     port: 0,
     fetch(request, own) {
       const { pathname } = new URL(request.url);
-      if (pathname.includes("/leases/")) return Response.json({ ...lease, spec: { holderIdentity: `${holder}_1` } });
+      if (pathname.includes("/leases/")) {
+        lookups.push(holder);
+        return Response.json({ ...lease, spec: { holderIdentity: `${holder}_1` } });
+      }
       const [, pod] = /\/pods\/([^/]+)\/portforward$/u.exec(pathname) ?? [];
       if (pod === undefined) return Response.json(podList);
       if (refusal !== undefined) return Response.json({ kind: "Status", message: refusal }, { status: 403 });
@@ -47,7 +54,14 @@ function servePods() {
       close: (client) => void closed.push(client.data.index),
     },
   });
-  return { url: `http://127.0.0.1:${listening.port}`, pods, closed, closers, stop: () => listening.stop(true) };
+  return {
+    url: `http://127.0.0.1:${listening.port}`,
+    pods,
+    lookups,
+    closed,
+    closers,
+    stop: () => listening.stop(true),
+  };
 }
 
 beforeEach(() => {
@@ -107,4 +121,18 @@ test("a port that the API server refuses to forward is reported in its own words
   refusal = 'pods "one" is forbidden: User "jo" cannot create resource "pods/portforward"';
   const failure = leader.forward("/ui/", new Headers(), new AbortController().signal);
   expect(await failure.catch(String)).toContain(`no port of the Pod one is forwarded: ${refusal}`);
+});
+
+test("a Pod on the network of its node is found by the node's name, which it holds the Lease by", async () => {
+  holder = "vm-3";
+  expect(await leader.find()).toBe("three");
+});
+
+test("a request that its page has given up is not sent again, nor is the leader looked up for it", async () => {
+  const page = new AbortController();
+  const failing = leader.forward("/ui/", new Headers(), page.signal).catch(() => "failed");
+  await areOpen(1);
+  page.abort();
+  expect(await failing).toBe("failed");
+  expect([server.lookups, server.pods]).toEqual([["one"], ["one"]]);
 });

@@ -60,6 +60,30 @@ describe("the address on loopback", () => {
     expect(refusals.map(({ headers }) => headers.get("cache-control"))).toEqual(["no-store", "no-store"]);
   });
 
+  test("refuses pages of other sites, also of the same domain, and serves its own page and what the user opens", () => {
+    const refusal = (site: string) =>
+      refusalOf({ headers: new Headers({ Host: "localhost:8080", "Sec-Fetch-Site": site }) }, 8080);
+    const refused = "the request comes from a page of another site";
+    expect(["cross-site", "same-site", "same-origin", "none"].map(refusal)).toEqual([
+      refused,
+      refused,
+      undefined,
+      undefined,
+    ]);
+  });
+
+  test("passes on the event after which a stream resumes and no other header, and sets no cookie", async () => {
+    const passedOn: Record<string, string>[] = [];
+    await using recording = serveLoopback(0, (_path, headers) => {
+      passedOn.push(Object.fromEntries(headers));
+      return Promise.resolve(new Response("", { headers: { "Set-Cookie": "a=b", "X-Frame-Options": "DENY" } }));
+    });
+    const reply = await fetch(recording.url, { headers: { "Last-Event-ID": "7", Cookie: "c=d", Authorization: "e" } });
+    await fetch(recording.url);
+    expect(passedOn).toEqual([{ "last-event-id": "7" }, {}]);
+    expect([reply.headers.get("set-cookie"), reply.headers.get("x-frame-options")]).toEqual([null, "DENY"]);
+  });
+
   test("is known by its name without the port on the port of the scheme", () => {
     const refused = (host: string, port: number) => refusalOf({ headers: new Headers({ Host: host }) }, port);
     expect(refused("127.0.0.1", 80)).toBeUndefined();

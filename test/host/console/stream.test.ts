@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 
 import { systemClock } from "../../../host/async/clock.ts";
 import type { ConsoleSources } from "../../../host/console/sources.ts";
-import { Streams } from "../../../host/console/stream.ts";
+import { maxStreams, Streams } from "../../../host/console/stream.ts";
 import { idleSources, idleStatus } from "./idle-status.ts";
 
 setDefaultTimeout(30_000);
@@ -99,4 +99,28 @@ test("a page gets no message while nothing changes, and its stream stays open", 
   expect(await Promise.race([reader?.read(), looked.promise])).toBe("nothing");
   expect(streams.size).toBe(1);
   await reader?.cancel();
+});
+
+test("a stream ends 100 seconds after it was opened, and not before", async () => {
+  let now = 5_000;
+  const streams = new Streams({ ...idleSources, clock: { ...systemClock, monotonic: () => now } });
+  const reader = streams.open(new AbortController().signal, undefined)?.getReader();
+  await reader?.read();
+  now = 104_999;
+  expect((await reader?.read())?.done).toBe(false);
+  now = 105_000;
+  expect((await Promise.race([reader?.read(), Bun.sleep(5_000)]))?.done).toBe(true);
+  expect(streams.size).toBe(0);
+});
+
+test("20 streams are open at most, and one that ends makes room for another", () => {
+  const streams = new Streams(idleSources);
+  const pages = Array.from({ length: maxStreams }, () => new AbortController());
+  expect(pages.map(({ signal }) => streams.open(signal, undefined) !== undefined)).toEqual(Array(20).fill(true));
+  const last = new AbortController();
+  expect(streams.open(last.signal, undefined)).toBeUndefined();
+  pages[0]?.abort();
+  expect(streams.open(last.signal, undefined)).toBeDefined();
+  for (const page of [...pages, last]) page.abort();
+  expect(streams.size).toBe(0);
 });

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
-import { Views } from "../../../host/console/views.ts";
+import { eventsOf, Views } from "../../../host/console/views.ts";
 import { idleSources, idleStatus } from "./idle-status.ts";
 
 const write = (milliseconds: number, operation = "PUT") => ({
@@ -47,14 +47,15 @@ test("the work of a queue per second is measured over five seconds or more, for 
 
 test("the slowest operations of the cloud are shown, the slowest first, and changes of other writers are counted", () => {
   const records = [
-    write(900),
+    write(999),
+    write(1_000),
     write(4_000),
     write(9_000),
     write(0, "drift"),
     { ...write(9_999), system: "kubernetes" as const },
   ];
   const { slowest, drift } = new Views({ ...idleSources, writes: { records, count: 5 } }).cloud();
-  expect(slowest.map(({ resource }) => resource)).toEqual(["lb-9000", "lb-4000"]);
+  expect(slowest.map(({ resource }) => resource)).toEqual(["lb-9000", "lb-4000", "lb-1000"]);
   expect(drift).toBe(1);
   const many = Array.from({ length: 30 }, (_, index) => write(2_000 + index));
   expect(new Views({ ...idleSources, writes: { records: many, count: 30 } }).cloud().slowest).toHaveLength(10);
@@ -73,4 +74,39 @@ test("the latest reload comes first", () => {
     "config",
     "SIGHUP",
   ]);
+});
+
+test("the latest 200 events are shown, the newest first", () => {
+  const event = { at: "2026-11-22T02:00:00Z", type: "Normal" as const, message: "", source: "service", subject: "" };
+  const events = Array.from({ length: 201 }, (_, index) => ({ ...event, reason: `r${index}` }));
+  const shown = eventsOf(events).map(({ reason }) => reason);
+  expect([shown.length, shown[0], shown.at(-1)]).toEqual([200, "r200", "r1"]);
+});
+
+test("a controller stands by until its generation runs", async () => {
+  const statesOf = async (running: boolean) => {
+    const status = () => ({
+      ...idleStatus,
+      running,
+      controllers: ["route"],
+      skipped: [{ name: "ipam", reason: "off" }],
+    });
+    return (await new Views({ ...idleSources, status }).controllers()).controllers;
+  };
+  const skipped = { name: "ipam", state: "not running" as const, reason: "off" };
+  expect(await statesOf(false)).toEqual([{ name: "route", state: "standing by" }, skipped]);
+  expect(await statesOf(true)).toEqual([{ name: "route", state: "running" }, skipped]);
+});
+
+test("an answer waits for the one before, and a failure of that one is not its own", async () => {
+  const views = new Views(idleSources);
+  const before = Promise.withResolvers<string>();
+  const failing = views.answer(() => before.promise);
+  let started = false;
+  const next = views.answer(() => (started = true));
+  await Bun.sleep(1);
+  expect(started).toBe(false);
+  before.reject(new Error("the cloud does not answer"));
+  expect(await failing.catch(String)).toContain("the cloud does not answer");
+  expect(await next).toBe(true);
 });
