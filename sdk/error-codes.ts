@@ -49,7 +49,10 @@ export const errorTable = {
     WorkTimeout: ["A step of a plugin exceeded its time limit.", "Shorten the step, or raise the limit named."],
   },
   "Generations and reload": {
-    CachesStale: ["Caches could not be brought up to date after the lock was won.", "Check the API server's load."],
+    CachesStale: [
+      "Caches could not be brought up to date after the lock was acquired.",
+      "Check the API server's load.",
+    ],
     CloudConfigUnreadable: ["The cloud config cannot be read.", "Correct the file, the Secret or its permissions."],
     CloudFailed: ["The cloud plugin could not be created.", "Correct the cloud config as the cause says."],
     InitFailed: ["A controller could not be initialized.", "See the cause; disable the controller with --controllers."],

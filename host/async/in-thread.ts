@@ -25,7 +25,7 @@ export async function inThread<Data, Answer>(
     const answer = new Promise<Answer>((resolve, reject) => {
       thread.once("message", resolve);
       thread.once("error", reject);
-      thread.once("exit", () => reject(new CodedError("ThreadFailed", `the thread "${name}" ended without an answer`)));
+      thread.once("exit", () => reject(new CodedError("ThreadFailed", `the thread "${name}" exited without a reply`)));
     });
     const answered = await within(clock, limitMs, answer);
     if (answered.done) return answered.value;

@@ -40,8 +40,8 @@ export function exitOnSignals(): void {
 }
 
 /**
- * Holds SIGHUPs back until the host can reload: without a listener, one ends the process. The result ends
- * that, and returns whether one arrived.
+ * Holds SIGHUPs back until the host can reload: without a listener, one ends the process. The returned function
+ * stops holding them back and returns true if one arrived.
  */
 export function holdReload(): () => boolean {
   let isRequested = false;

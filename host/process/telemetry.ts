@@ -29,7 +29,7 @@ export async function createTelemetry(environment: Environment, version: string,
   try {
     return await startTelemetry(version, log);
   } catch (error) {
-    log.error("Failed to start tracing", { error });
+    log.error("Failed to start tracing; continuing without it", { error });
     return off;
   }
 }

@@ -334,7 +334,7 @@ test.each([20_261_122])(
 function secretsIn({ cluster, world }: Scene): readonly string[] {
   const output = Bun.inspect([cluster.log, cluster.events(), world.logged, world.measured], { depth: 20 });
   const { aadClientSecret }: { readonly aadClientSecret: string } = JSON.parse(world.simulator.configWith({}));
-  expect(output).toContain("Azure gives no token for client-secret");
+  expect(output).toContain("no Azure token for client-secret");
   return [...output.matchAll(new RegExp(`${aadClientSecret}|\\bsim\\.[0-9a-f]{8}`, "gu"))].map(([secret]) => secret);
 }
 

@@ -30,7 +30,7 @@ export async function isConfirmed({ confirmations, clock, log }: ProcessScope, h
     const answer = await within(clock, readLimitMs, confirmations.isConfirmed(hash));
     return answer.done && answer.value;
   } catch (error) {
-    log.warn("Failed to read the confirmations of removals", { error });
+    log.warn("Failed to read confirmations of removals; treating them as unconfirmed", { error });
     return false;
   }
 }

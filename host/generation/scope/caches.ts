@@ -57,14 +57,14 @@ export class GenerationCaches {
     );
     const early = await within(clock, Math.min(slowMs, settings.initTimeout), all);
     if (early.done) return undefined;
-    log.warn("Waiting for caches to be read again before controllers start", { lock, kinds: this.#stale(lock) });
+    log.warn("Waiting for caches to refresh before starting controllers", { lock, kinds: this.#stale(lock) });
     const late = await within(clock, Math.max(0, settings.initTimeout - slowMs), all);
     if (late.done) return undefined;
     const kinds = this.#stale(lock).join(", ");
     waiting.abort(undefined);
     return new CodedError(
       "CachesStale",
-      `controllers cannot start: ${kinds} could not be read within ${settings.initTimeout / 1000} s (--plugin-init-timeout) after the lock ${lock} was won`,
+      `controllers cannot start: ${kinds} could not be read within ${settings.initTimeout / 1000} s (--plugin-init-timeout) after the lock ${lock} was acquired`,
     );
   }
 

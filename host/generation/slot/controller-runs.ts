@@ -176,7 +176,7 @@ export class ControllerRuns {
       if (!isCurrent() || this.#stopped.has(each.name)) return;
       if (clock.monotonic() - began >= goodRunMs) backoff.reset();
       const pauseMs = backoff.next();
-      log.error("Work on every replica failed; trying again", {
+      log.error("Per-replica work failed; trying again", {
         error: failure?.error ?? failure?.reason,
         seconds: Math.round(pauseMs / 1000),
       });

@@ -281,7 +281,7 @@ export class GenerationSlot {
       if (generation === undefined) return;
       this.#dispatch("recovered", { candidate: candidateOf(generation, "recovery", 0) });
     } catch (error) {
-      this.#failure = new CodedError("RunFailed", `no generation can be run: ${messageOf(error)}`, { cause: error });
+      this.#failure = new CodedError("RunFailed", `no generation can run: ${messageOf(error)}`, { cause: error });
       this.#dispatch("recoveryFailed");
     }
   }

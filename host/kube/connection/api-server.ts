@@ -60,7 +60,7 @@ function find({ kubeconfig, master, podFiles = serviceAccount }: ApiServerFlags)
   const files = defaultFiles();
   if (files.length > 0) return current(files, files.join(delimiter));
   return fail(
-    "no API server to talk to: give --kubeconfig=<file>, or --master=<url>, set KUBECONFIG, or run in a pod whose service account token is mounted",
+    "no API server is configured: set --kubeconfig=<file> or --master=<url>, set KUBECONFIG, or run in a Pod with a mounted service account token",
   );
 }
 

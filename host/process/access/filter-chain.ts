@@ -44,7 +44,7 @@ export function guarded(options: FilterChainOptions, handler: (request: Request)
 }
 
 interface Filters extends FilterChainOptions {
-  /** Strangers cause these lines. */
+  /** Throttled: unauthenticated clients can cause these lines. */
   readonly failures: ThrottledLog;
 }
 

@@ -44,20 +44,20 @@ const ids = {
   extendedKeyUsage: "2.5.29.37",
 } as const;
 
-/** Extensions whose meaning is respected here; an unknown one that is critical must make the certificate unusable. */
+/** Extensions that are handled here. Any other critical one makes a certificate invalid (RFC 5280, section 4.2). */
 const understood = new Set<string>([...Object.values(ids), "2.5.29.14", "2.5.29.35"]);
 
 const strongHashes = new Set(["SHA-256", "SHA-384", "SHA-512"]);
 
 const parsed = new WeakMap<PeerCertificate, Promise<ParsedPeer>>();
 
-/** A client's leaf and what it sent along, in the order sent. */
+/** A client's leaf certificate and its intermediates, in the order sent. */
 export interface ParsedPeer {
   readonly leaf: Certificate;
   readonly intermediates: readonly Certificate[];
 }
 
-/** Parses what a client presented, once per connection. An intermediate that cannot be parsed is left out, as in Go. */
+/** Parses a client's certificates, once per connection. An intermediate that cannot be parsed is left out, as in Go. */
 export function parsePeer(peer: PeerCertificate): Promise<ParsedPeer> {
   const known = parsed.get(peer);
   if (known !== undefined) return known;

@@ -218,7 +218,7 @@ export class Elector {
     this.#setLeader(false);
     if (!isHeld) {
       lost.abort(new CodedError("LeaseLost", `the lease ${namespace}/${leaseName} was lost`));
-      work.catch((error: unknown) => log.error("Work under the lost lease failed", { error: messageOf(error) }));
+      work.catch((error: unknown) => log.error("Work failed after the lease was lost", { error: messageOf(error) }));
       log.error("Failed to renew lease", { lock: `${namespace}/${leaseName}`, ...this.#lossReason() });
       record("stopped leading");
       return "lost";

@@ -219,8 +219,8 @@ export class LeaseLock {
 
   /**
    * True if this candidate has never seen the Lease, holds it validly, or has missed it for a whole lease duration. The
-   * holder of a Lease that was deleted may write until its next renewal. client-go creates a Lease that is not found in
-   * every case; here only the first is left of that, since a first start cannot tell a deleted Lease from a new cluster.
+   * holder of a Lease that was deleted may write until its next renewal. client-go creates every missing Lease at
+   * once; here only a first start does so, because it cannot distinguish a deleted Lease from a new cluster.
    */
   #mayCreate(): boolean {
     if (this.#observed === undefined || (this.held && this.#valid())) return true;
@@ -269,7 +269,7 @@ export class LeaseLock {
       this.#options.log.info("New leader elected", { lock: this.#lock, holder: record.holderIdentity });
   }
 
-  /** True for a Lease that was emptied a lease duration, or its last holder's, ago or less. Its own may be anything. */
+  /** True within a lease duration after the Lease was emptied: ours or its last holder's, since its own may be wrong. */
   #mayBeLed(): boolean {
     const { wasEmptied = false, atMs = 0, holderSeconds = 0 } = this.#observed ?? {};
     return wasEmptied && this.#monotonic() - atMs <= Math.max(this.#options.leaseDurationMs, holderSeconds * 1000);

@@ -8,7 +8,7 @@ import { defaultMigration, resolveName } from "./migration.ts";
 
 const flag = "--leader-migration-config";
 
-/** More locks than this are more likely a mistake than intended. */
+/** More locks than this are probably a mistake. */
 const usualLocks = 2;
 
 /** Reads the migration configs named by the flags and checks them against each other. */

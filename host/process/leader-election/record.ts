@@ -23,7 +23,7 @@ export function recordOf({ spec = {} }: Lease): LeaseRecord {
   };
 }
 
-/** A record to write; `tenure` are the fields that stay or are counted on. */
+/** A record to write; `tenure` overrides the fields that an existing Lease keeps or increments. */
 export function newRecord(
   holderIdentity: string,
   leaseDurationMs: number,
@@ -59,13 +59,13 @@ export interface Observation {
   readonly record: LeaseRecord;
   readonly lease: Lease;
   readonly atMs: number;
-  /** Its holder was removed, not released, and leads until it observes that. One first seen with no duration had none. */
+  /** Another writer removed the holder, which leads until it observes that. One first seen without a duration had none. */
   readonly wasEmptied: boolean;
   /** The lease duration of the last holder that was seen; 0 without one. */
   readonly holderSeconds: number;
 }
 
-/** A Lease without a holder that was not released, as after `kubectl edit`, keeps its duration, or has none. */
+/** A Lease whose holder was removed, for example with `kubectl edit`, keeps its duration or has none. */
 export function observationOf(lease: Lease, atMs: number, before: Observation | undefined): Observation {
   const record = recordOf(lease);
   const { holderIdentity, leaseDurationSeconds } = record;

@@ -34,7 +34,7 @@ export interface ShardsOptions {
   readonly namespace: string;
   /** The Lease of this process. */
   readonly lease: string;
-  /** The Lease of the deployment without `--shard`, which counts whatever program holds it. */
+  /** The Lease of the deployment without `--shard`; it counts as a shard whichever program holds it. */
   readonly mainLease: string;
   readonly served: Served;
   /** Limit of one look at the Leases. */
@@ -59,7 +59,7 @@ export class Shards {
     return this.#options.served;
   }
 
-  /** Those that the last look has shown. */
+  /** The shards found by the last look. */
   get known(): readonly ShardStatus[] {
     return [...this.#seen.values()]
       .map((seen) => this.#statusOf(seen))
@@ -93,8 +93,8 @@ export class Shards {
   }
 
   /**
-   * True unless a shard that leads has Services in common with this one. The own announcement is written before the last
-   * such look, and each of two shards looks: whichever announces last sees the other. Never rejects.
+   * True unless a shard that leads has Services in common with this one. Each shard writes its announcement before its
+   * last look, so of two shards the one that announces last sees the other. Never rejects.
    */
   async mayLead(): Promise<boolean> {
     const { log, lease } = this.#options;
@@ -111,7 +111,7 @@ export class Shards {
           shards: overlapping.map(described),
         });
       if (isNew && undecided.length > 0)
-        log.warn("Unable to decide if another shard serves some of the same Services", {
+        log.warn("Unable to determine whether another shard serves some of the same Services", {
           lease,
           shards: undecided.map(described),
         });

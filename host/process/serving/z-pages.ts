@@ -19,7 +19,7 @@ const caution =
 
 /**
  * `/statusz` or `/flagz` in the form of Kubernetes components, if the `Accept` header asks for it: text, or JSON with the
- * parameters `g`, `v` and `as`. Undefined where this program's own form is acceptable; that of a client without
+ * parameters `g`, `v` and `as`. Undefined if the client accepts this program's own form, the default without a
  * preference. Source: KEP-4827, KEP-4828, kubernetes/apiserver `server/statusz` and `server/flagz`.
  */
 export function zPage(kind: Kind, accept: string, facts: ZPages): Response | undefined {

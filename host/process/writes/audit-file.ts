@@ -47,7 +47,7 @@ export class AuditFile {
     const { path, warn } = this.#options;
     const found = await stat(path).catch(() => undefined);
     if (this.#file !== undefined && found?.ino === this.#file.inode) return;
-    if (this.#file !== undefined) warn("the file was removed or replaced; opening it again");
+    if (this.#file !== undefined) warn("Audit log was removed or replaced; opening it again");
     await this.close();
     await mkdir(dirname(path), { recursive: true });
     const handle = await open(path, flags, 0o600);
@@ -86,7 +86,7 @@ export class AuditFile {
     try {
       await rename(path, backupPath(path, new Date(clock.now())));
     } catch (error) {
-      return warn("the file cannot be rotated", error);
+      return warn("Failed to rotate the audit log; it keeps growing", error);
     }
     await this.close();
   }
@@ -104,7 +104,7 @@ export class AuditFile {
       const removed = newestFirst.filter(({ atMs }, index) => index >= kept || atMs < oldestMs);
       for (const { name } of removed) await rm(join(dirname(path), name), { force: true });
     } catch (error) {
-      warn("old files cannot be removed", error);
+      warn("Failed to remove old audit log files", error);
     }
   }
 }

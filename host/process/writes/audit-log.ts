@@ -44,7 +44,7 @@ class FileAuditLog implements AuditLog {
   #lost = 0;
   #work: Promise<void> | undefined;
   #warnedMs = Number.NEGATIVE_INFINITY;
-  /** Aborts when the process ends: no pause, and one more attempt. */
+  /** Aborts at shutdown: ends the pause between attempts and allows one more. */
   readonly #ending = new AbortController();
 
   constructor(options: AuditLogOptions) {
@@ -89,7 +89,7 @@ class FileAuditLog implements AuditLog {
         await this.#file.open();
         await this.#writePending();
       } catch (error) {
-        this.#warn("records cannot be written; they wait in memory", error);
+        this.#warn("Failed to write to the audit log; keeping records in memory and trying again", error);
         if (this.#ending.signal.aborted) break;
         await clock.sleep(retryMs, this.#ending.signal);
       }
@@ -105,13 +105,12 @@ class FileAuditLog implements AuditLog {
   }
 
   /** At most once a minute: a full disk fails every attempt. */
-  #warn(problem: string, error?: unknown): void {
+  #warn(message: string, error?: unknown): void {
     const { clock, path, log } = this.#options;
     if (clock.monotonic() - this.#warnedMs < warnEveryMs) return;
     this.#warnedMs = clock.monotonic();
-    log.warn("Audit log has a problem", {
+    log.warn(message, {
       path,
-      problem,
       ...(error !== undefined && { error: messageOf(error) }),
       waitingRecords: this.#pending.size,
     });

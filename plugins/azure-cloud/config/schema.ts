@@ -5,8 +5,8 @@ import { featureKeys, resourceKeys, vmKeys } from "./schema-cluster.ts";
 
 /**
  * Every key of the cloud config with its default and description, by section. The decoder, its defaults, CONFIG.md and
- * the tests are derived from this table. Source: cloud-provider-azure `pkg/provider/config`; `resourceManagerCAFile` and those of the removal guard are
- * ours.
+ * the tests are derived from this table. Source: cloud-provider-azure `pkg/provider/config`; the README lists the keys
+ * that are ours.
  */
 export const configSections = {
   "Azure Resource Manager": armKeys,

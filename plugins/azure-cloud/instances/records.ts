@@ -19,7 +19,7 @@ export interface ScaleSetRecord {
   readonly deleting: boolean;
   /** The network interfaces of new instances, as far as backend pools go. */
   readonly interfaces: readonly ModelInterface[];
-  /** Pools of IPv6 are not for its image. */
+  /** Its image does not support IPv6 pools. */
   readonly ipv4Only: boolean;
 }
 

@@ -16,7 +16,7 @@ interface Located {
   readonly reads: ScaleSetReads;
 }
 
-/** The lists of scale sets that are searched one after the other; one list that lacks a scale set proves nothing. */
+/** The lists of scale sets to search, in this order: a single list that lacks a scale set proves nothing. */
 const candidateReads = {
   cached: ["cached"],
   newer: ["cached", "newer"],
@@ -76,7 +76,7 @@ export class UniformScaleSets implements VmSet {
     return undefined;
   }
 
-  /** The scale sets whose computer names begin as the node's name does; those of its own resource group come first. */
+  /** The scale sets with the node's computer name prefix, of the first resource group that has any. */
   async #candidates(node: Node, freshness: Freshness): Promise<readonly ScaleSetRecord[]> {
     const prefix = parseComputerName(node.metadata?.name ?? "")?.prefix;
     if (prefix === undefined) return [];
@@ -100,7 +100,7 @@ export class UniformScaleSets implements VmSet {
   }
 }
 
-/** The list of interfaces takes as many pages as that of the instances; it begins beside it. */
+/** Lists the interfaces concurrently with the instances: both lists take equally many pages. */
 function prefetchInterfaces(reads: ScaleSetReads, freshness: Freshness, purpose: FindPurpose): void {
   if (purpose === "metadata") reads.interfaces.prefetch(freshness);
 }

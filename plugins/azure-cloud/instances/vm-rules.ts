@@ -24,7 +24,7 @@ const shutDownStates = new Set(["stopped", "deallocated", "deallocating"]);
 export const isShutDown = (vm: { readonly provisioningState: string; readonly powerState: string }): boolean =>
   vm.provisioningState.toLowerCase() === "succeeded" && shutDownStates.has(vm.powerState);
 
-/** A cached VM that was being deleted says nothing about the next one of its name: a list may have that. */
+/** Ignores a cached VM that is being deleted: a newer list may have its successor of the same name. */
 export const unlessDeleting = <Row extends { readonly provisioningState: string }>(row: Row | undefined) =>
   row === undefined || isDeleting(row) ? undefined : row;
 

@@ -106,7 +106,7 @@ export const vmTypes: Readonly<Record<ConfigKeys["vmType"], VmType>> = {
   },
 };
 
-/** Nodes that are instances of scale sets, of which this `vmType` knows nothing: all lookups of them would fail. */
+/** Nodes that are scale set instances although this `vmType` does not find any: every lookup would fail. */
 export function unknownNodes({ vmType }: AzureConfig, nodes: readonly Node[]): ResourceChange {
   const instances = nodes.filter(({ spec }) => namesInstance(spec?.providerID ?? ""));
   const unknown = vmTypes[vmType].findsInstances ? [] : instances;

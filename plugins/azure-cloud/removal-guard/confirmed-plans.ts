@@ -33,7 +33,7 @@ export class ConfirmedPlans {
     if (known !== undefined && clock.monotonic() - known.atMs < readMs) return known.isConfirmed;
     const read = (): Promise<boolean> => confirmations.isConfirmed(hash);
     const isConfirmed = await abandonable(read, AbortSignal.timeout(limitMs)).catch((error: unknown) => {
-      log.warn("Failed to read the confirmations of removals", { error: messageOf(error) });
+      log.warn("Failed to read confirmations of removals; treating them as unconfirmed", { error: messageOf(error) });
       return false;
     });
     for (const [old, { atMs }] of this.#reads) if (clock.monotonic() - atMs >= readMs) this.#reads.delete(old);

@@ -93,7 +93,7 @@ export class NodeRecords {
     if (all.length === 0 || this.#reported.get(name) === text) return;
     this.#reported.set(name, text);
     for (const problem of all) {
-      log.warn("Problem with the pod CIDRs of the node", { node: name, problem: problem.message });
+      log.warn("Node has invalid pod CIDRs", { node: name, problem: problem.message });
       events.problem(node, problem);
     }
   }

@@ -4,7 +4,7 @@ import type { KubeObject, ObjectMeta } from "cloud-controller-host/sdk";
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 export type JsonObject = { readonly [key: string]: Json };
 
-/** An API object as it is kept: read-only, its kind and its name always there. */
+/** A stored API object: read-only, with its kind and name always set. */
 export type ApiObject = {
   readonly apiVersion: string;
   readonly kind: string;

@@ -35,7 +35,7 @@ test("a thread that has answered is ended, whatever it still does", async () => 
 
 test.each([
   ["throws", 'throw new Error("no randomness");', "no randomness"],
-  ["ends without an answer", "", 'the thread "doubles" ended without an answer'],
+  ["ends without an answer", "", 'the thread "doubles" exited without a reply'],
 ])("a thread that %s is an error", async (_, source, problem) => {
   expect(await rejection(run(source))).toContain(problem);
 });

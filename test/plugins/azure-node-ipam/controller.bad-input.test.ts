@@ -98,7 +98,7 @@ describe("a problem of a node", () => {
     await cluster.admin.create(kinds.Node, aNode("node0"));
     await given(cluster, "node0");
     await eventually("the event is recorded", () => cluster.event("PodCIDROutOfRange"));
-    expect(cluster.log.filter((line) => line.includes("Problem with the pod CIDRs"))).toHaveLength(1);
+    expect(cluster.log.filter((line) => line.includes("Node has invalid pod CIDRs"))).toHaveLength(1);
     expect(messagesOf(cluster, "PodCIDROutOfRange", "odd")).toHaveLength(1);
   });
 

@@ -143,7 +143,7 @@ async function checkTokenFile(file: string): Promise<void> {
   const status = await stat(file).catch(() => undefined);
   if (status?.isFile() === false)
     throw new CredentialError(
-      `Azure gives no token for workload-identity: aadFederatedTokenFile: ${file} is not a regular file`,
+      `no Azure token for workload-identity: aadFederatedTokenFile: ${file} is not a regular file`,
       false,
     );
 }
@@ -169,7 +169,7 @@ function byContent(
       const usable = problem === undefined ? content : known?.content;
       if (usable === undefined)
         throw new CredentialError(
-          `Azure gives no token for client-certificate: aadClientCertPath: ${problem}`,
+          `no Azure token for client-certificate: aadClientCertPath: ${problem}`,
           content !== undefined,
         );
       if (known === undefined || isGivenUp || !usable.equals(known.content)) {
@@ -242,10 +242,7 @@ function explained(
   const why = secretsOf(identity).reduce((known, secret) => known.replaceAll(secret, "[secret]"), line);
   const advice = reason === undefined ? `is ${authority} in reach?` : `check ${keysOf[identity.kind]}`;
   const kept = problem === undefined ? "" : `; the certificate read before is in use, because ${problem}`;
-  return new CredentialError(
-    `Azure gives no token for ${identity.kind}: ${why}; ${advice}${kept}`,
-    reason !== undefined,
-  );
+  return new CredentialError(`no Azure token for ${identity.kind}: ${why}; ${advice}${kept}`, reason !== undefined);
 }
 
 function secretsOf(identity: Identity): readonly string[] {

@@ -146,7 +146,7 @@ async function boundedText(response: Response, maxBytes = defaultMaxBytes): Prom
   const encoding = response.headers.get("content-encoding")?.toLowerCase() ?? "identity";
   if (encoding === "identity" || body.length === 0) return decoder.decode(body);
   if (encoding !== "gzip" && encoding !== "x-gzip")
-    throw new CodedError("UnknownEncoding", `the reply is encoded as ${encoding}, which was not asked for`);
+    throw new CodedError("UnknownEncoding", `the reply is encoded as ${encoding}, which was not requested`);
   try {
     return decoder.decode(await inflate(body, { maxOutputLength: maxBytes }));
   } catch (error) {

@@ -145,7 +145,7 @@ export class Drains {
     const metadata = { resourceVersion: node.metadata?.resourceVersion, annotations: { [this.#record]: value } };
     try {
       await client.patch(kinds.Node, { name }, "merge", { metadata });
-      log.info("Changed the record of a node's drain", {
+      log.info("Updated the drain record of node", {
         node: name,
         cause: drainCause(node),
         record: value ?? "none",

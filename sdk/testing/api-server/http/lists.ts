@@ -3,7 +3,7 @@ import type { Selection } from "../selectors.ts";
 import type { Collection, Revisions } from "../store/collection.ts";
 import type { Stored } from "../store/stored.ts";
 
-/** Lists in the middle of being read, a page at a time; the oldest is forgotten first. */
+/** Lists of which a client has not read the last page; beyond this number the oldest expires. */
 const maxSnapshots = 256;
 
 interface Snapshot {
@@ -19,7 +19,7 @@ interface Page {
   readonly remaining: number;
 }
 
-/** Reads lists page by page, every page as it was when the first was read. */
+/** Serves lists in pages; all pages of a list are of the same revision. */
 export class Lists {
   readonly #revisions: Revisions;
   readonly #snapshots = new Map<string, Snapshot>();
@@ -28,7 +28,7 @@ export class Lists {
     this.#revisions = revisions;
   }
 
-  /** `exactly` asks for the state at that revision: it is known while nothing of the kind has changed since. */
+  /** `exactly`: the list at that revision, available only while nothing of the kind has changed since. */
   read(collection: Collection, selection: Selection, limit: number, token: string, exactly?: number): Page {
     if (token !== "") return this.#page(token, limit);
     if (exactly !== undefined && collection.since(exactly)?.length !== 0)

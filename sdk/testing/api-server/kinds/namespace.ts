@@ -6,7 +6,7 @@ import { namespace as schema } from "../schema/plain.ts";
 
 const nameLabel = "kubernetes.io/metadata.name";
 
-/** The cluster's own finalizer: the contents of a namespace are deleted before it. */
+/** The finalizer of every namespace; it is removed once the contents are deleted. */
 export const clusterFinalizer = "kubernetes";
 
 /** Namespaces that cannot be deleted. */

@@ -82,6 +82,6 @@ export const serviceAccount = kindSchema(`${core}.ServiceAccount`, {
   automountServiceAccountToken: pointer(boolean),
 });
 
-/** A kind whose own fields are stored as they come. */
+/** A kind whose own fields are stored without validation. */
 export const openKind = (name: string): RecordSchema =>
   openRecord(name, { apiVersion: text, kind: text, metadata: need(objectMeta), spec: anything, status: anything });

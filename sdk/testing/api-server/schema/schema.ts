@@ -7,9 +7,9 @@ import { ownMember } from "../json.ts";
 export type Schema = (Scalar | MapSchema | ListSchema | RecordSchema) & Presence;
 
 interface Presence {
-  /** Kept when empty, and missing is an error of the OpenAPI document only: the API server fills in the empty value. */
+  /** Kept when empty. Required in the OpenAPI document only: the API server fills in the empty value. */
   readonly required?: true;
-  /** Kept when it is `""`, `0` or `false`: the field tells "not set" from "set to nothing". */
+  /** Kept when it is `""`, `0` or `false`: the field distinguishes "unset" from the zero value. */
   readonly pointer?: true;
 }
 

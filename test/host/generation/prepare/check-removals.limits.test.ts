@@ -98,7 +98,7 @@ test("a reload is refused while its confirmation cannot be read, with a warning"
   const isConfirmed = (): Promise<boolean> => Promise.reject(new Error("no Lease"));
   const failure = await check(async () => removals, { confirmations: { ...confirmed(), isConfirmed } });
   expect(failure).toBeInstanceOf(UnrequestedRemovalsError);
-  expect(rig.lines.join()).toContain("Failed to read the confirmations of removals");
+  expect(rig.lines.join()).toContain("Failed to read confirmations of removals; treating them as unconfirmed");
 });
 
 test("a reload is refused with its removals when the read of its confirmation hangs for 10 s", async () => {

@@ -92,10 +92,10 @@ describe("controllers", () => {
     wonNow(main);
     const { outstanding, failure } = await rig.lead();
     expect(failure?.message).toBe(
-      `controllers cannot start: nodes could not be read within 0.3 s (--plugin-init-timeout) after the lock ${main} was won`,
+      `controllers cannot start: nodes could not be read within 0.3 s (--plugin-init-timeout) after the lock ${main} was acquired`,
     );
     expect([outstanding, rig.lines.filter((line) => line.includes("Generation started"))]).toEqual([[], []]);
-    const waiting = rig.lines.filter((line) => line.includes("Waiting for caches to be read again"));
+    const waiting = rig.lines.filter((line) => line.includes("Waiting for caches to refresh"));
     expect(waiting).toEqual([expect.stringContaining('"kinds":["nodes"]')]);
   });
 
@@ -105,7 +105,7 @@ describe("controllers", () => {
     failNodes();
     wonNow(main);
     const led = rig.lead();
-    const isReported = (): boolean => rig.lines.some((line) => line.includes("Waiting for caches to be read again"));
+    const isReported = (): boolean => rig.lines.some((line) => line.includes("Waiting for caches to refresh"));
     await eventually("it is reported", isReported);
     rig.api.faults.clear();
     await eventually("it runs", () => running().length === 1);
@@ -165,6 +165,6 @@ test("the work under the lease is drained where the caches of a further lock can
   failNodes();
   wonNow(side);
   rig.slot.lockWon(side);
-  expect((await led).failure?.message).toContain(`after the lock ${side} was won`);
+  expect((await led).failure?.message).toContain(`after the lock ${side} was acquired`);
   expect(running()).toEqual([]);
 });

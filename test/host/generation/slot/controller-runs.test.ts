@@ -146,7 +146,7 @@ describe("a controller's work on every replica", () => {
     await clock.advance(10_000);
     await runsEverywhere("1 exporter");
     expect(runs).toBe(2);
-    expect(rig.lines.filter((line) => line.includes("Work on every replica failed"))).toEqual([]);
+    expect(rig.lines.filter((line) => line.includes("Per-replica work failed"))).toEqual([]);
   });
 
   test("has returned before the next generation begins it on standby, and before its context is released", async () => {

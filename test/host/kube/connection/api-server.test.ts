@@ -164,7 +164,7 @@ test("credentials from files and from a kubeconfig load none of client-node's ge
 
 describe("an invalid configuration is reported in one line", () => {
   test("an invalid configuration is reported in one line when the configuration is missing", () => {
-    expect(problem({})).toMatch(/^no API server to talk to: give --kubeconfig=<file>, or --master=<url>/);
+    expect(problem({})).toMatch(/^no API server is configured: set --kubeconfig=<file> or --master=<url>/);
   });
 
   test("an invalid configuration is reported in one line when the file is missing, empty or not a kubeconfig", async () => {

@@ -138,7 +138,7 @@ test("leads beside a main Lease that shows nothing, with a warning, and ignores 
     leaseOf("ccm-c", "x", "garbage"),
   ];
   expect(await shards.mayLead()).toBe(true);
-  expect(lines).toEqual(["warn Unable to decide if another shard serves some of the same Services"]);
+  expect(lines).toEqual(["warn Unable to determine whether another shard serves some of the same Services"]);
   expect(shards.known.map(({ lease, relation }) => [lease, relation])).toEqual([
     ["ccm", "undecided"],
     ["ccm-c", "undecided"],

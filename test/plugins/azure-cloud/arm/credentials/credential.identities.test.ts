@@ -223,7 +223,7 @@ describe("a service principal", () => {
     expect(lastAssertion().header).toMatchObject(headerFor(der));
     const wrong = await endpoint.credential(certificateIdentity(file, "close sesame"));
     const error = String(await errorOf(wrong.getToken(scope)));
-    expect(error).toContain("Azure gives no token for client-certificate");
+    expect(error).toContain("no Azure token for client-certificate");
     expect(error).not.toContain("close sesame");
   });
 
@@ -358,7 +358,7 @@ describe("a login service that fails", () => {
       const before = endpoint.forms.length;
       expect(String(await errorOf(credential.getToken(scope)))).toContain("the reply was 429");
       const again = String(await errorOf(credential.getToken(scope)));
-      expect(again).toContain("Azure gives no token for client-secret");
+      expect(again).toContain("no Azure token for client-secret");
       expect(again).not.toContain("the reply was");
       expect(endpoint.forms.length).toBe(before + 1);
     },
@@ -370,7 +370,7 @@ describe("a login service that fails", () => {
       const credential = await endpoint.credential({ ...secretIdentity, clientId: `retry-${value}` }, timeoutMs);
       // A 400 is not retried by the SDK, but its Retry-After keeps MSAL from asking again.
       endpoint.faults.push(() => Response.json({}, { status: 400, headers: { "retry-after": value } }));
-      expect(String(await errorOf(credential.getToken(scope)))).toContain("Azure gives no token");
+      expect(String(await errorOf(credential.getToken(scope)))).toContain("no Azure token");
       setSystemTime(new Date(Date.now() + 61_000));
       expect((await credential.getToken(scope))?.token).toBe(`token-${endpoint.forms.length}`);
     },
@@ -392,7 +392,7 @@ describe("a login service that fails", () => {
         const outcome = await credential.getToken(scope).then((token) => token?.token, String);
         const context = `seed ${seed}, step ${step}: ${names.join(", ")}: ${outcome}`;
         expect(endpoint.forms.length - before, context).toBeWithin(1, maxRequests + 1);
-        expect(outcome, context).toMatch(/^token-\d+$|^\w+: Azure gives no token for client-secret: [^\r\n]+$/u);
+        expect(outcome, context).toMatch(/^token-\d+$|^\w+: no Azure token for client-secret: [^\r\n]+$/u);
         expect(outcome, context).not.toMatch(/s3cr3t|object Object|verbose/u);
         endpoint.faults.length = 0;
         expect((await credential.getToken(scope))?.token, context).toMatch(/^token-\d+$/u);
@@ -414,7 +414,7 @@ describe("a login service that fails", () => {
     const error = await errorOf(credential.getToken(scope));
     endpoint.faults.length = 0;
     expect(error).toMatchObject(kind);
-    expect(String(error)).toContain(`Azure gives no token for client-secret: ${text}`);
+    expect(String(error)).toContain(`no Azure token for client-secret: ${text}`);
   });
 
   test("a login service that fails by never replying is given up after the time limit, once", async () => {

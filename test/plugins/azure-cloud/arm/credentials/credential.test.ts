@@ -40,7 +40,7 @@ test("reports a wrong secret in one line that names the keys and not the secret"
   const wrong = "hunter2-hunter2";
   const failure = await failureOf(world.create({ aadClientSecret: wrong }));
   expect(failure).toBe(
-    "Azure gives no token for client-secret: AADSTS7000215: Invalid client secret provided; " +
+    "no Azure token for client-secret: AADSTS7000215: Invalid client secret provided; " +
       "check tenantId, aadClientId and aadClientSecret",
   );
   expect(JSON.stringify(world.logged)).not.toContain(wrong);

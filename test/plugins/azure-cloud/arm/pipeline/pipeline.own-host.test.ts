@@ -213,6 +213,6 @@ describe("a reply of ARM", () => {
         ? new Response(brotliCompressSync(JSON.stringify(named)), { headers: { "content-encoding": "br" } })
         : undefined,
     );
-    expect(messageOf(await listed(gateway))).toContain("the reply is encoded as br, which was not asked for");
+    expect(messageOf(await listed(gateway))).toContain("the reply is encoded as br, which was not requested");
   });
 });
