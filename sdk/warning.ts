@@ -14,6 +14,8 @@ export interface KnownWarning {
   readonly since?: string;
   /** Key of the one object that it is about, such as `default/web`. */
   readonly subject?: string;
+  /** Number of further objects in that condition, which have no line of their own. */
+  readonly further?: number;
 }
 
 /** A condition that needs an operator: a line of text, or one of a known kind. */

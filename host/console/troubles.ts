@@ -67,13 +67,12 @@ const troubles: readonly Trouble[] = [
     advice: "Its condition cannot be written, or is not seen yet: check that the API server answers and takes writes.",
     runbook: "CloudLoadBalancerSyncFailing",
     find: ({ warnings, services = [] }) => {
-      const shown = new Set(
-        services.filter(({ state }) => state === "failing").map(({ namespace, name }) => `${namespace}/${name}`),
-      );
-      return warnings.flatMap(({ kind, text, subject, since }) =>
-        kind !== aboutService || subject === undefined || shown.has(subject)
-          ? []
-          : [{ cause: text, view: `services/${subject}`, ...(since !== undefined && { since }) }],
+      const shown = services
+        .filter(({ state }) => state === "failing")
+        .map(({ namespace, name }) => `${namespace}/${name}`);
+      return hiddenIn(
+        warnings.filter(({ kind }) => kind === aboutService),
+        new Set(shown),
       );
     },
   },
@@ -262,6 +261,18 @@ function servicesIn(services: readonly ServiceRow[], state: ServiceRow["state"])
     })),
     `services?filter=state:${state}`,
   );
+}
+
+/** Failing Services whose condition is not among the shown ones; those without a line of their own as a number. */
+function hiddenIn(warnings: readonly OwnWarning[], shown: ReadonlySet<string>): readonly Found[] {
+  const hidden = warnings.flatMap(({ text, subject, since }) =>
+    subject === undefined || shown.has(subject)
+      ? []
+      : [{ cause: text, view: `services/${subject}`, ...(since !== undefined && { since }) }],
+  );
+  const unnamed = shown.difference(new Set(warnings.map(({ subject }) => subject)));
+  const further = warnings.reduce((sum, warning) => sum + (warning.further ?? 0), 0) - unnamed.size;
+  return further > 0 ? [...hidden, { cause: `further failing Services: ${further}`, view: "services" }] : hidden;
 }
 
 interface Named extends Partial<Found> {

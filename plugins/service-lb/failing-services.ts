@@ -44,7 +44,7 @@ export class FailingServices {
       : [
           { kind, text: `failing Services: ${this.#failures.size}` },
           ...lines,
-          ...(more > 0 ? [{ kind, text: `and ${more} more` }] : []),
+          ...(more > 0 ? [{ kind, text: `and ${more} more`, further: more }] : []),
         ];
   }
 }

@@ -163,6 +163,28 @@ describe("the overview", () => {
       ]);
   });
 
+  test("counts the failing Services that neither a condition nor a warning names", () => {
+    const about = { source: "service-lb", kind: "ServicesFail" } as const;
+    const warnings = [
+      { ...about, text: "failing Services: 5" },
+      { ...about, text: "Service default/web fails", subject: "default/web" },
+      { ...about, source: "another", text: "Service default/web fails there", subject: "default/web" },
+      { ...about, text: "Service default/api fails", subject: "default/api" },
+      { ...about, text: "and 3 more", further: 3 },
+    ];
+    const title = "Service fails, and its status does not show it";
+    const hidden = (...shown: readonly string[]) =>
+      found({ warnings, services: shown.map((name) => failing(name, 2)) })
+        .filter((problem) => problem.title === title)
+        .map(({ cause, view }) => [cause, view]);
+    expect(hidden("web", "other")).toEqual([
+      ["Service default/api fails", "services/default/api"],
+      ["further failing Services: 2", "services"],
+    ]);
+    expect(hidden("web", "api")).toEqual([["further failing Services: 3", "services"]]);
+    expect(hidden("web", "api", "one", "two", "three")).toEqual([]);
+  });
+
   test.each([
     ["RemovalsHeld", "Removals are held", "CloudRemovalsHeld", "plan"],
     ["NodeDeletionsHeld", "Deletions of nodes are held", "CloudNodeDeletionsHeld", "nodes"],

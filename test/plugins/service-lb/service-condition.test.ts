@@ -192,7 +192,7 @@ describe("failing Services in /statusz", () => {
     const failing = new FailingServices(parts.clock);
     for (let index = 0; index < 12; index += 1) failing.failed(`default/s${index}`, new Error("x".repeat(5_000)));
     expect(failing.warnings).toHaveLength(12);
-    expect(failing.warnings.at(-1)).toEqual({ kind: "ServicesFail", text: "and 2 more" });
+    expect(failing.warnings.at(-1)).toEqual({ kind: "ServicesFail", text: "and 2 more", further: 2 });
     expect(failing.warnings.map(({ text }) => text).join("").length).toBeLessThan(5_000);
   });
 });
