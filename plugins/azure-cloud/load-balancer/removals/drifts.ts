@@ -213,9 +213,12 @@ function partsOf(document: JsonObject): ReadonlyMap<string, unknown> {
   );
 }
 
+/** What was there before of each part that is other than before; undefined for one that is new. */
 function changedItems(before: JsonObject, after: JsonObject): readonly (readonly [string, unknown])[] {
-  const now = partsOf(after);
-  return [...partsOf(before)].filter(([key, value]) => !isDeepStrictEqual(value, now.get(key)));
+  const [was, now] = [partsOf(before), partsOf(after)];
+  return [...new Set([...was.keys(), ...now.keys()])]
+    .filter((key) => !isDeepStrictEqual(was.get(key), now.get(key)))
+    .map((key) => [key, was.get(key)]);
 }
 
 /** Whether all that was changed is again as it was. */

@@ -91,6 +91,36 @@ test("what others decide about a private link service is not drift: its connecti
   expect(records.map(({ repaired }) => repaired)).toEqual([false, false, true]);
 });
 
+test.each([
+  ["autoApproval", { subscriptions: ["sub1"] }],
+  ["enableProxyProtocol", true],
+  ["ipConfigurations", [{ name: "static" }]],
+  ["loadBalancerFrontendIpConfigurations", [{ id: `${id}/frontendIPConfigurations/other` }]],
+  ["visibility", { subscriptions: ["sub1"] }],
+])("%s that another writer gave a private link service of ours is drift", (key, value) => {
+  const { records, show } = reader();
+  show({ privateLinkServices: [{ id: linkId, etag: "1", location: "eastus", tags: ownTags }] });
+  show({ privateLinkServices: [{ id: linkId, etag: "2", location: "eastus", tags: ownTags, [key]: value }] });
+  expect(records.map(({ change }) => Object.keys(Object(change?.after)))).toEqual([[key]]);
+});
+
+test("a rule that another writer adds is drift until it is gone, and is looked for among those of Services", () => {
+  const { drifts, records } = reader();
+  const asked: string[] = [];
+  const read = (etag: string, ...names: readonly string[]): void =>
+    drifts.seen(
+      { ...world({}), loadBalancers: [{ id, etag, loadBalancingRules: names.map((one) => ({ name: one })) }] },
+      (texts) => (asked.push(texts), []),
+    );
+  read("1", name);
+  read("2", name, name.replace("80", "81"));
+  read("2", name, name.replace("80", "81"));
+  expect(records.map(({ repaired }) => repaired)).toEqual([false]);
+  expect(asked).toEqual([expect.stringContaining("TCP-81")]);
+  read("3", name);
+  expect(records.map(({ repaired }) => repaired)).toEqual([false, false, true]);
+});
+
 test("a private link service without our tag is not ours", () => {
   const { records, show } = reader();
   const link = (etag: string, fqdns: string[]): void =>
