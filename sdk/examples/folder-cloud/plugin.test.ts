@@ -32,6 +32,29 @@ describe("cloud conformance", () => {
   for (const { name, run } of cloudConformance(harness)) test(name, run);
 });
 
+test("nothing is written once the fence is closed", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "folder-cloud-"));
+  try {
+    const backend = new FolderBackend(directory);
+    const service = { metadata: { namespace: "default", name: "web", uid: "1" } };
+    const route = { name: "r", targetNode: "node0", destinationCIDR: "10.244.0.0/24" };
+    const check = (): void => {
+      throw new Error("the lease is lost");
+    };
+    const { loadBalancers, routes } = folderCloud(backend, { check });
+    const writes = [
+      async () => loadBalancers?.ensureLoadBalancer("kubernetes", service, []),
+      async () => loadBalancers?.ensureLoadBalancerDeleted("kubernetes", service),
+      async () => routes?.createRoute("kubernetes", "", route),
+      async () => routes?.deleteRoute("kubernetes", route),
+    ];
+    for (const write of writes) expect(await write().then(() => "written", String)).toContain("the lease is lost");
+    expect(backend.writes).toBe(0);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+});
+
 test("the config needs a directory", () => {
   expect(plugin.bind({}, {})).toMatchObject({ ok: false, problems: [expect.stringContaining("directory")] });
 });

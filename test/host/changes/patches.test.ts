@@ -42,6 +42,14 @@ describe("a patch applied for a plan", () => {
     });
   });
 
+  test("merges ports of Pods by containerPort, and replaces a list of plain values under the name of a merged one", () => {
+    const pod = { spec: { ports: [{ containerPort: 80 }, { containerPort: 443, name: "tls" }], env: ["A=1"] } };
+    const patch = { spec: { ports: [{ containerPort: 443, name: "https" }], env: ["B=2"] } };
+    expect(patched(pod, "strategic", patch)).toEqual({
+      spec: { ports: [{ containerPort: 80 }, { containerPort: 443, name: "https" }], env: ["B=2"] },
+    });
+  });
+
   test("removes values from a list, and the list with its last one, as a strategic merge patch asks for it", () => {
     const removing = (values: readonly string[]) => ({ metadata: { "$deleteFromPrimitiveList/finalizers": values } });
     const labels = { a: "1", b: "2" };

@@ -36,7 +36,9 @@ test.each([
   [999.9999, "1s"],
   [2250, "2.25s"],
   [59_999.9, "59.9999s"],
+  [60_000, "1m0s"],
   [60_500, "1m0.5s"],
+  [3_600_000, "60m0s"],
 ])("%p ms is formatted like a Go duration: %s", (ms, text) => {
   expect(durationText(ms)).toBe(text);
 });

@@ -19,7 +19,8 @@ const owned = (from: number): readonly Item[] =>
   items(from, 30).map((item) => ({ ...item, owners: [{ kind: "Node", name: item.name }] }));
 
 const change = (before: readonly Item[], after: readonly Item[]): ResourceChange => ({
-  id: "/lb",
+  // Azure's ids come in any case.
+  id: "/LB",
   title: "load balancer lb",
   before,
   after,

@@ -642,6 +642,17 @@ describe("a route table without room", () => {
     expect(await create(cloud, 1)).toBeUndefined();
   });
 
+  test("a route that ARM has rejected does not keep those of other nodes from being written with one PUT", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(3);
+    world.simulator.put(tablePath, { properties: { routes: [armRoute("users", "10.244.1.0/24", "10.9.9.9")] } });
+    await using cloud = await world.create(settings);
+    expect(await create(cloud, 1)).toMatchObject({ code: "RouteConflict" });
+    world.simulator.clearLog();
+    expect(await Promise.all([0, 2].map((index) => create(cloud, index)))).toEqual([undefined, undefined]);
+    expect(putsOf(world.simulator)).toHaveLength(1);
+  });
+
   test("does not cost every excess route a write in every pass", async () => {
     await using world = await openWorld({ limits: { routes: 5 } });
     await world.simulator.addInstances(25);

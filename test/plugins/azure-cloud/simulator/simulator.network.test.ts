@@ -144,6 +144,26 @@ describe("a load balancer", () => {
     expect(child(emptied, "frontendIPConfigurations", "f")["properties"]).not.toHaveProperty("loadBalancingRules");
   });
 
+  test("an outbound rule is shown on its frontends and its pool, beside load-balancing rules", async () => {
+    await using lab = await openLab();
+    await putAddress(lab.arm);
+    const frontend = { id: `${lb}/frontendIPConfigurations/f` };
+    const properties = { protocol: "All", frontendIPConfigurations: [frontend], backendAddressPool: { id: pool } };
+    const apart = [rule("r", "f", { disableOutboundSnat: true })];
+    const body = balancer({ loadBalancingRules: apart, outboundRules: [{ name: "egress", properties }] });
+    const made = await lab.arm("PUT", lb, { body });
+    for (const [property, name] of [
+      ["frontendIPConfigurations", "f"],
+      ["backendAddressPools", "kubernetes"],
+    ] as const)
+      expect(child(made, property, name)).toMatchObject({
+        properties: {
+          loadBalancingRules: [{ id: `${lb}/loadBalancingRules/r` }],
+          outboundRules: [{ id: `${lb}/outboundRules/egress` }],
+        },
+      });
+  });
+
   test("a public IP shows the frontend that uses it and cannot be deleted until it is released", async () => {
     await using lab = await openLab();
     const before = await putAddress(lab.arm);

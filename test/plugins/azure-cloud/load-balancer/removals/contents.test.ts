@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 
 import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
-import { changesOf, ownersOf } from "../../../../../plugins/azure-cloud/load-balancer/removals/contents.ts";
+import { changesOf, contentsOf, ownersOf } from "../../../../../plugins/azure-cloud/load-balancer/removals/contents.ts";
 import { intentOf, plannerConfigOf } from "../fixtures.ts";
 import { converge, nodesNamed, world } from "../world.ts";
 
@@ -38,4 +38,41 @@ test("the deletion of a Service removes its parts, its public IP and its private
     "security rules",
     "security rules",
   ]);
+});
+
+test("a security rule for the address of a Service is that Service's, whatever node ports others use", () => {
+  const annotations = { "azure-disable-load-balancer-floating-ip": "true" };
+  const nodePort = intentOf({ name: "node-port", annotations, nodes: nodesNamed("node-0") });
+  const web = intentOf({ nodes: nodesNamed("node-0") });
+  const { observed, last } = converge([web], world(), config);
+  const ingress = (last.results.get("default/web")?.status?.ingress ?? []).flatMap(({ ip = [] }) => ip);
+  const state = { ...observed, services: [intentOf({ ingress }).service, nodePort.service] };
+  const [items] = contentsOf({ ...state, loadBalancers: [] }, ownersOf([], state, config));
+  expect(items?.items.map(({ name, owners, services }) => [name, owners, services])).toEqual([
+    [`${ingress[0]} tcp 80`, [{ kind: "Service", name: "default/web" }], ["default/web"]],
+  ]);
+});
+
+test("a member of a pool is its node's, in a Service's own pool its endpoint's, and without a node without an owner", () => {
+  const id =
+    "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/lb/backendAddressPools/p";
+  const [known, unknown] = ["node-0", undefined].map((node) => {
+    return { ipConfigurationId: `/nic/${node}`, node, gone: node === undefined, complete: true };
+  });
+  if (known === undefined || unknown === undefined) throw new Error("two members are needed");
+  const { service } = intentOf({});
+  const state = { ...world(), services: [service], poolMembers: new Map([[id.toLowerCase(), [known, unknown]]]) };
+  const ownersIn = (name: string) => {
+    const leave = [known.ipConfigurationId, unknown.ipConfigurationId];
+    const target = { id, resourceGroup: "rg0", name, services: ["default/web"], loadBalancer: "lb" };
+    const write = { ...target, kind: "update-members", family: "IPv4", join: [], leave } as const;
+    const changes = changesOf(
+      { stages: [{ name: "members", writes: [write] }], results: new Map(), nodeEvents: new Map() },
+      { observed: state, owners: ownersOf([], state, config), isFree: () => true },
+    );
+    return changes.flatMap(({ before }) => before.map(({ owners }) => owners));
+  };
+  expect(ownersIn("kubernetes")).toEqual([[{ kind: "Node", name: "node-0" }], []]);
+  expect(ownersIn("default-web")).toEqual([[{ kind: "endpoint", name: "default/web node-0" }], []]);
+  expect(ownersIn("Default-Web")).toEqual([[{ kind: "endpoint", name: "default/web node-0" }], []]);
 });
