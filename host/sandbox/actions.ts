@@ -151,6 +151,9 @@ function vmOf({ api, cloud }: Sandbox, argument: string): string {
   const names = api.list(kinds.Node).map(({ metadata }) => metadata?.name ?? "");
   const name = argument === "" ? names.at(-1) : names.find((candidate) => candidate === argument);
   if (name !== undefined) return name;
-  const known = names.length === 0 ? "there are none" : `the nodes are ${names.slice(0, 20).join(", ")}`;
+  const known =
+    names.length === 0
+      ? "the sandbox has no nodes; create a VM with vm add"
+      : `the nodes are ${names.slice(0, 20).join(", ")}`;
   throw new CodedError("InvalidArgument", argument === "" ? known : `no VM is called "${argument}"; ${known}`);
 }

@@ -36,7 +36,7 @@ export const cloudActions: readonly SandboxAction[] = [
       const { cloud } = sandbox;
       if (cloud?.show === undefined) throw unsupported("cloud show");
       const lines = argument === "" ? cloud.show() : cloud.show(serviceOf(sandbox, argument));
-      return Promise.resolve(lines.length === 0 ? "The cloud has nothing of it" : lines.join("\n"));
+      return Promise.resolve(lines.length === 0 ? "The cloud has no such resources" : lines.join("\n"));
     },
   },
   {
@@ -117,7 +117,7 @@ function serviceOf(
     throw new CodedError("InvalidArgument", `cloud show ${argument}: expected "service NAMESPACE/NAME", or nothing`);
   const service = services.find((candidate) => [name, `default/${name}`].includes(keyOf(candidate)));
   if (service === undefined) {
-    const others = known.length === 0 ? "there are none" : `there are ${known.join(", ")}`;
+    const others = known.length === 0 ? "the cluster has none" : `the cluster has ${known.join(", ")}`;
     throw new CodedError("InvalidArgument", `no Service of type LoadBalancer is called "${name}"; ${others}`);
   }
   const ingress = service.status?.loadBalancer?.ingress ?? [];

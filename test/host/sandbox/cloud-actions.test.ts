@@ -90,8 +90,9 @@ test("refuses what it does not understand, with the reason", async () => {
     ["cloud fail", "EAT loadBalancers 403", "expected METHOD PATH STATUS"],
     ["cloud fail", "PUT loadBalancers 403 for=soon", "cloud fail --for=soon: expected a duration of at most an hour"],
     ["cloud slow", "2d", "cloud slow: expected a duration"],
+    ["vm delete", "", "the sandbox has no nodes; create a VM with vm add"],
     ["cloud show", "pod web", 'expected "service NAMESPACE/NAME", or nothing'],
-    ["cloud show", "service none", 'no Service of type LoadBalancer is called "none"; there are none'],
+    ["cloud show", "service none", 'no Service of type LoadBalancer is called "none"; the cluster has none'],
   ] as const)
     expect(await act(sandbox, command, argument).catch(String)).toContain(reason);
 });

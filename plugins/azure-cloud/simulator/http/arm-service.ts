@@ -88,7 +88,7 @@ export function answerArm(request: SimulatedRequest, state: SubscriptionState): 
     checkReply(request, reply);
     return reply;
   }
-  throw new ArmFault(404, "InvalidResourceType", `Nothing is known of '${request.url.pathname}'.`);
+  throw new ArmFault(404, "InvalidResourceType", `The path '${request.url.pathname}' is unknown.`);
 }
 
 const definitionAt = ({ provider = "", type }: ArmPath): Definition | undefined => definitionOf(`${provider}/${type}`);
