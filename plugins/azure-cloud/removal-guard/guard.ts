@@ -27,6 +27,8 @@ export interface ResourceChange {
   readonly isVolatile?: boolean;
   /** Keys of the Services whose edits the write carries. */
   readonly writers: readonly string[];
+  /** Whether nothing uses the item once the change is carried out: what used it is counted in its place. */
+  readonly isIdle?: (item: Item) => boolean;
 }
 
 /** The answers about one plan. */
@@ -109,9 +111,7 @@ export class RemovalGuard {
   /** What a plan must not do now. Everything else may be carried out. */
   async review(changes: readonly ResourceChange[], causes: Causes): Promise<readonly HeldChange[]> {
     this.#forgetOld();
-    const held: HeldChange[] = [];
-    for (const change of changes) held.push(...(await this.#reviewOne(change, causes)));
-    return held;
+    return (await Array.fromAsync(changes, (change) => this.#reviewOne(change, causes))).flat();
   }
 
   /** All that a plan removes without a cause, whatever the limits. Undefined where that is nothing, or is confirmed. */

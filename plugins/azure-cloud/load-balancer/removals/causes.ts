@@ -56,6 +56,7 @@ export function causesOf(input: CausesInput): (item: Item, change: ResourceChang
   };
   const frontendsLeft = oncePer(({ after }: ResourceChange) => new Set(after.flatMap(frontendOf)));
   return (item, change) => {
+    if (change.isIdle?.(item) === true) return "known";
     if (item.kind === interfaceMembers) return "placement";
     // It goes with its frontend, which is counted.
     const [frontend] = item.kind === "frontend addresses" ? item.name.split(" ", 1) : [];

@@ -123,7 +123,9 @@ function changeOf(write: Write, observed: Observed, owners: Owners): readonly Re
       const body = write.kind === "put-load-balancer" ? write.body : {};
       const before = itemsOfBalancer(current, owners, writers);
       const after = itemsOfBalancer(body, owners, writers);
-      return [{ id, title: `load balancer ${name}`, before, after, writers }];
+      const used = usedPools(body);
+      const isIdle = ({ kind }: Item): boolean => kind.startsWith(membersOf("")) && !used.has(kind.toLowerCase());
+      return [{ id, title: `load balancer ${name}`, before, after, writers, isIdle }];
     }
     case "put-security-group": {
       if (observed.securityGroup === undefined) return [];
@@ -152,6 +154,20 @@ function changeOf(write: Write, observed: Observed, owners: Owners): readonly Re
   }
 }
 
+/** Kinds of the members of pools that a rule uses. */
+function usedPools({ loadBalancingRules = [], outboundRules = [] }: LoadBalancer): ReadonlySet<string> {
+  const pools = [
+    ...loadBalancingRules.flatMap(({ backendAddressPool, backendAddressPools = [] }) => [
+      backendAddressPool,
+      ...backendAddressPools,
+    ]),
+    ...outboundRules.map(({ backendAddressPool }) => backendAddressPool),
+  ];
+  return new Set(pools.flatMap((pool) => (pool?.id ? membersOf(lastSegment(pool.id)).toLowerCase() : [])));
+}
+
+const membersOf = (pool: string): string => `members of backend pool ${pool}`;
+
 /** A member of a Service's own pool leaves with the endpoint. */
 function memberOwners(pool: string, node: string | undefined, { keyByPool }: Owners): readonly Owner[] {
   if (node === undefined) return [];
@@ -172,8 +188,7 @@ function itemsOfBalancer(balancer: LoadBalancer, owners: Owners, services: reado
     loadBalancerBackendAddresses.flatMap(({ name: node, ipAddress }): readonly Item[] => {
       if (ipAddress === undefined) return [];
       const known = owners.byAddress.get(ipAddress)?.find(({ kind }) => kind === "Node")?.name ?? node;
-      const kind = `members of backend pool ${pool}`;
-      return [{ kind, name: ipAddress, owners: memberOwners(pool, known, owners), services }];
+      return [{ kind: membersOf(pool), name: ipAddress, owners: memberOwners(pool, known, owners), services }];
     }),
   );
   const addresses = frontendIPConfigurations.flatMap((frontend) => {

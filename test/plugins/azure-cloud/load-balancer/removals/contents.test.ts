@@ -1,4 +1,6 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
+
+import type { LoadBalancer } from "@azure/arm-network";
 
 import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { changesOf, contentsOf, ownersOf } from "../../../../../plugins/azure-cloud/load-balancer/removals/contents.ts";
@@ -75,4 +77,33 @@ test("a member of a pool is its node's, in a Service's own pool its endpoint's, 
   expect(ownersIn("kubernetes")).toEqual([[{ kind: "Node", name: "node-0" }], []]);
   expect(ownersIn("default-web")).toEqual([[{ kind: "endpoint", name: "default/web node-0" }], []]);
   expect(ownersIn("Default-Web")).toEqual([[{ kind: "endpoint", name: "default/web node-0" }], []]);
+});
+
+describe("a member that leaves the pool of a load balancer", () => {
+  const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/kubernetes";
+  const pool = { id: `${id}/backendAddressPools/Kubernetes` };
+  const other = { id: `${id}/backendAddressPools/other` };
+  const addresses = { loadBalancerBackendAddresses: [{ ipAddress: "10.0.0.4" }] };
+  const observed = {
+    ...world(),
+    loadBalancers: [{ id, name: "kubernetes", backendAddressPools: [{ name: "kubernetes", ...addresses }] }],
+  };
+
+  test.each<[string, boolean, LoadBalancer]>([
+    ["nothing uses the pool any more", true, {}],
+    ["only another pool is used", true, { loadBalancingRules: [{ backendAddressPool: other }] }],
+    ["a rule uses the pool", false, { loadBalancingRules: [{ backendAddressPool: pool }] }],
+    ["a rule for all ports uses the pool", false, { loadBalancingRules: [{ backendAddressPools: [pool] }] }],
+    ["an outbound rule uses the pool", false, { outboundRules: [{ protocol: "All", backendAddressPool: pool }] }],
+  ])("counts only while something uses the pool: %s", (_, isIdle, body) => {
+    const target = { id, resourceGroup: "rg0", name: "kubernetes", services: [] };
+    const writes = [{ kind: "put-load-balancer", ...target, body }] as const;
+    const [change] = changesOf(
+      { stages: [{ name: "load-balancers", writes: [...writes] }], results: new Map(), nodeEvents: new Map() },
+      { observed, owners: ownersOf([], observed, config), isFree: () => true },
+    );
+    expect(change?.before.map((item) => [item.kind, change.isIdle?.(item)])).toEqual([
+      ["members of backend pool kubernetes", isIdle],
+    ]);
+  });
 });

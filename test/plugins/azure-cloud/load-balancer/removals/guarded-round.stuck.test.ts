@@ -29,7 +29,7 @@ const pool = {
   loadBalancerBackendAddresses: nodes.map(({ status }) => ({ ipAddress: status?.addresses?.[0]?.address ?? "" })),
 };
 
-/** A plan that leaves nothing of the load balancer. */
+/** A plan that leaves nothing of the load balancer but a rule that needs its pool. */
 function emptied(services: readonly string[]): Plan {
   const write: Write = {
     kind: "put-load-balancer",
@@ -37,7 +37,7 @@ function emptied(services: readonly string[]): Plan {
     resourceGroup: "rg0",
     name: "kubernetes",
     services,
-    body: { id },
+    body: { id, loadBalancingRules: [{ backendAddressPool: { id: `${id}/backendAddressPools/kubernetes` } }] },
   };
   return { stages: [{ name: "load-balancers", writes: [write] }], results: new Map(), nodeEvents: new Map() };
 }
