@@ -15,7 +15,7 @@ const units = [
 function ago(ms: number): string {
   const seconds = Math.round((ms - Date.now()) / 1000);
   const [unit, size] = units.find(([, length]) => Math.abs(seconds) >= length) ?? (["second", 1] as const);
-  return relative.format(Math.round(seconds / size), unit);
+  return relative.format(Math.trunc(seconds / size), unit);
 }
 
 /** Local time, and how long ago. */
