@@ -21,6 +21,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
+const credentials = "../../../../host/kube/connection/credentials.ts";
 const cluster = { name: "c", server: "https://127.0.0.1:6443", skipTLSVerify: false, caData: btoa("ca") };
 
 const connect = (exec: object, clock: Clock = systemClock): ApiServer =>
@@ -87,6 +88,21 @@ describe("a credential plugin", () => {
     const name = "rest_client_exec_plugin_certificate_rotation_age_count";
     expect(sampleOf((await metrics.render()).body, name) ?? 0).toBe(0);
   });
+
+  test("a credential plugin that reads its input finds it empty, and takes nothing from that of the host", async () => {
+    const exec = shell(`line=""; read line; printf '{"status":{"token":"t%s"}}' "$line"`);
+    const script = `
+      const { apiServerOf } = await import(${JSON.stringify(require.resolve(credentials))});
+      const cluster = { name: "c", server: "https://127.0.0.1:6443", skipTLSVerify: false };
+      const access = apiServerOf(cluster, { name: "jane", exec: ${JSON.stringify(exec)} });
+      console.log((await access.credentials()).headers.Authorization, await Bun.stdin.text());`;
+    await using host = Bun.spawn([process.execPath, "-e", script], {
+      stdin: Buffer.from("typed\n"),
+      stdout: "pipe",
+      timeout: 20_000,
+    });
+    expect(await host.stdout.text()).toBe("Bearer t typed\n\n");
+  }, 30_000);
 
   test("is run again when its credential was rejected", async () => {
     const access = connect(printing({ token: "t" }));

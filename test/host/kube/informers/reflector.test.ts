@@ -126,6 +126,20 @@ describe("a watch", () => {
     expect(seconds).toBeLessThan(600);
   });
 
+  test("a watch whose bookmark and object have no version is resumed from the last one that it knows", async () => {
+    api.put(widgets, widget("a"));
+    const { share, watching, clock, reported, soon } = watched();
+    await share.synced();
+    await watching();
+    await clock.advance(2000);
+    api.send(widgets, { type: "BOOKMARK", object: { kind: "Widget", metadata: {} } });
+    api.send(widgets, { type: "ADDED", object: { kind: "Widget", ...widget("b"), metadata: { ...widget("b").metadata, resourceVersion: "" } } });
+    await eventually("it is reported", () => reported.includes("+b"));
+    api.endWatches();
+    await soon("it watches again", () => api.watches === 1);
+    expect(api.reads).toEqual(["LIST", "WATCH 101", "WATCH 101"]);
+  });
+
   test("misses nothing that happened while it was away", async () => {
     const { share, watching, reported, soon } = watched();
     await share.synced();
