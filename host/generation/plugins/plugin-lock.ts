@@ -3,6 +3,7 @@ import { basename, join } from "node:path";
 
 import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
+import { readText } from "../../config/parse/read-text.ts";
 import { listTree } from "./plugin-tree.ts";
 import type { PrivateCopies, PrivateCopy } from "./private-copies.ts";
 import { readSealed } from "./sealed-content.ts";
@@ -27,7 +28,7 @@ export interface PluginLock {
 /** Reads a lock file. Throws `InvalidPluginLock`, which names the file. */
 export async function readPluginLock(file: string): Promise<PluginLock> {
   try {
-    const lock: unknown = JSON.parse(await readFile(file, "utf8"));
+    const lock: unknown = JSON.parse(await readText(file));
     if (isLock(lock)) return lock;
   } catch (cause) {
     throw new CodedError(

@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync, readFileSync } from "node:fs";
+import { accessSync, constants, existsSync } from "node:fs";
 import { isIPv6 } from "node:net";
 import { homedir } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
@@ -8,6 +8,7 @@ import { newClusters, newContexts, newUsers } from "@kubernetes/client-node/dist
 import { CodedError, isObject } from "cloud-controller-host/sdk";
 import { parse } from "yaml";
 
+import { readBounded } from "./bounded-text.ts";
 import type { CredentialObserver } from "./credential-metrics.ts";
 import { type ApiServer, apiServerOf } from "./credentials.ts";
 
@@ -167,8 +168,9 @@ const withFiles = (user: User, document: unknown, file: string): User =>
 
 function readText(file: string, what: string): string {
   try {
-    return readFileSync(file, "utf8");
+    return readBounded(file);
   } catch (error) {
+    if (error instanceof CodedError) return fail(`${what}: ${error.message}`);
     return fail(`${what}: cannot read ${file} (${codeOf(error)}); give the path of a readable kubeconfig file`);
   }
 }

@@ -1,4 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
 
 import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
@@ -104,4 +106,32 @@ test("a command of another terminal gets what it shows, and the sandbox prints o
   expect(await sandboxCommand(sandbox.directory, "cloud show", "")).toContain("virtualNetworks/vnet0");
   await sandboxCommand(sandbox.directory, "cloud slow", "1ms");
   expect(printed).toEqual(["Every reply of the cloud takes 0.001 s longer for 20 s"]);
+});
+
+test("another user of the machine can neither read the sandbox's token nor use its local port without it", async () => {
+  await using sandbox = await openSandbox({ nodes: 0, flags: ["--secure-port=0", "--controllers=cloud-node"] });
+  const printed: string[] = [];
+  await using _ = await serveControl(sandbox, (sentence) => void printed.push(sentence));
+  const file = join(sandbox.directory, "control.json");
+  expect((await stat(file)).mode & 0o077).toBe(0);
+  const { url, token }: { readonly url: string; readonly token: string } = await Bun.file(file).json();
+  expect(new URL(url).hostname).toBe("127.0.0.1");
+  for (const authorization of [
+    undefined,
+    "",
+    "Bearer",
+    "Bearer ",
+    "Bearer x",
+    token,
+    `Bearer ${token}x`,
+    `bearer ${token}`,
+  ]) {
+    const reply = await fetch(`${url}/?command=cloud+break&argument=5`, {
+      method: "POST",
+      ...(authorization !== undefined && { headers: { authorization } }),
+    });
+    expect([reply.status, await reply.text()]).toEqual([403, "forbidden"]);
+  }
+  expect(printed).toEqual([]);
+  expect(await sandboxCommand(sandbox.directory, "cloud break", "0")).not.toBe("");
 });
