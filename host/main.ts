@@ -47,8 +47,7 @@ const lastOutputMs = 3_000;
 async function waitForReaders(limitMs?: number): Promise<void> {
   if (unread === 0) return;
   exitOnSignals();
-  if (limitMs !== undefined) setTimeout(() => allRead.resolve(), limitMs);
-  await allRead.promise;
+  await Promise.race([allRead.promise, ...(limitMs === undefined ? [] : [Bun.sleep(limitMs)])]);
 }
 
 const surroundings: Surroundings = {

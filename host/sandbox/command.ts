@@ -159,6 +159,7 @@ async function runCheck(sandbox: Sandbox, print: (line: string) => void): Promis
 
 async function runUntilStopped(sandbox: Sandbox, output: Output, print: (line: string) => void): Promise<number> {
   const { host } = sandbox;
+  const { outputRead } = output;
   let stopped = false;
   const stop = (): void => {
     stopped = true;
@@ -186,8 +187,8 @@ async function runUntilStopped(sandbox: Sandbox, output: Output, print: (line: s
   };
   // A terminal changes its mode after its output, and the event loop would wait for one that is suspended.
   const finished = host.finished.then(() => true);
-  const isFinished = await Promise.race([finished, output.outputRead?.()]);
-  if (isFinished !== true) running.use(listenToKeys(sandbox, { repeat, report: printNow, stop }));
+  const isFinished = await Promise.race([finished, outputRead?.()]);
+  if (isFinished !== true) running.use(listenToKeys(sandbox, { repeat, report: printNow, stop, outputRead }));
   const status = await host.finished;
   if (stopped) return status;
   output.stderr(`Error: the host stopped: ${reasonOf(sandbox)}; its log is ${sandbox.files.log}\n`);

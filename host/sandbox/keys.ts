@@ -17,10 +17,13 @@ export function listenToKeys(
     repeat,
     report,
     stop,
+    outputRead,
   }: {
     readonly repeat: () => void;
     readonly report: (sentence: string) => void;
     readonly stop: () => void;
+    /** Resolves when the terminal has taken all output. */
+    readonly outputRead: (() => Promise<void>) | undefined;
   },
 ): Disposable {
   const { stdin } = process;
@@ -42,9 +45,12 @@ export function listenToKeys(
   return {
     [Symbol.dispose]() {
       stdin.off("data", listener);
-      // It fails where the terminal was closed.
-      if (isatty(stdin.fd)) stdin.setRawMode(false);
       stdin.pause();
+      // A change of mode waits for the terminal's output, and with it the event loop; the process's exit does not. It
+      // fails where the terminal was closed.
+      const restore = (): unknown => isatty(stdin.fd) && stdin.setRawMode(false);
+      if (outputRead === undefined) restore();
+      else void outputRead().then(restore);
     },
   };
 }

@@ -114,6 +114,36 @@ test("a sandbox on a terminal that was suspended as it started runs, and ends wi
   }
 });
 
+/** Runs a sandbox in a terminal that it fills and does not read; kills what has not ended 6 s after SIGTERM. */
+const unreadTerminal = `
+  const [main, directory] = process.argv.slice(1);
+  const listening = Promise.withResolvers();
+  let screen = "";
+  const data = (_, bytes) => {
+    screen += Buffer.from(bytes).toString();
+    if (screen.includes("Unknown key")) listening.resolve();
+  };
+  const command = [process.execPath, main, "sandbox", "--directory=" + directory];
+  const sandbox = Bun.spawn(command, { terminal: { data } });
+  const pressing = setInterval(() => sandbox.terminal.write("z"), 100);
+  await listening.promise;
+  clearInterval(pressing);
+  sandbox.terminal.write("?".repeat(2_000));
+  await Bun.sleep(20);
+  Bun.sleepSync(3_000);
+  sandbox.kill("SIGTERM");
+  Bun.sleepSync(6_000);
+  sandbox.kill("SIGKILL");
+  console.log(await sandbox.exited, sandbox.signalCode);
+`;
+
+test("a sandbox on a terminal that is no longer read ends with status 0 within 6 s of SIGTERM", async () => {
+  await using folder = await mkdtempDisposable(join(tmpdir(), "unread-terminal-"));
+  const args = ["-e", unreadTerminal, main, join(folder.path, "sandbox")];
+  await using terminal = Bun.spawn([process.execPath, ...args], { stdout: "pipe", timeout: patienceMs });
+  expect(await terminal.stdout.text()).toBe("0 null\n");
+});
+
 describe("a command whose output is a full pipe that nothing reads", () => {
   test("waits for a reader, and ends at SIGTERM also where unhandled signals are ignored", async () => {
     using pipe = new StuckPipe();
