@@ -56,8 +56,9 @@ describe("the comparison with another manager", () => {
     const later = change("LB", [web], { fields: [{ path: "x", after: 1 }] });
     expect(differences.compare(compared([later], { at: "2" })).found).toEqual([]);
     expect(differences.list).toEqual([{ ...later, since: "1" }]);
+    expect(differences.isOpen).toBe(true);
     expect(differences.compare(compared([])).gone).toHaveLength(1);
-    expect(differences.list).toEqual([]);
+    expect([differences.list, differences.isOpen]).toEqual([[], false]);
     expect(differences.compare(compared([balancer])).found).toHaveLength(1);
   });
 

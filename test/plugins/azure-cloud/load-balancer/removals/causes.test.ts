@@ -8,6 +8,7 @@ import type { PlannerConfig } from "../../../../../plugins/azure-cloud/load-bala
 import { causesOf } from "../../../../../plugins/azure-cloud/load-balancer/removals/causes.ts";
 import { readSubject } from "../../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
 import type { Cause } from "../../../../../plugins/azure-cloud/removal-guard/guard.ts";
+import type { Owner } from "../../../../../plugins/azure-cloud/removal-guard/rule.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
 import { nodesNamed, publicIP, world } from "../world.ts";
 
@@ -205,6 +206,11 @@ describe("an opening that would go", () => {
     expect(causeOf("security rules", "fd00::4 tcp 80", inside)).toBe("known");
   });
 
+  test("goes with the annotation by which a Service has no rules of its own, or is reached at its node ports", () => {
+    for (const key of ["azure-disable-load-balancer-nsg-rule", "azure-disable-load-balancer-floating-ip"])
+      expect(causeOf("security rules", "20.0.0.1 tcp 80", { ...annotated({ [key]: "true" }), observed })).toBe("known");
+  });
+
   test("goes with the public IP that another one has replaced by name", () => {
     expect(causeOf("security rules", "20.0.0.2 tcp 80", { ...chosen, observed })).toBe("none");
     expect(causeOf("security rules", "20.0.0.1 tcp 80", { ...chosen, observed })).toBe("known");
@@ -214,14 +220,21 @@ describe("an opening that would go", () => {
 describe("a node's address that would leave a pool", () => {
   const [node] = nodesNamed("node-0");
   const address = node?.status?.addresses?.[0]?.address ?? "";
-  const causeOfNode = (nodes: readonly Node[], name = address, ...joining: readonly string[]): Cause => {
-    const owners = [{ kind: "Node" as const, name: "node-0" }];
+  const causeOfNode = (nodes: readonly Node[], name = address, ...joining: readonly string[]): Cause =>
+    causeOfMember({ kind: "Node", name: "node-0" }, { nodes }, name, ...joining);
+  const causeOfMember = (
+    owner: Owner,
+    about: Partial<Observed>,
+    name = address,
+    ...joining: readonly string[]
+  ): Cause => {
+    const owners = [owner];
     const item = { kind: "members of backend pool kubernetes", name, owners, services: [] };
-    const observed = { ...world({}), nodes };
+    const observed = { ...world({}), ...about };
     const unset = (): undefined => undefined;
-    const about = { batch: [], observed, config: plannerConfigOf(), current: unset, settled: unset };
+    const input = { batch: [], observed, config: plannerConfigOf(), current: unset, settled: unset };
     const change = { id: "", title: "", before: [item], after: [], writers: [] };
-    return causesOf({ ...about, joining: new Set(joining) })(item, change);
+    return causesOf({ ...input, joining: new Set(joining) })(item, change);
   };
   const excluded: Node = {
     ...node,
@@ -238,5 +251,14 @@ describe("a node's address that would leave a pool", () => {
   test("goes with the address of the node, and is unconfirmed where the node itself is missing", () => {
     expect(causeOfNode(present, "10.9.9.9")).toBe("known");
     expect(causeOfNode([])).toBe("unconfirmed");
+  });
+
+  test("is unconfirmed where its node has no endpoint of the Service, and else has the cause of the node", () => {
+    const endpoint = { kind: "endpoint", name: "default/web node-0" } as const;
+    const ready = { endpointNodes: new Map([["default/web", ["node-0"]]]) };
+    expect(causeOfMember(endpoint, { ...ready, nodes: present })).toBe("none");
+    expect(causeOfMember(endpoint, { ...ready, nodes: [excluded] })).toBe("known");
+    for (const gone of [new Map<string, string[]>(), new Map([["default/web", ["node-1"]]])])
+      expect(causeOfMember(endpoint, { endpointNodes: gone, nodes: present })).toBe("unconfirmed");
   });
 });
