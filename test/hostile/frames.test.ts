@@ -145,7 +145,8 @@ test("malformed frames and requests of HTTP/2 are refused one by one, no handler
   const valid = head(complete, get, https, authority, path("valid"));
   expect(await exchange("h2", Buffer.concat([preface, valid]))).toContain("hello");
   expect(handled).toEqual(["/valid"]);
-  expect(lines).toEqual([]);
+  // Requests of other tests end when their client does.
+  expect(lines.filter((line) => !line.includes('path="/endless"'))).toEqual([]);
 });
 
 test("fields of a trailer are no headers of their request, over both protocols", async () => {

@@ -4,6 +4,7 @@ import { ApiError, type KubeClient, type Node, type Route } from "cloud-controll
 
 import { objectsAt } from "../../../../plugins/azure-cloud/json.ts";
 import { errorOf } from "../../../kit/rejection.ts";
+import { warningLines } from "../../../kit/warnings.ts";
 import { instanceID, nodeOf, openWorld, type TestCloud, type World } from "../world.ts";
 
 const tableId = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/routeTables/rt0";
@@ -60,7 +61,7 @@ describe("routes of nodes", () => {
     expect(errors).toEqual(errors.map(() => held));
     expect(created).toBeUndefined();
     expect(routesIn(world)).toBe(count + 1);
-    expect(cloud.warnings?.()).toEqual([expect.stringContaining("28 of 30 routes of route table rt0")]);
+    expect(warningLines(cloud)).toEqual([expect.stringContaining("28 of 30 routes of route table rt0")]);
   });
 
   test("go with 80 % of the nodes", async () => {
