@@ -133,7 +133,10 @@ describe("a watch", () => {
     await watching();
     await clock.advance(2000);
     api.send(widgets, { type: "BOOKMARK", object: { kind: "Widget", metadata: {} } });
-    api.send(widgets, { type: "ADDED", object: { kind: "Widget", ...widget("b"), metadata: { ...widget("b").metadata, resourceVersion: "" } } });
+    api.send(widgets, {
+      type: "ADDED",
+      object: { kind: "Widget", ...widget("b"), metadata: { ...widget("b").metadata, resourceVersion: "" } },
+    });
     await eventually("it is reported", () => reported.includes("+b"));
     api.endWatches();
     await soon("it watches again", () => api.watches === 1);

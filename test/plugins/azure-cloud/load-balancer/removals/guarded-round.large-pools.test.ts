@@ -5,7 +5,7 @@ import { openCluster, serviceOf } from "../cluster.ts";
 
 setDefaultTimeout(30_000);
 
-/** More than the guard lets go without a cause. */
+/** More than the guard releases without a cause. */
 const manyNodes = 12;
 const nodeIP = { loadBalancerBackendPoolConfigurationType: "nodeIP" };
 const pools = {
