@@ -23,6 +23,8 @@ export interface Run {
   readonly failed: Map<MembersWrite, unknown>;
   /** Writes with jobs that are left in flight. Each promise resolves when one has ended, with its error. */
   readonly late: Map<MembersWrite, readonly Promise<unknown>[]>;
+  /** Receives each job that changed something, also after the run. */
+  readonly written: (job: Job) => void;
 }
 
 type Instances = ReadonlyMap<string, VirtualMachineScaleSetVM>;
@@ -102,6 +104,7 @@ export class JobRunner {
         const listed = await lists.get(scaleSetIdOf(job.id) ?? "");
         const writes = await this.#edit(job, listed?.get(job.id.toLowerCase()));
         run.writes += writes;
+        if (writes > 0) run.written(job);
         resolve(undefined);
       } catch (error) {
         for (const write of job.reasons) run.failed.set(write, error);

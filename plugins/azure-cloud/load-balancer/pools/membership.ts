@@ -50,13 +50,46 @@ export class PoolMembers {
     nodes: readonly Node[],
   ): Promise<MembersResult> {
     const { jobs, failed } = await this.#jobs(writes, loadBalancers, nodes);
-    const run: Run = { writes: 0, failed, late: new Map() };
-    const [models, others] = [true, false].map((isModel) => jobs.filter(({ kind }) => (kind === "model") === isModel));
+    const models = jobs.filter(isModel);
+    const doubts = this.#doubts(models);
+    const run: Run = { writes: 0, failed, late: new Map(), written: doubts.add };
     // Models first: an instance that starts meanwhile then joins by itself.
-    await this.#runner.run(models ?? [], run);
-    await this.#runner.run(others ?? [], run);
+    await this.#runner.run(models, run);
+    await this.#runner.run(
+      jobs.filter((job) => !isModel(job)),
+      run,
+    );
+    if (doubts.scaleSets.size > 0) await this.#runModels(writes, nodes, run);
     const settled = [...run.late].map(([write, ends]) => [write, firstError(ends)] as const);
     return { writes: run.writes, failed, late: new Map(settled) };
+  }
+
+  /**
+   * An instance had to join although nothing was to be written in the model of its scale set: that may be another one,
+   * created under the name of the one that was read.
+   */
+  #doubts(models: readonly Job[]) {
+    const written = new Set(models.map(({ id }) => id.toLowerCase()));
+    const scaleSets = new Set<string>();
+    const add = ({ id, edits }: Job): void => {
+      const scaleSet = scaleSetIdOf(id)?.toLowerCase() ?? "";
+      if (scaleSet === "" || written.has(scaleSet) || scaleSets.has(scaleSet)) return;
+      if (edits.every(({ change }) => change === "leave")) return;
+      scaleSets.add(scaleSet);
+      this.#options.reads.forgetScaleSets(groupOf(id));
+    };
+    return { scaleSets, add };
+  }
+
+  /** Writes the models that need it by a list of now. */
+  async #runModels(writes: readonly MembersWrite[], nodes: readonly Node[], run: Run): Promise<void> {
+    const { jobs, failed } = await this.#jobs(
+      writes.filter(({ kind }) => kind === "update-members"),
+      [],
+      nodes,
+    );
+    for (const [write, error] of failed) run.failed.set(write, error);
+    await this.#runner.run(jobs.filter(isModel), run);
   }
 
   /** Begins the reads of writes that are planned and cannot start yet. Never rejects. */
@@ -131,6 +164,8 @@ export class PoolMembers {
         }
   }
 }
+
+const isModel = ({ kind }: Job): boolean => kind === "model";
 
 const firstError = async (all: readonly Promise<unknown>[]): Promise<unknown> =>
   (await Promise.all(all)).find((error) => error !== undefined);

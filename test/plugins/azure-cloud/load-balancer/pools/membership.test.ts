@@ -447,6 +447,30 @@ describe("the model of a scale set", () => {
     expect(await applied).toEqual(written(0));
   });
 
+  for (const isReplaced of [true, false])
+    test(`the model of a scale set ${isReplaced ? "that was replaced under its name" : "whose instance had left by itself"} is read again when an instance has to join, and ${isReplaced ? "written" : "stays as it is"}`, async () => {
+      const { world, one, models } = await openChanged();
+      await using _ = world;
+      await one.apply([update({ join: ["node-0"] })], known);
+      if (isReplaced) {
+        world.simulator.delete(scaleSetPath);
+        world.simulator.addScaleSet({ name: "pool", dualStack: true });
+        world.simulator.addScaleSetInstances("pool", 1);
+      } else {
+        const [member] = await one.membersOf(poolId(), known);
+        await one.apply([update({ leave: [member?.ipConfigurationId ?? ""] })], known);
+      }
+      world.simulator.clearLog();
+      const [instance = ""] = world.simulator.instances("pool").map(({ instanceId }) => instanceId);
+      const present = [nodeOf("node-0", { providerID: instanceID(Number(instance), "pool") })];
+      const lists = (): number =>
+        world.simulator.log.filter(({ path }) => path.endsWith("/virtualMachineScaleSets")).length;
+      expect(await one.apply([update({ join: ["node-0"] })], present)).toEqual(written(isReplaced ? 2 : 1));
+      expect(models()).toHaveLength(isReplaced ? 1 : 0);
+      expect(await one.apply([update({ join: ["node-0"] })], present)).toEqual(written(0));
+      expect(lists()).toBe(1);
+    });
+
   test("keeps its edge zone", async () => {
     const extendedLocation = { name: "microsoftlosangeles1", type: "EdgeZone" };
     const { world, one, models } = await openChanged(undefined, { extendedLocation });
