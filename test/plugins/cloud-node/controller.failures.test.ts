@@ -241,6 +241,17 @@ describe("the controller", () => {
     await eventually("they are forgotten", () => controller.status?.().length === 0);
   });
 
+  test("shows the first 300 characters of a node's error", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    memory.fail("instanceMetadata", new Error("x".repeat(1_000)));
+    cluster.api.create(kinds.Node, newNode("node0"));
+    const { controller } = await cluster.run(cloudNode, { cloud: memory.cloud });
+    const shown = (): string | undefined => controller.status?.()[0]?.facts?.[0]?.value;
+    await eventually("it fails", () => shown() !== undefined);
+    expect(shown()).toHaveLength(300);
+  });
+
   test("is skipped when the cloud has no instances", async () => {
     await using cluster = await TestCluster.start();
     const { cloud } = memoryCloud({ name: "bare", without: ["instances"] });
