@@ -65,7 +65,7 @@ test("/dev/zero as the kubeconfig is refused at the start, within bounds of time
   expectRefusal(["--kubeconfig=/dev/zero"], "--kubeconfig=/dev/zero", "/dev/zero has more than 16777216 bytes"));
 
 test("a kubeconfig may be a pipe that is written slowly, and one that is never written to its end is refused in time", async () => {
-  const writer = Bun.spawn(["bash", "-c", 'for word in a b ü; do sleep 0.1; printf "$word"; done > "$0"', pipe]);
+  await using writer = Bun.spawn(["bash", "-c", 'for word in a b ü; do sleep 0.1; printf "$word"; done > "$0"', pipe]);
   expect(readBounded(pipe)).toBe("abü");
   await writer.exited;
   const unwritten = `${pipe} was not written to its end within 0.1 s`;

@@ -177,7 +177,7 @@ const upgrade = (protocol: string): string =>
   `GET /${protocol} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: ${protocol}\r\nHTTP2-Settings: AAMAAABk\r\n` +
   "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
 for (const protocol of ["h2c", "websocket"])
-  test(`a request to change to ${protocol} is answered as any other, and what follows is not read as that protocol`, async () => {
+  test(`a request to change to ${protocol} gets the usual answer, and what follows is not read as that protocol`, async () => {
     handled.length = 0;
     const reply = await exchange(
       "http/1.1",
