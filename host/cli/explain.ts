@@ -7,7 +7,7 @@ import { redactText } from "../process/log/redact.ts";
 import type { Adjust, Surroundings } from "./command.ts";
 import { readInput } from "./from-bundle.ts";
 import { leaderFlags, type LeaderOptions, leaderWrites } from "./leader.ts";
-import { withProgress } from "./progress.ts";
+import { limitOf, withProgress } from "./progress.ts";
 
 export const explainUsage = `Usage: cloud-controller-host explain service NAMESPACE/NAME|node NAME [options] [flags of the host]
 
@@ -44,7 +44,8 @@ export async function runExplain(argv: readonly string[], surroundings: Surround
     const input = await readInput(from, flags, surroundings, ending, withoutUnknownRoutes);
     if ("status" in input) return input.status;
     const writeLog = (line: string): void => (input.options.v > 0 ? stderr(line) : undefined);
-    const request = { input: { ...input, writeLog }, signal: AbortSignal.timeout(limitMs) };
+    using limit = limitOf(limitMs, "its limit");
+    const request = { input: { ...input, writeLog }, signal: limit.signal };
     const progress = output === "text" ? surroundings.progress : undefined;
     const explained = await withProgress(request, progress, (shown) => explain(shown, subject));
     const document = leader === undefined || led === undefined ? explained : await withWrites(explained, leader, led);

@@ -14,7 +14,7 @@ import { redactText } from "../process/log/redact.ts";
 import type { HostInput } from "../run/process-parts.ts";
 import type { Adjust, Surroundings } from "./command.ts";
 import { readInput } from "./from-bundle.ts";
-import { withProgress } from "./progress.ts";
+import { limitOf, withProgress } from "./progress.ts";
 
 export const planUsage = `Usage: cloud-controller-host plan [--output=text|json] [--only=LIST] [--service=NAMESPACE/NAME] [--bundle=FILE]
                                   [--from=FILE] [flags of the host]
@@ -68,7 +68,8 @@ export async function runPlan(argv: readonly string[], surroundings: Surrounding
     const input = await readInput(from, rest, surroundings, ending, restrictedTo(only));
     if ("status" in input) return input.status;
     const planned = { ...input, writeLog: logOf(input, surroundings) };
-    const request = { input: planned, signal: AbortSignal.timeout(timeoutMs), keepsReads: bundle !== undefined };
+    using limit = limitOf(timeoutMs, `--plan-timeout=${timeoutMs / 1000}`);
+    const request = { input: planned, signal: limit.signal, keepsReads: bundle !== undefined };
     const made = await withProgress(request, output === "text" ? surroundings.progress : undefined, makePlan);
     if (bundle !== undefined) {
       const written = bundleOf(made.cloud, input.settings, made.read);
@@ -117,8 +118,10 @@ function readOptions(argv: readonly string[]): PlanOptions {
   const service = given.get("service");
   if (service !== undefined && !/^[^/]+\/[^/]+$/u.test(service))
     problems.push(`--service=${service}: must be NAMESPACE/NAME`);
-  const seconds = Number(given.get("plan-timeout") ?? "600");
-  if (!(seconds > 0 && seconds <= 86_400)) problems.push("--plan-timeout: must be a number of seconds, at most 86400");
+  const limit = given.get("plan-timeout") ?? "600";
+  const seconds = Number(limit);
+  if (!(seconds > 0 && seconds <= 86_400))
+    problems.push(`--plan-timeout=${limit}: must be a number of seconds, at most 86400`);
   const [bundle, from] = [given.get("bundle"), given.get("from")];
   for (const [name, path] of Object.entries({ bundle, from })) if (path === "") problems.push(`--${name}: name a file`);
   const anonymize = given.has("anonymize") && given.get("anonymize") !== "false";

@@ -1,3 +1,6 @@
+import { CodedError } from "cloud-controller-host/sdk";
+
+import { LinkedSignal } from "../async/linked-signal.ts";
 import type { PlanRequest } from "../plan/plan.ts";
 
 /** What takes less time shows nothing. */
@@ -43,4 +46,12 @@ export async function withProgress<T>(
   let changes = (): number => 0;
   using _ = showProgress({ write, changes: () => changes() });
   return await make({ ...request, began: (count) => void (changes = count) });
+}
+
+/** A signal that aborts when a plan has taken longer than `name` allows, until it is disposed of. */
+export function limitOf(ms: number, name: string): LinkedSignal {
+  const limit = new LinkedSignal();
+  const seconds = ms / 1000;
+  limit.setDeadline(ms, () => new CodedError("SyncFailed", `not all reads were answered within ${seconds} s (${name})`));
+  return limit;
 }

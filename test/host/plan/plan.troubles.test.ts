@@ -176,6 +176,17 @@ describe("a plan in trouble", () => {
     expect(nodes.changes.map(({ title }) => title)).toEqual(["Node vmss0000000"]);
   });
 
+  test("names its own limit when the API server does not answer", async () => {
+    await using lab = await fresh();
+    lab.api.faults.add({ match: { method: "GET", path: /\/services\b/u }, effect: "hang", times: 1_000 });
+    const { status, stdout, stderr } = await runCommand("plan", [...lab.flags([controllers]), "--plan-timeout=3"]);
+    expect({ status, stdout, stderr }).toEqual({
+      status: 1,
+      stdout: "",
+      stderr: "Error: the plan cannot be made: not all reads were answered within 3 s (--plan-timeout=3)\n",
+    });
+  });
+
   test("names the Secret of a namespace that it may not read", async () => {
     await using lab = await fresh();
     const effect = { status: 403, reason: "Forbidden", message: "secrets is forbidden in kube-system" };
