@@ -50,14 +50,15 @@ async function waitForReaders(limitMs?: number): Promise<void> {
   await Promise.race([allRead.promise, ...(limitMs === undefined ? [] : [Bun.sleep(limitMs)])]);
 }
 
+const stderr = printTo(process.stderr);
 const surroundings: Surroundings = {
   environment: process.env,
   stdout: printTo(process.stdout),
-  stderr: printTo(process.stderr),
+  stderr,
   outputRead: async () => (unread > 0 ? allRead.promise : undefined),
   width: process.stdout.columns ?? 100,
   color: process.stdout.isTTY && (process.env["NO_COLOR"] ?? "") === "",
-  progress: process.stderr.isTTY ? (text) => void process.stderr.write(text) : undefined,
+  progress: process.stderr.isTTY ? stderr : undefined,
 };
 
 const [first = "", ...rest] = process.argv.slice(2);

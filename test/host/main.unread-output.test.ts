@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { freePort } from "../envtest/free-port.ts";
+import { simulateAzure } from "../kit/azure.ts";
 import { StuckPipe } from "../kit/stuck-pipe.ts";
 import { SandboxLab } from "./sandbox-lab.ts";
 
@@ -94,6 +95,30 @@ test("a host whose log is a suspended terminal ends with status 0 within 6 s of 
   expect(ended).toBe(0);
   expect(performance.now() - began).toBeLessThan(6_000);
   expect(lab.lease()?.holderIdentity).toBe("");
+});
+
+test("a plan whose progress goes to a suspended terminal ends its requests at its time limit", async () => {
+  await using azure = await simulateAzure();
+  const closed = Promise.withResolvers<string>();
+  const socket = { data: () => undefined, close: () => closed.resolve("closed") };
+  using silent = Bun.listen({ hostname: "127.0.0.1", port: 0, socket });
+  const kubeconfig = join(azure.folder, "kubeconfig");
+  const cluster = { name: "c", cluster: { server: `http://127.0.0.1:${silent.port}` } };
+  const context = { name: "c", context: { cluster: "c", user: "u" } };
+  const users = [{ name: "u", user: { token: "x" } }];
+  const config = { apiVersion: "v1", kind: "Config", clusters: [cluster], contexts: [context], users };
+  await Bun.write(kubeconfig, JSON.stringify({ ...config, "current-context": "c" }));
+  const args = ["plan", "--only=services", `--kubeconfig=${kubeconfig}`, `--cloud-config=${azure.config}`];
+  const shown = Promise.withResolvers<void>();
+  const data = (): void => shown.resolve();
+  const command = Bun.spawn([process.execPath, main, ...args, "--plan-timeout=5"], { terminal: { data } });
+  try {
+    await shown.promise;
+    command.terminal?.write(suspend);
+    expect(await Promise.race([closed.promise, Bun.sleep(20_000)])).toBe("closed");
+  } finally {
+    command.kill("SIGKILL");
+  }
 });
 
 test("a sandbox on a terminal that was suspended as it started runs, and ends with status 0 within 6 s of SIGTERM", async () => {
