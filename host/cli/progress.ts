@@ -52,6 +52,9 @@ export async function withProgress<T>(
 export function limitOf(ms: number, name: string): LinkedSignal {
   const limit = new LinkedSignal();
   const seconds = ms / 1000;
-  limit.setDeadline(ms, () => new CodedError("SyncFailed", `not all reads were answered within ${seconds} s (${name})`));
+  limit.setDeadline(
+    ms,
+    () => new CodedError("SyncFailed", `not all reads were answered within ${seconds} s (${name})`),
+  );
   return limit;
 }
