@@ -93,13 +93,15 @@ async function bites(options: Readonly<Record<string, string>>): Promise<readonl
   const chosen = Object.entries(defects).filter(([name]) => name.includes(options["only"] ?? ""));
   const figures: Figure[] = [];
   let found = 0;
-  process.stdout.write("| Defect | Histories | Seed | Found by | CPU s |\n| --- | --: | --: | --- | --: |\n");
+  process.stdout.write(
+    "| Defect | Histories | Skipped | Seed | Found by | CPU s |\n| --- | --: | --: | --: | --- | --: |\n",
+  );
   for (const [name, defect] of chosen) {
-    const tried = likely === 0 ? `${first}-${first + count - 1}` : likelySeeds(defect, seeds, likely).join(",");
-    const { seeds: histories, seed = "", by = "not found", cpuSeconds } = await findDefect(name, tried, limits);
+    const tried = (likely === 0 ? seeds : likelySeeds(defect, seeds, likely)).map(String);
+    const { histories, skipped, history = "", by = "not found", cpuSeconds } = await findDefect(name, tried, limits);
     if (by !== "not found") found += 1;
-    process.stdout.write(`| ${name} | ${histories} | ${seed} | ${by} | ${cpuSeconds.toFixed(1)} |\n`);
-    figures.push({ name, value: by === "not found" ? `${by} in ${histories}` : `${by}, seed ${seed}` });
+    process.stdout.write(`| ${name} | ${histories} | ${skipped} | ${history} | ${by} | ${cpuSeconds.toFixed(1)} |\n`);
+    figures.push({ name, value: by === "not found" ? `${by} in ${histories}` : `${by}, seed ${history}` });
   }
   return [
     { name: "defects", value: chosen.length },

@@ -6,35 +6,74 @@ import type { InvariantName } from "./invariants/table.ts";
 /** What a defect needs to be found. */
 export interface Bite {
   /** Histories that were run: the last one found it, or none did. */
-  readonly seeds: number;
-  /** The seed that found it. */
-  readonly seed: number | undefined;
+  readonly histories: number;
+  /** Those of them that fail without the defect as well. */
+  readonly skipped: number;
+  /** The one that found it. */
+  readonly history: string | undefined;
   /** The invariant that it broke, or how its process ended; undefined: it was not found. */
   readonly by: InvariantName | "its limits" | undefined;
   readonly cpuSeconds: number;
 }
 
-/** Puts a defect into the product and runs histories until one breaks an invariant. */
-export async function findDefect(defect: string, seeds: string, limits: Limits): Promise<Bite> {
-  let tried = 0;
-  let by: Bite["by"];
-  let seed: number | undefined;
-  let cpuSeconds = 0;
-  const ended = (seconds: number): void => void (cpuSeconds = seconds);
-  try {
-    for await (const report of campaign({ seeds, defect, limits, ended })) {
-      tried += 1;
-      by = report.violations[0]?.invariant;
-      if (by === undefined) continue;
-      ({ seed } = report);
-      break;
+/** A history of its own process is beyond its limits after so many CPU seconds: most take a tenth. */
+const maxHistorySeconds = 60;
+
+function throwUnlessLimit(error: unknown): void {
+  // 1 is an exception, such as that of a defect that does not apply; a signal is that of a limit.
+  if (!(error instanceof CampaignEndedError) || error.status < 128) throw error;
+}
+
+/**
+ * Puts a defect into the product and runs histories, each a seed or JSON, until one fails that is clean without it.
+ * The limits are those of all histories: which one is beyond them shows when it runs alone.
+ */
+export async function findDefect(
+  defect: string,
+  histories: readonly string[],
+  limits: Limits,
+  run = campaign,
+): Promise<Bite> {
+  let [tried, skipped, spent] = [0, 0, 0];
+  const ended = (seconds: number): void => void (spent += seconds);
+  const product = { defect };
+
+  const alone = async (seeds: string, options: { readonly defect?: string }): Promise<Bite["by"]> => {
+    const cpuSeconds = Math.min(limits.cpuSeconds, maxHistorySeconds);
+    try {
+      const reports = await Array.fromAsync(run({ ...options, seeds, limits: { ...limits, cpuSeconds }, ended }));
+      return reports[0]?.violations[0]?.invariant;
+    } catch (error) {
+      throwUnlessLimit(error);
+      return "its limits";
     }
-  } catch (error) {
-    // 1 is an exception, such as that of a defect that does not apply; a signal is that of a limit.
-    if (!(error instanceof CampaignEndedError) || error.status < 128) throw error;
-    by = "its limits";
+  };
+  const untilFailure = async (): Promise<Bite["by"]> => {
+    const seeds = histories.slice(tried).join();
+    const cpuSeconds = Math.ceil(limits.cpuSeconds - spent);
+    try {
+      for await (const { violations } of run({ ...product, seeds, limits: { ...limits, cpuSeconds }, ended })) {
+        tried += 1;
+        if (violations[0] !== undefined) return violations[0].invariant;
+      }
+      return undefined;
+    } catch (error) {
+      throwUnlessLimit(error);
+      const inProgress = histories[tried];
+      if (inProgress === undefined) return undefined;
+      tried += 1;
+      return await alone(inProgress, product);
+    }
+  };
+
+  while (tried < histories.length && spent < limits.cpuSeconds) {
+    const by = await untilFailure();
+    const history = histories[tried - 1];
+    if (by === undefined || history === undefined) continue;
+    if ((await alone(history, {})) === undefined) return { histories: tried, skipped, history, by, cpuSeconds: spent };
+    skipped += 1;
   }
-  return { seeds: tried, seed, by, cpuSeconds };
+  return { histories: tried, skipped, history: undefined, by: undefined, cpuSeconds: spent };
 }
 
 /** At most so many of one kind make a history likelier to show what needs them. */

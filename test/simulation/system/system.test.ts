@@ -2,11 +2,12 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 
 import { findDefect, likelySeeds } from "./bites.ts";
-import { campaign, describeFailure, type Report } from "./campaign.ts";
+import { campaign, CampaignEndedError, type CampaignOptions, describeFailure, type Report } from "./campaign.ts";
 import type { ClusterName } from "./clusters.ts";
 import { withDefect } from "./defects/defect.ts";
 import { defects } from "./defects/table.ts";
 import { actionKinds, eventfulMs, type History, historyOf } from "./history.ts";
+import type { InvariantName } from "./invariants/table.ts";
 
 setDefaultTimeout(900_000);
 
@@ -111,10 +112,75 @@ test("a failure is shrunk to the actions that it needs, and what it prints runs 
 
 test("a history finds a process that writes after it was paused for longer than its lease is valid", async () => {
   const limits = { cpuSeconds: 120, memoryMiB: 2_048 };
-  expect(await findDefect("writes without holding the lease", JSON.stringify(paused), limits)).toMatchObject({
-    seeds: 1,
+  expect(await findDefect("writes without holding the lease", [JSON.stringify(paused)], limits)).toMatchObject({
+    histories: 1,
     by: "no write after the fence",
   });
+});
+
+type Ending = InvariantName | "limit" | "exception" | "clean";
+
+/** A campaign whose histories end as given, with the defect and without; the others are clean. Each takes a CPU second. */
+function scripted(endings: Readonly<Record<string, { readonly bitten?: Ending; readonly clean?: Ending }>>) {
+  const runs: string[] = [];
+  const outcome = { hash: "", trace: [], requests: 0, writes: 0, virtualMs: 0, happened: {} };
+  async function* run({ seeds, defect, limits, ended }: CampaignOptions): AsyncGenerator<Report> {
+    runs.push(`${defect === undefined ? "clean" : "bitten"} ${seeds} for ${limits?.cpuSeconds} s`);
+    let seconds = 0;
+    try {
+      for (const seed of seeds.split(",")) {
+        seconds += 1;
+        const ending = endings[seed]?.[defect === undefined ? "clean" : "bitten"] ?? "clean";
+        if (ending === "exception") throw new CampaignEndedError(1);
+        if (ending === "limit") seconds = limits?.cpuSeconds ?? 0;
+        if (seconds >= (limits?.cpuSeconds ?? Infinity)) throw new CampaignEndedError(137);
+        const violations = ending === "clean" || ending === "limit" ? [] : [{ invariant: ending, text: "" }];
+        yield { ...outcome, seed: Number(seed), violations };
+      }
+    } finally {
+      ended?.(seconds);
+    }
+  }
+  return { run, runs };
+}
+
+const hundred = { cpuSeconds: 100, memoryMiB: 64 };
+
+test("a defect is found by the first history that fails with it and is clean without it", async () => {
+  const { run, runs } = scripted({
+    2: { bitten: "then silent", clean: "one writer" },
+    4: { bitten: "continuity" },
+  });
+  expect(await findDefect("a defect", ["1", "2", "3", "4", "5"], hundred, run)).toEqual({
+    histories: 4,
+    skipped: 1,
+    history: "4",
+    by: "continuity",
+    cpuSeconds: 6,
+  });
+  expect(runs).toEqual(["bitten 1,2,3,4,5 for 100 s", "clean 2 for 60 s", "bitten 3,4,5 for 97 s", "clean 4 for 60 s"]);
+});
+
+test("a process that has run out of CPU time finds a defect only if its last history alone needs too much because of it", async () => {
+  const slow = ["1", "2", "3"];
+  const found = scripted({ 2: { bitten: "limit" } });
+  expect(await findDefect("a defect", slow, hundred, found.run)).toMatchObject({ history: "2", by: "its limits" });
+  expect(found.runs).toEqual(["bitten 1,2,3 for 100 s", "bitten 2 for 60 s", "clean 2 for 60 s"]);
+  const alwaysSlow = scripted({ 2: { bitten: "limit", clean: "limit" } });
+  expect(await findDefect("a defect", slow, hundred, alwaysSlow.run)).toMatchObject({ skipped: 1, by: undefined });
+  const many = scripted({});
+  const enough = Array.from({ length: 150 }, (_, index) => String(index + 1));
+  expect(await findDefect("a defect", enough, hundred, many.run)).toMatchObject({
+    histories: 100,
+    skipped: 0,
+    by: undefined,
+  });
+  expect(many.runs.slice(1)).toEqual(["bitten 100 for 60 s"]);
+});
+
+test("a search ends with the error of a process that failed before it ran a history", async () => {
+  const { run } = scripted({ 1: { bitten: "exception" } });
+  await expect(findDefect("a defect", ["1"], hundred, run)).rejects.toThrow("ended with status 1");
 });
 
 test("the seeds that are tried first for a defect have what it needs, and need the fewest requests", () => {
