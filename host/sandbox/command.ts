@@ -174,7 +174,8 @@ async function runUntilStopped(sandbox: Sandbox, output: Output, print: (line: s
   const options = { print, clock: systemClock, timeoutMs: checkTimeoutMs, hint: `; see ${sandbox.files.log}` };
   const ended = await Promise.race([runChecks(startChecks(sandbox), options).then(() => undefined), host.finished]);
   if (ended === undefined) suggest(sandbox, print, false);
-  if (ended === undefined) print("\nKeys: ? lists them and repeats what is above, q stops. Changes:\n");
+  if (ended === undefined)
+    print("\nKeys: ? lists them and repeats what is above, b opens the console, q stops. Changes:\n");
   const printNow = (line: string): void => print(`  ${new Date().toLocaleTimeString("en-GB")}  ${line}`);
   running.use(printChanges(sandbox, printNow));
   running.use(await serveControl(sandbox, printNow));
@@ -212,7 +213,7 @@ function describe(sandbox: Sandbox, print: (line: string) => void): void {
   print(`  ${cloudConfig === files.cloudConfig ? "Cloud     " : "Not in use"}  ${firstLine}`);
   for (const line of moreLines) print(`              ${line}`);
   print(`  Host        ${host.url ?? "no secure port"}, log ${files.log}`);
-  print(`  Console     ${consoleUrl ?? "none"} (b opens it)\n`);
+  print(`  Console     ${consoleUrl ?? "none"}\n`);
 }
 
 /** Commands for another terminal; `all` of them on request, so that the first screen fits 24 rows. */
