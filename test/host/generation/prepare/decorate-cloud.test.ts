@@ -15,6 +15,24 @@ const decorated = (cloud = memoryCloud().cloud) => decorateCloud(cloud, fence(),
 
 const methods = (capability: object | undefined): readonly string[] => Object.keys(capability ?? {}).toSorted();
 
+test("a fence that has not opened refuses cloud calls that write before the cloud is called, and lets reads pass", async () => {
+  const { cloud, calls } = memoryCloud();
+  const registry = new MetricsRegistry();
+  const { loadBalancers } = decorateCloud(cloud, fence(), registry.root);
+  const service = { metadata: { name: "web", namespace: "default" } };
+  const refused = loadBalancers?.ensureLoadBalancerDeleted("cluster", service);
+  await expect(refused).rejects.toThrow(/cloud call ensureLoadBalancerDeleted.*does not run yet/su);
+  await loadBalancers?.getLoadBalancer("cluster", service);
+  expect(calls.map(({ method }) => method)).toEqual(["getLoadBalancer"]);
+  const counts = (await registry.samples("cloud_provider_call_duration_seconds"))
+    .filter(({ name }) => name.endsWith("_count"))
+    .map(({ labels, value }) => [labels["method"], labels["result"], value]);
+  expect(counts).toEqual([
+    ["ensureLoadBalancerDeleted", "error", 1],
+    ["getLoadBalancer", "success", 1],
+  ]);
+});
+
 test("a controller's cloud has every method of each capability that the cloud itself has", () => {
   const cloud = wholeCloud();
   for (const name of ["instances", "loadBalancers", "routes", "nodeMasks"] as const) {
