@@ -53,58 +53,42 @@ const requests = {
 /** upstream: `source` of the operation that follows the endpoints of local Services. */
 const localUpdater = "local_service_backend_pool_updater";
 
+interface LoadBalancerParts {
+  readonly reconciler: Reconciler;
+  readonly observer: Observer;
+  readonly activity: Activity;
+  readonly locals: LocalServices | undefined;
+  readonly drains: Drains | undefined;
+  readonly measure: ObserveService;
+  readonly config: PlannerConfig;
+  readonly isPlanning: boolean;
+  readonly newServices: NewServices;
+  readonly limitUse: LimitMetrics;
+}
+
 /** upstream: the `LoadBalancer` interface of cloud-provider-azure, `azure_loadbalancer.go`. */
 export class AzureLoadBalancers implements LoadBalancers {
-  readonly #reconciler: Reconciler;
-  readonly #observer: Observer;
-  readonly #activity: Activity;
-  readonly #locals: LocalServices | undefined;
-  readonly #drains: Drains | undefined;
-  readonly #measure: ObserveService;
-  readonly #config: PlannerConfig;
-  readonly #isPlanning: boolean;
-  readonly #newServices: NewServices;
-  readonly #limitUse: LimitMetrics;
+  readonly #parts: LoadBalancerParts;
   /** How often in a row ARM rejected a write for a Service. */
   readonly #rejections = new Map<string, number>();
 
-  constructor(options: {
-    readonly reconciler: Reconciler;
-    readonly observer: Observer;
-    readonly activity: Activity;
-    readonly locals: LocalServices | undefined;
-    readonly drains: Drains | undefined;
-    readonly measure: ObserveService;
-    readonly config: PlannerConfig;
-    readonly isPlanning: boolean;
-    readonly newServices: NewServices;
-    readonly limitUse: LimitMetrics;
-  }) {
-    this.#config = options.config;
-    this.#isPlanning = options.isPlanning;
-    this.#newServices = options.newServices;
-    this.#limitUse = options.limitUse;
-    this.#measure = options.measure;
-    this.#locals = options.locals;
-    this.#drains = options.drains;
-    this.#reconciler = options.reconciler;
-    this.#observer = options.observer;
-    this.#activity = options.activity;
+  constructor(parts: LoadBalancerParts) {
+    this.#parts = parts;
   }
 
   /** To be called when leading begins. Follows endpoints of local Services with pools of their own, and nodes that leave. */
   async run(signal: AbortSignal): Promise<void> {
-    this.#newServices.begin();
-    await Promise.all([this.#locals?.run(signal), this.#drains?.run(signal)]);
+    this.#parts.newServices.begin();
+    await Promise.all([this.#parts.locals?.run(signal), this.#parts.drains?.run(signal)]);
   }
 
   /** How near Azure's limits are. */
   get status(): LimitMetrics["status"] {
-    return this.#limitUse.status;
+    return this.#parts.limitUse.status;
   }
 
   watch(services: Informer<Service>): void {
-    this.#newServices.watch(services);
+    this.#parts.newServices.watch(services);
   }
 
   loadBalancerName(_clusterName: string, service: Service): string {
@@ -116,7 +100,7 @@ export class AzureLoadBalancers implements LoadBalancers {
     service: Service,
     { signal }: CloudCall = {},
   ): Promise<LoadBalancerStatus | undefined> {
-    return abandonable(() => this.#reconciler.look(service), signal);
+    return abandonable(() => this.#parts.reconciler.look(service), signal);
   }
 
   async ensureLoadBalancer(
@@ -139,7 +123,7 @@ export class AzureLoadBalancers implements LoadBalancers {
   ): Promise<void> {
     await this.#run("UpdateLoadBalancer", service, async () => {
       // The caller's copy may be old; what is there now decides.
-      const current = this.#observer.service(service);
+      const current = this.#parts.observer.service(service);
       if (current !== undefined) await this.#reconcile(current, "ensure", nodes, call);
     });
   }
@@ -154,29 +138,29 @@ export class AzureLoadBalancers implements LoadBalancers {
   }
 
   async ensureLoadBalancerDeleted(_clusterName: string, service: Service, call: CloudCall = {}): Promise<void> {
-    this.#locals?.deleted(service);
-    this.#drains?.deleted(service);
+    this.#parts.locals?.deleted(service);
+    this.#parts.drains?.deleted(service);
     await this.#run("EnsureLoadBalancerDeleted", service, () => this.#reconcile(service, "delete", [], call));
     this.#rejections.delete(keyOf(service));
   }
 
   async leaveLoadBalancer(_clusterName: string, service: Service): Promise<void> {
     this.#rejections.delete(keyOf(service));
-    await this.#locals?.left(service);
+    await this.#parts.locals?.left(service);
   }
 
   /** What the present Services would lose with this config, with what the caller has found. */
   unrequestedRemovals(others: readonly ResourceChange[]): Promise<UnrequestedRemovals | undefined> {
-    return this.#reconciler.unrequestedRemovals(others);
+    return this.#parts.reconciler.unrequestedRemovals(others);
   }
 
   warnings(service: Service): readonly ServiceWarning[] {
-    return serviceWarnings(service, this.#config);
+    return serviceWarnings(service, this.#parts.config);
   }
 
   /** Measures an operation, and puts its name before an unavailable lock's error, as upstream. */
   #run<Result>(operation: keyof typeof requests, service: Service, work: () => Promise<Result>): Promise<Result> {
-    return this.#measure(requests[operation], keyOf(service), async () => {
+    return this.#parts.measure(requests[operation], keyOf(service), async () => {
       try {
         return await work();
       } catch (error) {
@@ -194,14 +178,16 @@ export class AzureLoadBalancers implements LoadBalancers {
   ): Promise<Reconciled> {
     const key = keyOf(service);
     try {
-      const result = await this.#activity.track(this.#reconciler.reconcile({ service, action, nodes }, signal));
+      const result = await this.#parts.activity.track(
+        this.#parts.reconciler.reconcile({ service, action, nodes }, signal),
+      );
       this.#rejections.delete(key);
-      if (action === "ensure") this.#locals?.ensured(service, nodes);
-      if (action === "ensure") this.#drains?.ensured(service);
+      if (action === "ensure") this.#parts.locals?.ensured(service, nodes);
+      if (action === "ensure") this.#parts.drains?.ensured(service);
       return result;
     } catch (error) {
       // A plan shows what is held; it is not a failure of it.
-      if (error instanceof RemovalHeldError && this.#isPlanning && action === "ensure")
+      if (error instanceof RemovalHeldError && this.#parts.isPlanning && action === "ensure")
         return { status: service.status?.loadBalancer, writes: 0 };
       if (error instanceof RemovalHeldError) throw new RetryAfterError(recheckMs, error.message, { cause: error });
       if (!isRejected(error)) throw error;
