@@ -34,3 +34,19 @@ test("fails when its output cannot be written", async () => {
   expect(complaint).toBe("Error: cannot write the output: ENOSPC: no space left on device, write\n");
   expect(status).toBe(1);
 });
+
+test("exits with its status when its terminal is closed and it prints on", async () => {
+  const printed = Promise.withResolvers<void>();
+  // The signal of a closed terminal would end it.
+  const script = `trap '' HUP; exec "$0" "$@"`;
+  const child = Bun.spawn(["sh", "-c", script, process.execPath, main, "sandbox", "--check"], {
+    terminal: { data: () => printed.resolve() },
+  });
+  try {
+    await printed.promise;
+    child.terminal?.close();
+    expect(await Promise.race([child.exited, Bun.sleep(50_000)])).toBe(0);
+  } finally {
+    child.kill("SIGKILL");
+  }
+});

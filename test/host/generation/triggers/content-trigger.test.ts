@@ -333,6 +333,12 @@ describe("content that is still being written", () => {
     expect(content).toEqual({ unreadable: "a source: keeps changing; write it once and leave it" });
   });
 
+  test("content that is still being written when the process stops is unreadable, and its reason is the stop", async () => {
+    const source = { description: "a source", read: async () => "half" };
+    const content = await settledContent(source, manualClock(), AbortSignal.abort());
+    expect(content).toEqual({ unreadable: "a source: the process is stopping" });
+  });
+
   test("is handled by other triggers in the same way", async () => {
     const clock = manualClock();
     const reads = ["p", "pq", "pqr"];

@@ -2,7 +2,14 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { getEventListeners } from "node:events";
 import { setImmediate } from "node:timers/promises";
 
-import { ApiError, type InformerHandler, kinds, type Node } from "cloud-controller-host/sdk";
+import {
+  ApiError,
+  defineKind,
+  type InformerHandler,
+  kinds,
+  type KubeObject,
+  type Node,
+} from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
@@ -204,6 +211,33 @@ describe("selections", () => {
     share.of({ ...widgets, version: "v2" });
     await eventually("the other version is read", () => api.requests.some(({ path }) => path.includes("/v2/")));
   });
+});
+
+test("observers of the process receive core Services and Nodes, and no kind that shares a group, version or resource", async () => {
+  const core = { group: "", version: "v1", kind: "Service", plural: "services", namespaced: true } as const;
+  const others = [
+    { ...core, group: "serving.knative.dev" },
+    { ...core, version: "v2" },
+    { ...core, plural: "widgets" },
+    { ...core, group: "metrics.k8s.io", kind: "Node", plural: "nodes", namespaced: false },
+  ];
+  api.put(kinds.Service, { metadata: { name: "core", namespace: "ns" } });
+  api.put(kinds.Node, { metadata: { name: "core" } });
+  api.put(widgets, widget("other"));
+  const seen: string[] = [];
+  const observer = (kind: string) => ({
+    added: ({ metadata }: KubeObject) => void seen.push(`${kind} ${metadata?.name}`),
+  });
+  const { pool } = setUp({ observers: { services: observer("Service"), nodes: observer("Node") } });
+  const share = pool.share();
+  for (const kind of others) share.of(defineKind(kind));
+  share.of(kinds.Service);
+  share.of(kinds.Node);
+  share.of(kinds.Service, { metadataOnly: true });
+  await share.synced();
+  await eventually("both are seen", () => seen.length >= 2);
+  await setImmediate();
+  expect(seen.toSorted()).toEqual(["Node core", "Service core"]);
 });
 
 describe("shares", () => {
