@@ -56,6 +56,48 @@ describe("the page", () => {
     await loopback[Symbol.asyncDispose]();
   });
 
+  test("keeps its content through an hour without the host, shows since when, and then what has changed", async () => {
+    token = undefined;
+    const before = serve(0);
+    const { page } = await pages.visit("services", before.url);
+    await untilText(page, "web");
+    await untilText(page, "● Live");
+    await before[Symbol.asyncDispose]();
+    await untilText(page, "Disconnected; connecting again since");
+    await page.evaluate("((now) => { Date.now = () => now() + 3_600_000; })(Date.now)");
+    expect(await untilText(page, "(1 hour ago)")).toContain("web");
+    await createService(pages.sandbox, "meanwhile");
+    await using again = serve(Number(new URL(before.url).port));
+    await untilText(page, "● Live");
+    await untilText(page, "meanwhile");
+    expect(page.url()).toStartWith(again.url);
+    await deleteService(pages.sandbox, "meanwhile");
+  });
+
+  test("is not live on a stream that is silent without having ended, and reads on a timer", async () => {
+    token = undefined;
+    let silent = true;
+    let streams = 0;
+    await using server = pages.serve(0, (send) => async (path, headers, signal) => {
+      if (!path.endsWith("/stream") || !silent) return send(path, headers, signal);
+      streams += 1;
+      const body = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode(":\n\n")) });
+      return new Response(body, { headers: { "Content-Type": "text/event-stream" } });
+    });
+    const { page } = await pages.visit("runbook", server.url);
+    // The limits of the page pass ten times as fast.
+    await page.evaluateOnNewDocument("((set) => { window.setTimeout = (run, ms) => set(run, ms / 10); })(setTimeout)");
+    await page.goto(new URL("services", server.url).href);
+    await untilText(page, "● Live");
+    await untilText(page, "Not live; read every 10 seconds");
+    await createService(pages.sandbox, "unheard");
+    await untilText(page, "unheard");
+    await until("it tries another stream", () => streams > 2);
+    silent = false;
+    await untilText(page, "● Live");
+    await deleteService(pages.sandbox, "unheard");
+  });
+
   test("says in a sentence that the host answers 503, and is whole again by itself: with its content or without it", async () => {
     let refusal: string | undefined;
     await using server = pages.serve(0, (send) => async (path, headers, signal) => {

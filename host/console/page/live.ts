@@ -22,6 +22,10 @@ const allOf = (version: string): StreamMessage["versions"] => ({
 const noVersions = allOf("");
 /** Without a stream, as there are too many, and after a failure. */
 const pollMs = 10_000;
+/** The host sends something every five seconds: a connection that is silent for so long is dead. */
+const maxSilenceMs = 30_000;
+/** Longer than the host reads from the cloud for one answer. */
+const maxAnswerMs = 30_000;
 /** Characters of a failure's text. */
 const maxReason = 300;
 
@@ -88,16 +92,27 @@ async function withPlace(run: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Until the signal aborts or the server refuses: else the browser connects again by itself. */
+/** Until the signal aborts, the server refuses or it is silent: else the browser connects again by itself. */
 async function readStream(signal: AbortSignal, enter: Enter): Promise<void> {
   if (signal.aborted) return;
   const { promise, resolve } = Promise.withResolvers<void>();
   const stream = new EventSource("/ui/api/stream");
-  stream.addEventListener("open", () => enter("live"));
-  stream.addEventListener("message", ({ data }) => enter("live", readMessage(data)));
-  stream.addEventListener("error", () => (stream.readyState === EventSource.CLOSED ? resolve() : enter("cut")));
+  let silence = setTimeout(resolve, maxSilenceMs);
+  const hear = (message?: StreamMessage): void => {
+    clearTimeout(silence);
+    silence = setTimeout(resolve, maxSilenceMs);
+    enter("live", message);
+  };
+  stream.addEventListener("open", () => hear());
+  stream.addEventListener("message", ({ data }) => hear(readMessage(data)));
+  stream.addEventListener("error", () => {
+    clearTimeout(silence);
+    if (stream.readyState === EventSource.CLOSED) resolve();
+    else enter("cut");
+  });
   signal.addEventListener("abort", () => resolve());
   await promise;
+  clearTimeout(silence);
   stream.close();
 }
 
@@ -130,7 +145,9 @@ export function useAnswer<T>(path: string, sources: readonly Source[], { version
     const fail = (failure: string): void => setAnswer((before) => ({ ...before, failure }));
     const read = async (): Promise<boolean> => {
       try {
-        const reply = await fetch(`/ui/api/${path}`, { signal });
+        const reply = await fetch(`/ui/api/${path}`, {
+          signal: AbortSignal.any([signal, AbortSignal.timeout(maxAnswerMs)]),
+        });
         const isJson = reply.headers.get("content-type")?.startsWith("application/json") ?? false;
         const body = await (isJson ? reply.json() : reply.text());
         const isAnswer = reply.ok && isJson;
