@@ -193,13 +193,13 @@ function verified({ status, services, nodes, writes }: Findings): Answers["overv
     ...(status.leader === "" ? [] : [{ name: "Lease", value: `held by ${status.leader}` }]),
     ...(status.generationStartedAt === undefined
       ? []
-      : [{ name: "Generation", value: `${status.generation} runs`, at: status.generationStartedAt }]),
+      : [{ name: "Generation", value: `${status.generation}, running`, at: status.generationStartedAt }]),
     ...(managed === undefined || ready === undefined
       ? []
-      : [{ name: "Services", value: `${ready.length} of ${managed.length} are ready`, ...latestOf(ready) }]),
+      : [{ name: "Services", value: `${ready.length} of ${managed.length} ready`, ...latestOf(ready) }]),
     ...(nodes === undefined || fresh === undefined
       ? []
-      : [{ name: "Nodes", value: `${fresh.length} of ${nodes.length} are initialized` }]),
+      : [{ name: "Nodes", value: `${fresh.length} of ${nodes.length} initialized` }]),
     ...(write === undefined
       ? []
       : [{ name: "Latest write", value: `${write.operation} ${write.resource}`, at: write.at }]),

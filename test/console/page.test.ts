@@ -60,9 +60,12 @@ test("a reader without a pointer comes to every view, and each move lands on its
 });
 
 test("a write shows its outcome without scrolling on a wide screen, and the end of a long path", async () => {
-  const { page } = await pages.visit("services/default/web");
+  const causes = Array.from({ length: 5 }, (_, index) => `Service default/service-${index}`).join(", ");
+  await using server = changed((answer) => answer.replaceAll('"causes":"Service default/web"', `"causes":"${causes}"`));
+  const { page } = await pages.visit("services/default/web", server.url);
   await page.setViewport({ width: 1280, height: 800 });
   await untilText(page, "publicIPAddresses/");
+  await untilText(page, "service-4");
   const overflow = "((one) => one.scrollWidth - one.clientWidth)(document.querySelector('[aria-label=Writes]'))";
   expect(await page.evaluate(overflow)).toBe(0);
   await page.goto(new URL("writes?filter=publicIPAddresses", page.url().split("services")[0]).href);
@@ -79,8 +82,90 @@ test("a list is filtered and sorted by the keyboard, and its address says how", 
   expect(page.url()).toEndWith("/ui/services?filter=kubern");
   await page.reload();
   await untilText(page, "1 of 2");
+  await page.type("#filter", "@");
+  expect(await untilText(page, "0 of 2")).toContain("The filter matches none of the services.");
+  await page.keyboard.press("Backspace");
+  expect(await untilText(page, "1 of 2")).not.toContain("The filter matches none");
   await page.locator("th button").click();
   expect(await page.$$eval("th[aria-sort=ascending]", (headings) => headings.length)).toBe(1);
+});
+
+/** The console with other answers; those of its own page are as they are. */
+const changed = (change: (answer: string, path: string) => string) =>
+  pages.serve(0, (send) => async (path, headers, signal) => {
+    const reply = await send(path, headers, signal);
+    if (!path.startsWith("/ui/api/") || path.endsWith("/stream")) return reply;
+    return new Response(change(await reply.text(), path), { headers: { "Content-Type": "application/json" } });
+  });
+
+test("an answer without a field, as a host of another version gives it, leaves the page in use", async () => {
+  let isOther = true;
+  await using server = changed((answer, path) =>
+    isOther && path.endsWith("/leadership") ? answer.replace('"timeline"', '"older"') : answer,
+  );
+  const { page } = await pages.visit("leadership", server.url);
+  expect(await untilText(page, "load the page again")).not.toContain("Locks");
+  await page.locator("text/Services").click();
+  await untilText(page, "web");
+  isOther = false;
+  await page.locator("text/Leadership").click();
+  expect(await untilText(page, "became leader")).not.toContain("load the page again");
+});
+
+test("a failing write and Service show the cloud's code in their lists, although the request is longer than a cell", async () => {
+  const path = `/subscriptions/${"0".repeat(36)}/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/kubernetes`;
+  const error = `ARM PUT ${path}: 403 AuthorizationFailed: not allowed`;
+  await using server = changed((answer) => {
+    const list = JSON.parse(answer);
+    for (const row of list.rows) {
+      Object.assign(row, "outcome" in row ? { outcome: `failed: 403 ${error}`, resource: path } : {});
+      Object.assign(row, "cause" in row ? { cause: `failed to ensure load balancer: ${error}` } : {});
+    }
+    return JSON.stringify(list);
+  });
+  for (const [view, column] of [
+    ["services", 3],
+    ["writes", 4],
+  ] as const) {
+    const { page } = await pages.visit(view, server.url);
+    await page.setViewport({ width: 1600, height: 800 });
+    await untilText(page, "403 AuthorizationFailed");
+    const visible = `(() => {
+      const cell = document.querySelector("tbody tr:not(.space)").children[${column}];
+      const text = [...cell.querySelectorAll("bdi")].at(-1).firstChild;
+      const range = document.createRange();
+      range.setStart(text, 0);
+      range.setEnd(text, "403 AuthorizationFailed".length);
+      return [range.toString(), range.getBoundingClientRect().right <= cell.getBoundingClientRect().right, cell.title.includes("${path}")];
+    })()`;
+    expect(await page.evaluate(visible)).toEqual(["403 AuthorizationFailed", true, true]);
+  }
+});
+
+test("numbers are below the end of their heading, and on a narrow screen each cell is named by its own", async () => {
+  const { page } = await pages.visit("controllers");
+  await untilText(page, "Work queues");
+  const table = "document.querySelector('[aria-label=\"Work queues\"] table')";
+  const aligned = `[...${table}.rows].map((row) => getComputedStyle(row.cells[1]).textAlign)`;
+  expect(new Set(await page.evaluate(aligned).then((found) => (Array.isArray(found) ? found : [])))).toEqual(
+    new Set(["right"]),
+  );
+  await page.setViewport({ width: 360, height: 640 });
+  const named = `[...${table}.tBodies[0].rows[0].cells].slice(0, 3).map((cell) => getComputedStyle(cell, "::before").content)`;
+  expect(await page.evaluate(named)).toEqual(['"Queue: "', '"Depth: "', '"Retries: "']);
+  const overflow = `${table}.parentElement.scrollWidth - ${table}.parentElement.clientWidth`;
+  expect(await page.evaluate(overflow)).toBe(0);
+});
+
+test("a page in the dark is printed dark on white, with every cell whole", async () => {
+  const { page } = await pages.visit("writes");
+  await untilText(page, "publicIPAddresses/");
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
+  await page.emulateMediaType("print");
+  expect(await page.evaluate("getComputedStyle(document.body).backgroundColor")).toBe("rgb(255, 255, 255)");
+  const cut =
+    "[...document.querySelectorAll('.fixed td')].filter((cell) => cell.scrollWidth > cell.clientWidth).length";
+  expect(await page.evaluate(cut)).toBe(0);
 });
 
 test("the page is not shown in a frame of another site", async () => {

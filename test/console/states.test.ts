@@ -135,7 +135,7 @@ const states: Readonly<Record<string, State>> = {
     texts: {
       overview: /Reload refused[^]*vmType[^]*Runbook: CloudControllerHostReloadRefused/u,
       leadership: /✖ refused\s+vmType[^]*ReloadRefused/u,
-      plan: "It could not be made",
+      plan: "The plan could not be made",
     },
   },
   "a throttled cloud": {

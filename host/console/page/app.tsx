@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useErrorBoundary, useRef, useState } from "preact/hooks";
 
 import type { Source } from "../schema.ts";
 import { lists, ListView, windowQuery } from "./list.tsx";
@@ -61,7 +61,10 @@ export function App(): JSX.Element {
       </header>
       <main id="main" ref={main} tabIndex={-1}>
         {tab === undefined ? (
-          <h1 tabIndex={-1}>Unknown view</h1>
+          <>
+            <h1 tabIndex={-1}>Unknown view</h1>
+            <p>The views that exist are named above.</p>
+          </>
         ) : (
           <Content key={place} tab={tab} route={route} connection={connection} />
         )}
@@ -98,6 +101,14 @@ interface ContentProps {
 
 function Content(props: ContentProps): JSX.Element {
   const { tab, route, connection } = props;
+  const [failure, retry] = useErrorBoundary();
+  useEffect(retry, [connection.identity]);
+  if (failure !== undefined)
+    return (
+      <p class="notice" role="alert">
+        The page cannot show the host's answer, which may be of another version: load the page again.
+      </p>
+    );
   const kind = Object.hasOwn(lists, tab.name) ? lists[tab.name] : undefined;
   if (kind !== undefined && route.path.length === 1) return <ListContent {...props} kind={kind} />;
   if (kind !== undefined) return <ObjectContent path={route.path} connection={connection} />;

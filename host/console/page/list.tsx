@@ -3,7 +3,7 @@ import { useRef, useState } from "preact/hooks";
 
 import type { Answers } from "../schema.ts";
 import type { Answer } from "./live.ts";
-import { State, Text, Time, View } from "./parts.tsx";
+import { Outcome, State, Text, Time, View } from "./parts.tsx";
 import { encodePath, go, type Route } from "./route.ts";
 
 type List = Answers["services" | "nodes" | "writes"];
@@ -31,9 +31,9 @@ export const lists: Readonly<Record<string, ListKind>> = {
       { key: "name", title: "Service" },
       { key: "namespace", title: "Namespace" },
       { key: "state", title: "State" },
+      { key: "cause", title: "Cause" },
       { key: "addresses", title: "Addresses" },
       { key: "since", title: "Since" },
-      { key: "cause", title: "Cause" },
     ],
     link: (row) => encodePath("services", text(row, "namespace"), text(row, "name")),
   },
@@ -69,6 +69,9 @@ export const lists: Readonly<Record<string, ListKind>> = {
 
 /** Cells whose end says most: too long ones lose their beginning. */
 const paths: ReadonlySet<string> = new Set(["resource", "providerID"]);
+
+/** The start of a cause that is the same for every failing Service, with the request to the cloud. */
+const request = /^failed to ensure load balancer: (?:\S+ [A-Z]+ \S+: )?/u;
 
 const rowHeight = 36;
 const windowRows = 200;
@@ -136,6 +139,9 @@ export function ListView({
           {!list.available && (
             <p class="notice">Nothing in this replica watches them: no enabled controller needs them.</p>
           )}
+          {list.available && list.matching === 0 && (
+            <p>{list.total === 0 ? `No ${name} yet.` : `The filter matches none of the ${name}.`}</p>
+          )}
           <div
             class="scroll tall"
             role="region"
@@ -187,7 +193,7 @@ function Rows({
         {rows.map((row: Row, index) => (
           <tr key={offset + index} aria-rowindex={offset + index + 2}>
             {columns.map(({ key }, column) => (
-              <td key={key} class={paths.has(key) ? "path" : undefined}>
+              <td key={key} class={paths.has(key) ? "path" : undefined} title={text(row, key)}>
                 {column === 0 && link ? <a href={link(row)}>{text(row, key)}</a> : cell(row, key)}
               </td>
             ))}
@@ -211,11 +217,7 @@ function cell(row: Row, key: string): JSX.Element {
   const value = text(row, key);
   if (key === "state") return <State value={value} />;
   if ((key === "since" || key === "at") && value !== "") return <Time at={value} />;
-  if (key === "outcome" && value !== "done")
-    return (
-      <>
-        <State value="failed" /> <Text>{value}</Text>
-      </>
-    );
+  if (key === "cause") return <Text>{value.replace(request, "")}</Text>;
+  if (key === "outcome") return <Outcome outcome={value} resource={text(row, "resource")} />;
   return <Text>{value}</Text>;
 }

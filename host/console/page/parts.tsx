@@ -63,7 +63,7 @@ export function State({ value }: { readonly value: string }): JSX.Element {
 /** A text of a tenant: its direction does not reach what is beside it. */
 export const Text = ({ children }: { readonly children: string }): JSX.Element => <bdi>{children}</bdi>;
 
-const sentence = (text: string): string => (/[.…]$/u.test(text) ? text : `${text}.`);
+export const sentence = (text: string): string => (/[.…?!]$/u.test(text) ? text : `${text}.`);
 
 /** A view with its heading, the link to its JSON, and what is wrong with its data. */
 export function View<T>({
@@ -97,33 +97,49 @@ export function View<T>({
   );
 }
 
-/** A table that scrolls by itself where it is wider than the screen. */
+/** A column, and the kind of its cells: `wide` ones wrap, numbers are aligned at their end. */
+type TableColumn = readonly [title: string, kind?: "wide" | "number"];
+
+/** A table that scrolls by itself where it is wider than the screen; on a narrow one each row is a list. */
 export function Table({
   label,
   columns,
-  children,
+  rows,
 }: {
   readonly label: string;
-  readonly columns: readonly string[];
-  readonly children: ComponentChildren;
+  readonly columns: readonly TableColumn[];
+  /** The cells of each row, in the order of the columns. */
+  readonly rows: readonly (readonly ComponentChildren[])[];
 }): JSX.Element {
   return (
     <div class="scroll" role="region" aria-label={label} tabIndex={0}>
       <table>
         <thead>
           <tr>
-            {columns.map((column) => (
-              <th scope="col" key={column}>
-                {column}
+            {columns.map(([title, kind]) => (
+              <th scope="col" key={title} class={kind}>
+                {title}
               </th>
             ))}
           </tr>
         </thead>
-        <tbody>{children}</tbody>
+        <tbody>
+          {rows.map((cells, index) => (
+            <tr key={index}>
+              {columns.map(([title, kind], column) => (
+                <td key={title} class={kind} data-title={title}>
+                  {cells[column]}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
       </table>
     </div>
   );
 }
+
+const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/u;
 
 const Facts = ({ facts }: { readonly facts: NonNullable<Section["facts"]> }): JSX.Element => (
   <dl>
@@ -133,7 +149,8 @@ const Facts = ({ facts }: { readonly facts: NonNullable<Section["facts"]> }): JS
           <Text>{name}</Text>
         </dt>
         <dd>
-          <Text>{value}</Text> {source !== undefined && <span class="quiet">({source})</span>}
+          {isTime.test(value) ? <Time at={value} /> : <Text>{value}</Text>}{" "}
+          {source !== undefined && <span class="quiet">({source})</span>}
         </dd>
       </div>
     ))}
@@ -164,48 +181,55 @@ export const Tree = ({ sections }: { readonly sections: readonly Section[] }): J
 export function Events({ label, events }: { readonly label: string; readonly events: readonly ConsoleEvent[] }) {
   if (events.length === 0) return <p>None since this process started.</p>;
   return (
-    <Table label={label} columns={["When", "Type", "Reason", "Message", "From"]}>
-      {events.map(({ at, type, reason, message, source }, index) => (
-        <tr key={index}>
-          <td>
-            <Time at={at} />
-          </td>
-          <td>
-            <State value={type} />
-          </td>
-          <td>{reason}</td>
-          <td class="wide">
-            <Text>{message}</Text>
-          </td>
-          <td>{source}</td>
-        </tr>
-      ))}
-    </Table>
+    <Table
+      label={label}
+      columns={[["When"], ["Type"], ["Reason"], ["Message", "wide"], ["From"]]}
+      rows={events.map(({ at, type, reason, message, source }) => [
+        <Time at={at} />,
+        <State value={type} />,
+        reason,
+        <Text>{message}</Text>,
+        source,
+      ])}
+    />
+  );
+}
+
+/** How a write ended: its error without the request, which is shown beside it. */
+export function Outcome({ outcome, resource }: Pick<WriteRow, "outcome" | "resource">): JSX.Element {
+  if (outcome === "done") return <State value="done" />;
+  const end = outcome.indexOf(`${resource}: `);
+  const error = end < 0 ? outcome.replace(/^failed: */u, "") : outcome.slice(end + resource.length + 2);
+  return (
+    <>
+      <State value="failed" /> <Text>{error}</Text>
+    </>
   );
 }
 
 export function Writes({ writes }: { readonly writes: readonly WriteRow[] }): JSX.Element {
   if (writes.length === 0) return <p>None among the latest writes of this process.</p>;
   return (
-    <Table label="Writes" columns={["When", "Controller", "Operation", "Seconds", "Because of", "Outcome"]}>
-      {writes.map(({ at, controller, operation, resource, outcome, milliseconds, causes }, index) => (
-        <tr key={index}>
-          <td>
-            <Time at={at} />
-          </td>
-          <td>{controller}</td>
-          <td class="wide">
-            {operation} <Text>{resource}</Text>
-          </td>
-          <td class="number">{(milliseconds / 1000).toFixed(3)}</td>
-          <td>
-            <Text>{causes}</Text>
-          </td>
-          <td class="wide">
-            <State value={outcome === "done" ? "done" : "failed"} /> {outcome !== "done" && <Text>{outcome}</Text>}
-          </td>
-        </tr>
-      ))}
-    </Table>
+    <Table
+      label="Writes"
+      columns={[
+        ["When"],
+        ["Controller"],
+        ["Operation", "wide"],
+        ["Seconds", "number"],
+        ["Because of", "wide"],
+        ["Outcome", "wide"],
+      ]}
+      rows={writes.map(({ at, controller, operation, resource, outcome, milliseconds, causes }) => [
+        <Time at={at} />,
+        controller,
+        <>
+          {operation} <Text>{resource}</Text>
+        </>,
+        (milliseconds / 1000).toFixed(3),
+        <Text>{causes}</Text>,
+        <Outcome outcome={outcome} resource={resource} />,
+      ])}
+    />
   );
 }

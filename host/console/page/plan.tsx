@@ -11,24 +11,25 @@ export const PlanView = ({ answer }: { readonly answer: Answer<Answers["plan"]> 
   <View title="Plan" json="/ui/plan?format=json" answer={answer}>
     {({ planning, madeAt, seconds, failure, plan, changesLeftOut = 0, fieldsLeftOut = 0 }) => (
       <>
-        <p>
-          What a host with these flags would write now. Nothing is written by it, and no more than one is made at a
-          time.
-        </p>
+        <p>What a host with these flags would write now. Planning writes nothing, and one plan is made at a time.</p>
         <p role="status">
           {planning && "Planning… "}
           {madeAt !== undefined && (
             <>
-              Made <Time at={madeAt} /> in {seconds} s.
+              {failure === undefined ? "Made" : "Tried"} <Time at={madeAt} /> in {seconds} s.
             </>
           )}
         </p>
-        <button type="button" disabled={planning} onClick={() => void fetch("/ui/api/plan?new=true")}>
+        <button
+          type="button"
+          disabled={planning}
+          onClick={() => void fetch("/ui/api/plan?new=true").catch(() => undefined)}
+        >
           Plan now
         </button>
         {failure !== undefined && (
           <p class="notice">
-            It could not be made: <Text>{failure}</Text>
+            The plan could not be made: <Text>{failure}</Text>
           </p>
         )}
         {plan !== undefined && <Planned plan={plan} left={[changesLeftOut, fieldsLeftOut]} />}
@@ -99,20 +100,17 @@ const ChangeCard = ({ action, title, resource, reasons, interruptions, fields }:
     {fields.length > 0 && (
       <details>
         <summary>{fields.length === 1 ? "1 field" : `${fields.length} fields`}</summary>
-        <Table label={`Fields of ${title}`} columns={["Field", "Before", "After"]}>
-          {fields.map(({ path, before, after }) => (
-            <tr key={path}>
-              <td class="wide">
-                <Text>{path}</Text>
-              </td>
-              {[before, after].map((value, index) => (
-                <td class="wide" key={index}>
-                  <Text>{shown(value)}</Text>
-                </td>
-              ))}
-            </tr>
-          ))}
-        </Table>
+        <Table
+          label={`Fields of ${title}`}
+          columns={[
+            ["Field", "wide"],
+            ["Before", "wide"],
+            ["After", "wide"],
+          ]}
+          rows={fields.map(({ path, before, after }) =>
+            [path, shown(before), shown(after)].map((value) => <Text>{value}</Text>),
+          )}
+        />
       </details>
     )}
   </article>

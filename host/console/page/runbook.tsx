@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 
 import type { Answers } from "../schema.ts";
 import type { Answer } from "./live.ts";
-import { View } from "./parts.tsx";
+import { sentence, View } from "./parts.tsx";
 
 /** What to do about each trouble, or about one. */
 export const RunbookView = ({
@@ -19,7 +19,7 @@ export const RunbookView = ({
           <section key={name} aria-labelledby={name}>
             <h2 id={name}>{name}</h2>
             <p>
-              <Markdown text={remedy} />.
+              <Markdown text={sentence(remedy)} />
             </p>
           </section>
         ))}
@@ -30,11 +30,11 @@ export const RunbookView = ({
   </View>
 );
 
-/** Code between backticks; of a link its text, as the page that it names is not served here. */
+/** Code between backticks; of a link its text and its file, which is not served here. */
 const Markdown = ({ text }: { readonly text: string }): JSX.Element => (
   <>
     {text
-      .replaceAll(/\[([^\]]*)\]\([^)]*\)/gu, "$1")
+      .replaceAll(/\[([^\]]*)\]\(([^)#]*)[^)]*\)/gu, "$1 (deploy/$2)")
       .split("`")
       .map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}
   </>

@@ -78,15 +78,15 @@ export const Leadership = ({ answer }: { readonly answer: Answer<Answers["leader
         {locks.length === 0 ? (
           <p>Leader election is off: this process always runs its controllers.</p>
         ) : (
-          <Table label="Locks" columns={["Lease", "Held by", "Controllers here"]}>
-            {locks.map(({ lease, leader, leading, controllers }) => (
-              <tr key={lease}>
-                <td>{lease}</td>
-                <td>{leader === "" ? "no holder" : `${leader}${leading ? " (this replica)" : ""}`}</td>
-                <td class="wide">{controllers.join(", ") || "none"}</td>
-              </tr>
-            ))}
-          </Table>
+          <Table
+            label="Locks"
+            columns={[["Lease"], ["Held by"], ["Controllers here", "wide"]]}
+            rows={locks.map(({ lease, leader, leading, controllers }) => [
+              lease,
+              leader === "" ? "no holder" : `${leader}${leading ? " (this replica)" : ""}`,
+              controllers.join(", ") || "none",
+            ])}
+          />
         )}
         <h2>Generation</h2>
         <dl>
@@ -95,19 +95,24 @@ export const Leadership = ({ answer }: { readonly answer: Answer<Answers["leader
           <Pair name="Runs since">
             {generation.startedAt === undefined ? "does not run" : <Time at={generation.startedAt} />}
           </Pair>
-          <Pair name="Config">{generation.configHash || "none"}</Pair>
-          <Pair name="Plugins">{generation.pluginHash || "none"}</Pair>
+          <Pair name="Config hash">{generation.configHash || "none"}</Pair>
+          <Pair name="Plugin hash">{generation.pluginHash || "none"}</Pair>
           <Pair name="Reloads">
-            {generation.reloads} {generation.lastReloadAt !== undefined && <Time at={generation.lastReloadAt} />}
+            {generation.reloads}
+            {generation.lastReloadAt !== undefined && (
+              <>
+                , the latest: <Time at={generation.lastReloadAt} />
+              </>
+            )}
           </Pair>
           {lastRefusal !== undefined && (
             <Pair name="Last refusal">
-              <Text>{lastRefusal.reason}</Text> <Time at={lastRefusal.at} />
+              <Text>{lastRefusal.reason}</Text> · <Time at={lastRefusal.at} />
             </Pair>
           )}
           {lastRollback !== undefined && (
             <Pair name="Last rollback">
-              <Text>{lastRollback.reason}</Text> <Time at={lastRollback.at} />
+              <Text>{lastRollback.reason}</Text> · <Time at={lastRollback.at} />
             </Pair>
           )}
         </dl>
@@ -127,30 +132,25 @@ function Reloads({ reloads }: Pick<Answers["leadership"], "reloads">): JSX.Eleme
   return (
     <Table
       label="Reloads"
-      columns={["When", "Result", "Changed keys", "Outcome", "Seconds to prepare", "Seconds to swap", "Requested by"]}
-    >
-      {reloads.map(({ at, result, changed, preparing, swapping, trigger, reason }, index) => (
-        <tr key={index}>
-          <td>
-            <Time at={at} />
-          </td>
-          <td>
-            <State value={result} />
-          </td>
-          <td class="wide">
-            <Text>{changed.join(", ") || "none"}</Text>
-          </td>
-          <td class="wide">
-            <Text>{reason}</Text>
-          </td>
-          <td class="number">{seconds(preparing)}</td>
-          <td class="number">{seconds(swapping)}</td>
-          <td>
-            <Text>{trigger}</Text>
-          </td>
-        </tr>
-      ))}
-    </Table>
+      columns={[
+        ["When"],
+        ["Result"],
+        ["Changed keys", "wide"],
+        ["Outcome", "wide"],
+        ["Seconds to prepare", "number"],
+        ["Seconds to swap", "number"],
+        ["Requested by", "wide"],
+      ]}
+      rows={reloads.map(({ at, result, changed, preparing, swapping, trigger, reason }) => [
+        <Time at={at} />,
+        <State value={result} />,
+        <Text>{changed.join(", ") || "none"}</Text>,
+        <Text>{reason}</Text>,
+        seconds(preparing),
+        seconds(swapping),
+        <Text>{trigger}</Text>,
+      ])}
+    />
   );
 }
 
@@ -165,36 +165,37 @@ export const Controllers = ({ answer }: { readonly answer: Answer<Answers["contr
   <View title="Controllers" json="/ui/controllers?format=json" answer={answer}>
     {({ controllers, queues, sections }) => (
       <>
-        <Table label="Controllers" columns={["Controller", "State", "Lock or reason"]}>
-          {controllers.map(({ name, state, lock, reason }) => (
-            <tr key={name}>
-              <td>{name}</td>
-              <td>
-                <State value={state} />
-              </td>
-              <td class="wide">
-                <Text>{reason ?? lock ?? ""}</Text>
-              </td>
-            </tr>
-          ))}
-        </Table>
+        <Table
+          label="Controllers"
+          columns={[["Controller"], ["State"], ["Lock or reason", "wide"]]}
+          rows={controllers.map(({ name, state, lock, reason }) => [
+            name,
+            <State value={state} />,
+            <Text>{reason ?? lock ?? ""}</Text>,
+          ])}
+        />
         <h2>Work queues</h2>
         <Table
           label="Work queues"
-          columns={["Queue", "Depth", "Retries", "Done", "Per second", "Mean seconds", "Slowest item now"]}
-        >
-          {queues.map(({ name, depth, retries, done, perSecond, meanSeconds, slowest }) => (
-            <tr key={name}>
-              <td>{name}</td>
-              {[depth, retries, done, perSecond?.toFixed(1) ?? "", meanSeconds.toFixed(3)].map((value, index) => (
-                <td class="number" key={index}>
-                  {value}
-                </td>
-              ))}
-              <td>{slowest !== undefined && <Text>{`${slowest.key}, for ${slowest.seconds.toFixed(1)} s`}</Text>}</td>
-            </tr>
-          ))}
-        </Table>
+          columns={[
+            ["Queue"],
+            ["Depth", "number"],
+            ["Retries", "number"],
+            ["Done", "number"],
+            ["Per second", "number"],
+            ["Mean seconds", "number"],
+            ["Slowest item now"],
+          ]}
+          rows={queues.map(({ name, depth, retries, done, perSecond, meanSeconds, slowest }) => [
+            name,
+            depth,
+            retries,
+            done,
+            perSecond?.toFixed(1),
+            meanSeconds.toFixed(3),
+            slowest && <Text>{`${slowest.key}, for ${slowest.seconds.toFixed(1)} s`}</Text>,
+          ])}
+        />
         {sections.map(({ name, sections: own }) => (
           <section key={name}>
             <h2>{name}</h2>
@@ -214,14 +215,14 @@ export const CloudView = ({ answer }: { readonly answer: Answer<Answers["cloud"]
           <Pair name="Cloud">{name}</Pair>
           <Pair name="Latest write">{latestWriteAt === undefined ? "none" : <Time at={latestWriteAt} />}</Pair>
           <Pair name="Failed writes">
-            <a href="/ui/writes?filter=state:failed">{`${failedWrites} of the latest`}</a>
+            <a href="/ui/writes?filter=state:failed">{`${failedWrites} among the latest writes`}</a>
           </Pair>
-          <Pair name="Drift">
-            <a href="/ui/writes?filter=drift">{`${drift} changes of other writers`}</a>
+          <Pair name="Changes by other writers">
+            <a href="/ui/writes?filter=drift">{`${drift} among the latest writes`}</a>
           </Pair>
         </dl>
         {sections.length === 0 ? <p>This cloud shows nothing more of itself.</p> : <Tree sections={sections} />}
-        <h2>Slow operations</h2>
+        <h2>Slow writes, of 1 s or longer</h2>
         <Writes writes={slowest} />
       </>
     )}

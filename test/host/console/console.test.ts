@@ -71,7 +71,7 @@ describe("an answer of the console", () => {
     expect(leading).toBe(true);
     expect(problems[0]).toMatchObject({ severity: "critical", view: "services/default/bad" });
     expect(problems[0].cause).toContain("azure-dns-label-name");
-    expect(verified).toContainEqual(expect.objectContaining({ name: "Services", value: "1 of 2 are ready" }));
+    expect(verified).toContainEqual(expect.objectContaining({ name: "Services", value: "1 of 2 ready" }));
   });
 
   test("has a Service as a tree down to its pool, with its events and its writes", async () => {

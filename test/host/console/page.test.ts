@@ -97,11 +97,13 @@ test("writes are shown with their seconds and their outcome, and an empty list w
   const writes = shown("Writes", {
     writes: [
       { ...write, outcome: "done" },
-      { ...write, outcome: "403 denied" },
+      { ...write, outcome: "failed: 403 denied" },
+      { ...write, outcome: "failed: 409 ARM PUT lb: 409 Busy: try again" },
     ],
   });
-  expect(writes).toContain("PUT lb\n1.250\ndefault/web\n{state good: ✔ done} \n");
+  expect(writes).toContain("PUT lb\n1.250\ndefault/web\n{state good: ✔ done}\n");
   expect(writes).toContain("{state bad: ✖ failed} 403 denied\n");
+  expect(writes).toContain("{state bad: ✖ failed} 409 Busy: try again\n");
   expect(shown("Writes", { writes: [] })).toBe("None among the latest writes of this process.\n");
   expect(shown("Events", { events: [] })).toBe("None since this process started.\n");
 });
@@ -126,6 +128,18 @@ test("a tree shows a section that has neither facts nor children, facts with the
 
 const plan = { complete: true, changes: [], held: [], refused: [], failures: [], skippedControllers: [] };
 const change = { action: "create", title: "rule", resource: "lb", reasons: [], interruptions: [], fields: [] };
+
+test("a fact that is a time is shown in local time with its age, and other facts as they are", () => {
+  const text = (value: string) => shown("Tree", { sections: [{ title: "s", facts: [{ name: "f", value }] }] });
+  expect(text("2020-01-02T12:00:00Z")).toMatch(/Jan 2, 2020, .*days ago/u);
+  expect(text("since 2020-01-02T12:00:00Z")).toContain("since 2020-01-02T12:00:00Z");
+});
+
+test("a plan that could not be made was tried, not made", () => {
+  const text = (more: object) => view("PlanView", { planning: false, madeAt: "2026-11-23T12:00:00Z", ...more });
+  expect(text({ failure: "refused" })).toMatch(/Tried Nov[^]*The plan could not be made: refused/u);
+  expect(text({ plan })).toMatch(/Made Nov/u);
+});
 
 test("a plan names the number of its changes, also of those left out, or that it found none", () => {
   const heading = (more: object, left: object = {}) =>
@@ -154,13 +168,14 @@ test("a change shows what it interrupts, because of what, and its fields as text
   expect(text({})).not.toContain("Because of");
 });
 
-test("a remedy is shown with its code, and the text of its links", () => {
+test("a remedy is a sentence, with its code, and the text and the file of its links", () => {
   const runbook = (query: string, rows: readonly object[]) =>
     shown("RunbookView", { query, answer: { data: { rows }, failure: undefined, at: 0 } });
   const remedy = "`a` first, see [the alert](ALERTS.md#b), or `c`";
   const text = runbook("row=R", [{ name: "R", remedy }]);
   expect(text).toContain("[JSON](/ui/runbook?row=R&format=json)");
-  expect(text).toContain("`a` first, see the alert, or `c`.\n");
+  expect(text).toContain("`a` first, see the alert (deploy/ALERTS.md), or `c`.\n");
+  expect(runbook("", [{ name: "R", remedy: "Is `a` there?" }])).toContain("Is `a` there?\n");
   expect(text).toContain("[All rows](/ui/runbook)");
   expect(runbook("", [])).toContain("Unknown row.\n");
   expect(runbook("", [])).toContain("[JSON](/ui/runbook?format=json)");
@@ -195,6 +210,8 @@ test("leadership names the holder of each lock, and this replica where it is tha
   expect(held).toContain("main\nno holder\nnone\n");
   expect(held).toContain("Runs since\ndoes not run\n");
   expect(view("Leadership", { ...data, locks: [] })).toContain("Leader election is off");
+  const reloaded = { ...data.generation, reloads: 1, lastReloadAt: "2026-11-23T12:00:00Z" };
+  expect(view("Leadership", { ...data, generation: reloaded, locks: [] })).toContain("1, the latest: Nov 23, 2026");
   const reload = { result: "reloaded", reason: "", changed: [], trigger: "SIGHUP", preparing: 1.5 };
   expect(view("Leadership", { ...data, locks: [], reloads: [reload] })).toContain("none\n\n1.500\n\nSIGHUP\n");
 });
@@ -207,7 +224,7 @@ test("controllers, the cloud and objects show their reasons, their numbers and w
   expect(controllers).toContain("q\n1\n2\n3\n\n0.250\na, for 2.0 s\n");
   const cloud = { name: "azure", sections: [], failedWrites: 4, drift: 5, slowest: [] };
   expect(view("CloudView", cloud)).toContain("Latest write\nnone\n");
-  expect(view("CloudView", cloud)).toContain("[4 of the latest](/ui/writes?filter=state:failed)");
+  expect(view("CloudView", cloud)).toContain("[4 among the latest writes](/ui/writes?filter=state:failed)");
   expect(view("CloudView", cloud)).toContain("This cloud shows nothing more of itself.");
   const answer = { data: undefined, failure: undefined, at: 0 };
   expect(shown("ObjectDetails", { path: "nodes/a%2Fb", answer })).toStartWith("nodes/a/b\n");
