@@ -152,5 +152,7 @@ export function subjectOf([kind = "", name = ""]: readonly string[]): Subject {
   if (kind === "service" && namespace !== undefined && ownName !== undefined)
     return { kind: "service", namespace, name: ownName };
   if (kind === "node" && name !== "" && !name.includes("/")) return { kind: "node", name };
-  throw new CodedError("InvalidFlags", "explain what? Use: explain service NAMESPACE/NAME, or explain node NAME");
+  const given = [kind, name].filter((word) => word !== "").join(" ");
+  const problem = given === "" ? "no object is given" : `"${given}" is not an object that it can explain`;
+  throw new CodedError("InvalidFlags", `${problem}; use service NAMESPACE/NAME or node NAME`);
 }

@@ -120,15 +120,15 @@ export const gates: FlagType<GateSettings> = {
 function parseSetting(item: string): Parsed<{ readonly name: string; readonly value: boolean }> {
   const equals = item.indexOf("=");
   const name = (equals < 0 ? item : item.slice(0, equals)).trim();
-  if (equals < 0) return bad(`missing bool value for ${name}`);
+  if (equals < 0) return bad(`${name} needs a value: ${name}=true or ${name}=false`);
   const text = item.slice(equals + 1).trim();
   const value = parseBool(text);
-  if (!value.ok) return bad(`invalid value of ${name}=${text}, err: ${value.problem}`);
+  if (!value.ok) return bad(`${name}=${text} ${value.problem}`);
   const known = Object.hasOwn(featureGates, name) ? featureGates[name] : undefined;
   if (known === undefined)
-    return bad(`unrecognized feature gate: ${name}${didYouMean(name, Object.keys(featureGates), "")}`);
+    return bad(`unknown feature gate: ${name}${didYouMean(name, Object.keys(featureGates), "")}`);
   if (known.locked === true && value.value !== known.default)
-    return bad(`cannot set feature gate ${name} to ${value.value}, feature is locked to ${known.default}`);
+    return bad(`the feature gate ${name} is locked to ${known.default}`);
   return good({ name, value: value.value });
 }
 

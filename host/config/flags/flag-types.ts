@@ -85,10 +85,10 @@ export const certKeys: FlagType<readonly NamedCertKey[]> = {
   parse(text, soFar) {
     const colon = text.indexOf(":");
     const names = colon < 0 ? undefined : text.slice(colon + 1).trim();
-    if (names === "") return bad("empty names list is not allowed");
+    if (names === "") return bad("needs a name after the colon");
     const [certFile = "", keyFile = "", ...rest] = (colon < 0 ? text : text.slice(0, colon)).split(",").map(trimmed);
     if (certFile === "" || keyFile === "" || rest.length > 0)
-      return bad("expected comma separated certificate and key file paths");
+      return bad("must be the paths of a certificate and of its key, with a comma between them");
     return good([...(soFar ?? []), { certFile, keyFile, names: names?.split(",").map(trimmed) ?? [] }]);
   },
   format: (value) => `[${value.map(formatCertKey).join(";")}]`,
@@ -107,10 +107,9 @@ export const vmodule: FlagType<string> = {
     const rules = text.split(",").filter((rule) => rule !== "");
     for (const rule of rules) {
       const [pattern = "", verbosity = "", ...rest] = rule.split("=");
-      if (pattern === "" || verbosity === "" || rest.length > 0)
-        return bad(`${quoted(rule)} does not have the pattern=N format`);
+      if (pattern === "" || verbosity === "" || rest.length > 0) return bad(`${quoted(rule)} must be pattern=N`);
       const parsed = parseLevel(verbosity);
-      if (!parsed.ok) return bad(`parsing verbosity in ${quoted(rule)}: ${parsed.problem}`);
+      if (!parsed.ok) return bad(`the verbosity in ${quoted(rule)} ${parsed.problem}`);
     }
     return good([...(soFar === undefined || soFar === "" ? [] : [soFar]), ...rules].join(","));
   },
@@ -125,7 +124,7 @@ export const version: FlagType<string> = {
   parse(text) {
     if (text === "raw") return good(text);
     if (text.startsWith("v"))
-      return /^v\d+\.\d+\.\d+([-+.].*)?$/.test(text) ? good(text) : bad(`illegal version string ${quoted(text)}`);
+      return /^v\d+\.\d+\.\d+([-+.].*)?$/.test(text) ? good(text) : bad("must be a version such as v1.2.3");
     const parsed = parseBool(text);
     return parsed.ok ? good(String(parsed.value)) : parsed;
   },

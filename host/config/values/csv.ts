@@ -1,9 +1,5 @@
 import { bad, good, type Parsed } from "./parsed.ts";
 
-const bare = (column: number) => bad(`parse error on line 1, column ${column}: bare " in non-quoted-field`);
-const unclosed = (column: number) =>
-  bad(`parse error on line 1, column ${column}: extraneous or missing " in quoted-field`);
-
 /** Parses one line of comma-separated fields; a field may be double-quoted, with `""` for a quote. */
 export function parseCSV(text: string): Parsed<readonly string[]> {
   const line = text.replace(/[\r\n]+$/, "");
@@ -29,17 +25,17 @@ function plainField(line: string, start: number): Parsed<Field> {
   const end = comma < 0 ? line.length : comma;
   const text = line.slice(start, end);
   const quote = text.indexOf('"');
-  if (quote >= 0) return bare(start + quote + 1);
-  return /[\r\n]/.test(text) ? bad("a list stands on one line") : good({ text, end });
+  if (quote >= 0) return bad(`an item with the " at character ${start + quote + 1} must begin with one`);
+  return /[\r\n]/.test(text) ? bad("must be one line") : good({ text, end });
 }
 
 function quotedField(line: string, start: number): Parsed<Field> {
   const body = /"((?:[^"]|"")*)"/y;
   body.lastIndex = start;
   const match = body.exec(line);
-  if (match === null) return unclosed(line.length + 1);
+  if (match === null) return bad(`the " at character ${start + 1} is not closed`);
   const end = body.lastIndex;
-  if (end < line.length && line[end] !== ",") return unclosed(end);
+  if (end < line.length && line[end] !== ",") return bad(`a comma must follow the " at character ${end}`);
   return good({ text: (match[1] ?? "").replaceAll('""', '"'), end });
 }
 

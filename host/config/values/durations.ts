@@ -21,7 +21,7 @@ const limit = 2n ** 63n;
 
 /** Go's `time.ParseDuration`: `1h2m3.5s`, a unit is needed except for `0`. The value is in milliseconds. */
 export function parseDuration(text: string): Parsed<number> {
-  const invalid = bad(`time: invalid duration ${quoted(text)}`);
+  const invalid = bad("must be a duration, such as 15s or 1h30m");
   const negative = text.startsWith("-");
   let rest = negative || text.startsWith("+") ? text.slice(1) : text;
   if (rest === "0") return good(0);
@@ -31,9 +31,9 @@ export function parseDuration(text: string): Parsed<number> {
     const part = /^(\d*)(?:\.(\d*))?([^\d.]*)/.exec(rest);
     const [whole = "", fraction = "", unit = ""] = part?.slice(1) ?? [];
     if (part === null || whole + fraction === "") return invalid;
-    if (unit === "") return bad(`time: missing unit in duration ${quoted(text)}`);
+    if (unit === "") return bad("must be a duration with units, such as 15s or 1h30m");
     const scale = Object.hasOwn(nanosecondsPer, unit) ? nanosecondsPer[unit] : undefined;
-    if (scale === undefined) return bad(`time: unknown unit ${quoted(unit)} in duration ${quoted(text)}`);
+    if (scale === undefined) return bad(`unknown unit ${quoted(unit)} in a duration; use h, m, s, ms, us or ns`);
     total += BigInt(whole === "" ? 0 : whole) * scale;
     total += (BigInt(fraction === "" ? 0 : fraction) * scale) / 10n ** BigInt(fraction.length);
     if (total > limit || (total === limit && !negative)) return invalid;

@@ -9,10 +9,10 @@ const booleans: ReadonlyMap<string, boolean> = new Map([
   ...["0", "f", "F", "FALSE", "false", "False"].map((text) => [text, false] as const),
 ]);
 
-/** Go's `strconv.ParseBool`. */
+/** The values of Go's `strconv.ParseBool`. */
 export function parseBool(text: string): Parsed<boolean> {
   const value = booleans.get(text);
-  return value === undefined ? bad(`strconv.ParseBool: parsing ${quoted(text)}: invalid syntax`) : good(value);
+  return value === undefined ? bad("must be true or false") : good(value);
 }
 
 /** Number literals of Go by prefix; underscores are allowed between digits. */
@@ -23,43 +23,39 @@ const literals: readonly (readonly [RegExp, string])[] = [
   [/^(0|[1-9](_?[0-9])*)$/, ""],
 ];
 
-/** Go's `strconv.ParseInt` with the base taken from the prefix. */
+/** The values of Go's `strconv.ParseInt` with the base taken from the prefix. */
 export function parseInteger(text: string, bits: 32 | 64): Parsed<number> {
   const negative = text.startsWith("-");
   const digits = negative || text.startsWith("+") ? text.slice(1) : text;
   const prefix = literals.find(([pattern]) => pattern.test(digits))?.[1];
-  if (prefix === undefined) return bad(`strconv.ParseInt: parsing ${quoted(text)}: invalid syntax`);
+  if (prefix === undefined) return bad("must be a whole number");
   const magnitude = BigInt(prefix + digits.replaceAll("_", "").replace(/^0[xXbBoO]?(?=.)/, ""));
   const limit = 2n ** BigInt(bits - 1);
   if (negative ? magnitude > limit : magnitude >= limit)
-    return bad(`strconv.ParseInt: parsing ${quoted(text)}: value out of range`);
+    return bad(`must be a whole number from ${-limit} to ${limit - 1n}`);
   return good(Number(negative ? -magnitude : magnitude));
 }
 
-/** Go's `strconv.ParseUint` in base 10, for verbosities. */
+/** A verbosity. */
 export function parseLevel(text: string): Parsed<number> {
-  if (!/^\d+$/.test(text)) return bad(`strconv.ParseUint: parsing ${quoted(text)}: invalid syntax`);
-  const value = Number(text);
-  return value < 2 ** 31 ? good(value) : bad(`strconv.ParseUint: parsing ${quoted(text)}: value out of range`);
+  const value = /^\d+$/.test(text) ? Number(text) : Infinity;
+  return value < 2 ** 31 ? good(value) : bad("must be a whole number from 0 to 2147483647");
 }
 
 const largestFloat32 = 3.402_823_466_385_288_6e38;
 
-/** Go's `strconv.ParseFloat` for 32 bits: decimal numbers; neither infinities nor NaN, which no flag can use. */
+/** Decimal numbers of 32 bits; neither infinities nor NaN, which no flag can use. */
 export function parseFloat32(text: string): Parsed<number> {
-  if (!/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text))
-    return bad(`strconv.ParseFloat: parsing ${quoted(text)}: invalid syntax`);
+  if (!/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text)) return bad("must be a number");
   const value = Number(text);
-  return Math.abs(value) <= largestFloat32
-    ? good(value)
-    : bad(`strconv.ParseFloat: parsing ${quoted(text)}: value out of range`);
+  return Math.abs(value) <= largestFloat32 ? good(value) : bad("must be a number of 32 bits, at most 3.4e38");
 }
 
 /** Go's `net.ParseIP`: IPv4 in four decimal parts, or IPv6 without a zone. The value is in canonical form. */
 export function parseIP(text: string): Parsed<string> {
   const trimmed = text.trim();
   if (isIPv4(trimmed)) return good(trimmed);
-  if (!isIPv6(trimmed) || trimmed.includes("%")) return bad(`failed to parse IP: ${quoted(text)}`);
+  if (!isIPv6(trimmed) || trimmed.includes("%")) return bad("must be an IPv4 or IPv6 address");
   const address = ipaddr.IPv6.parse(trimmed);
   return good(address.isIPv4MappedAddress() ? address.toIPv4Address().toString() : address.toRFC5952String());
 }

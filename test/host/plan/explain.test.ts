@@ -3,6 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { kinds, labels } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { subjectOf } from "../../../host/plan/explain.ts";
 import { joinNodes } from "../../kit/azure.ts";
 import { type Printed, runCommand } from "../../kit/plan.ts";
 import { addressesOf, balancedService, findService, patchService } from "../../kit/services.ts";
@@ -288,7 +289,9 @@ describe("explain", () => {
     expect(wrong).toEqual({
       status: 1,
       stdout: "",
-      stderr: "Error: cannot explain: explain what? Use: explain service NAMESPACE/NAME, or explain node NAME\n",
+      stderr:
+        'Error: cannot explain: "pod x" is not an object that it can explain; use service NAMESPACE/NAME or node NAME\n',
     });
+    expect(() => subjectOf([])).toThrow("no object is given; use service NAMESPACE/NAME or node NAME");
   });
 });
