@@ -80,7 +80,8 @@ export async function findDefect(
 const enough = 4;
 
 /** How likely a history shows the defect, for each unit of what it takes to run; 0: something that it needs is missing. */
-function worth({ needs = [] }: Defect, { actions, hosts }: History): number {
+function worth({ needs = [], hosts: least = 1 }: Defect, { actions, hosts }: History): number {
+  if (hosts < least) return 0;
   const happening = actions.filter(({ host }) => host < hosts);
   const chances = needs.map((need) => Math.min(enough, happening.filter(({ kind }) => kind === need).length));
   const requests = hosts * (12 + actions.length);

@@ -40,6 +40,8 @@ const buildMs = 5 * minuteMs;
 const maxPerMinute = 1_500;
 /** The same of one host at rest: it renews or reads the Lease every two seconds. */
 const maxAtRest = 60;
+/** More of them for each Service that is refused: its condition, its events and their counts, when a process starts. */
+const maxOfRefused = 8;
 const lookMs = 15_000;
 
 /** Runs a history to its end, or to its first violation. */
@@ -226,7 +228,8 @@ class Run {
     const before = this.#requests;
     await this.#until(world.now + ms);
     const perMinute = ((this.#requests - before) * minuteMs) / ms / world.hosts.length;
-    if (this.#holds() && perMinute > maxAtRest)
+    const refused = world.services().filter(isRefused).length;
+    if (this.#holds() && perMinute > maxAtRest + refused * maxOfRefused)
       this.#violate("no request storm", `${perMinute} requests in a minute of each host at rest`);
   }
 }

@@ -6,6 +6,8 @@ export interface Defect {
   readonly to: string;
   /** Kinds of actions without which it does not show. */
   readonly needs?: readonly string[];
+  /** Fewer hosts do not show it. */
+  readonly hosts?: number;
 }
 
 /** Defects by what they do. */

@@ -189,11 +189,13 @@ export const loadBalancerDefects: Defects = {
     file: `${balancing}/plan/balancer/rules.ts`,
     from: "(left.idleTimeoutInMinutes === undefined ||\n",
     to: "(left.idleTimeoutInMinutes !== undefined ||\n",
+    needs: ["changeService"],
   },
   "keeps the interval that a probe has": {
     file: `${balancing}/plan/balancer/probes.ts`,
     from: "present.intervalInSeconds === wanted.intervalInSeconds &&",
     to: "",
+    needs: ["changeService"],
   },
   "does not apply an idle timeout": {
     file: `${balancing}/plan/balancer/rules.ts`,

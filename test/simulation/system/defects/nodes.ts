@@ -93,6 +93,7 @@ export const nodeDefects: Defects = {
     file: "plugins/route/plan.ts",
     from: "  const wanted = nodes.map((node) => {",
     to: '  const isUp = (node: Node) => node.status?.conditions?.some((one) => one.type === "Ready" && one.status === "True");\n  const wanted = nodes.filter(isUp).map((node) => {',
+    needs: ["stopNode"],
   },
   "leaves routes of nodes that are gone": {
     file: "plugins/route/plan.ts",

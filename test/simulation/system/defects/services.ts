@@ -67,6 +67,7 @@ export const serviceDefects: Defects = {
     file: `${controller}/nodes.ts`,
     from: "  (node) => node.metadata?.deletionTimestamp === undefined,\n",
     to: '  (node) => node.metadata?.deletionTimestamp === undefined,\n  (node) => node.status?.conditions?.some((one) => one.type === "Ready" && one.status === "True") === true,\n',
+    needs: ["stopNode"],
   },
   "does not retry an update of nodes": {
     file: `${controller}/node-sync.ts`,
