@@ -9,6 +9,9 @@ setDefaultTimeout(60_000);
 
 const pages = new SandboxPages();
 
+/** The limits of the page pass ten times as fast. */
+const faster = "((set) => { window.setTimeout = (run, ms) => set(run, ms / 10); })(setTimeout)";
+
 describe("the page", () => {
   let token: string | undefined;
   let loopback: Loopback;
@@ -62,10 +65,15 @@ describe("the page", () => {
     const { page } = await pages.visit("services", before.url);
     await untilText(page, "web");
     await untilText(page, "● Live");
+    await page.evaluateOnNewDocument(faster);
+    await page.reload();
+    await untilText(page, "● Live");
     await before[Symbol.asyncDispose]();
     await untilText(page, "Disconnected; connecting again since");
+    // Longer than a stream may be silent.
+    await Bun.sleep(4_000);
     await page.evaluate("((now) => { Date.now = () => now() + 3_600_000; })(Date.now)");
-    expect(await untilText(page, "(1 hour ago)")).toContain("web");
+    expect(await untilText(page, /Disconnected; connecting again since [^·]*\(1 hour ago\)/u)).toContain("web");
     await createService(pages.sandbox, "meanwhile");
     await using again = serve(Number(new URL(before.url).port));
     await untilText(page, "● Live");
@@ -76,25 +84,33 @@ describe("the page", () => {
 
   test("is not live on a stream that is silent without having ended, and reads on a timer", async () => {
     token = undefined;
-    let silent = true;
+    let says = ":\n\n";
     let streams = 0;
     await using server = pages.serve(0, (send) => async (path, headers, signal) => {
-      if (!path.endsWith("/stream") || !silent) return send(path, headers, signal);
+      if (!path.endsWith("/stream")) return send(path, headers, signal);
       streams += 1;
-      const body = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode(":\n\n")) });
+      const body = new ReadableStream({
+        async pull(controller) {
+          controller.enqueue(new TextEncoder().encode(says));
+          await Bun.sleep(500);
+        },
+      });
       return new Response(body, { headers: { "Content-Type": "text/event-stream" } });
     });
     const { page } = await pages.visit("runbook", server.url);
-    // The limits of the page pass ten times as fast.
-    await page.evaluateOnNewDocument("((set) => { window.setTimeout = (run, ms) => set(run, ms / 10); })(setTimeout)");
+    await page.evaluateOnNewDocument(faster);
     await page.goto(new URL("services", server.url).href);
     await untilText(page, "● Live");
     await untilText(page, "Not live; read every 10 seconds");
     await createService(pages.sandbox, "unheard");
     await untilText(page, "unheard");
     await until("it tries another stream", () => streams > 2);
-    silent = false;
+    says = "data: {}\n\n";
     await untilText(page, "● Live");
+    const before = streams;
+    await Bun.sleep(5_000);
+    expect(await untilText(page, "● Live", 0)).toContain("unheard");
+    expect(streams).toBe(before);
     await deleteService(pages.sandbox, "unheard");
   });
 

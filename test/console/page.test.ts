@@ -1,5 +1,9 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 
+import { kinds } from "cloud-controller-host/sdk";
+
+import type { Sandbox } from "../../host/sandbox-host.ts";
+import { createService } from "../kit/sandbox-services.ts";
 import { axeFindings, untilText } from "./browser.ts";
 import { SandboxPages } from "./sandbox-pages.ts";
 
@@ -39,26 +43,6 @@ test.each(views)(
   },
 );
 
-test("a reader without a pointer comes to every view, and each move lands on its heading", async () => {
-  const { page } = await pages.visit("overview");
-  await untilText(page, "In order");
-  const focused = async (): Promise<string> => String(await page.evaluate("document.activeElement.innerText"));
-  await page.keyboard.press("Tab");
-  expect(await focused()).toBe("Skip to content");
-  for (const title of ["Overview", "Leadership", "Controllers", "Services"]) {
-    await page.keyboard.press("Tab");
-    expect(await focused()).toBe(title);
-  }
-  await page.keyboard.press("Enter");
-  await untilText(page, "web");
-  expect(await focused()).toBe("Services");
-  expect(String(await page.evaluate("document.activeElement.tagName"))).toBe("H1");
-  expect(await page.title()).toBe("Services · cloud-controller-host");
-  for (let presses = 0; presses < 20 && (await focused()) !== "web"; presses++) await page.keyboard.press("Tab");
-  await page.keyboard.press("Enter");
-  await untilText(page, "load balancer kubernetes");
-});
-
 test("a write shows its outcome without scrolling on a wide screen, and the end of a long path", async () => {
   const causes = Array.from({ length: 5 }, (_, index) => `Service default/service-${index}`).join(", ");
   await using server = changed((answer) => answer.replaceAll('"causes":"Service default/web"', `"causes":"${causes}"`));
@@ -88,6 +72,67 @@ test("a list is filtered and sorted by the keyboard, and its address says how", 
   expect(await untilText(page, "1 of 2")).not.toContain("The filter matches none");
   await page.locator("th button").click();
   expect(await page.$$eval("th[aria-sort=ascending]", (headings) => headings.length)).toBe(1);
+});
+
+test("a link is followed within the page only by a plain click, to a view and not to JSON or another site", async () => {
+  const { page } = await pages.visit("");
+  await untilText(page, "In order");
+  const followed = (selector: string, event: object): Promise<unknown> =>
+    page.evaluate(`(() => {
+      let isFollowed;
+      addEventListener("click", (event) => { isFollowed = event.defaultPrevented; event.preventDefault(); }, { once: true });
+      const event = new MouseEvent("click", { bubbles: true, cancelable: true, ...${JSON.stringify(event)} });
+      document.querySelector(${JSON.stringify(selector)}).dispatchEvent(event);
+      return isFollowed;
+    })()`);
+  const overview = "nav a[href='/ui/overview']";
+  for (const event of [{ ctrlKey: true }, { metaKey: true }, { shiftKey: true }, { altKey: true }, { button: 1 }])
+    expect([event, await followed(overview, event)]).toEqual([event, false]);
+  expect(await followed("a[href$='format=json']", {})).toBe(false);
+  expect(await followed(".skip", {})).toBe(false);
+  await page.evaluate(
+    `document.querySelector("nav").innerHTML += '<a id="out" href="https://other.test/ui/nodes"></a>'`,
+  );
+  expect(await followed("#out", {})).toBe(false);
+  expect(await followed("main", {})).toBe(false);
+  expect(await followed(overview, {})).toBe(true);
+});
+
+const taints = [{ key: "look-at-this", effect: "NoSchedule" }];
+
+const changes: readonly (readonly [view: string, change: (sandbox: Sandbox) => unknown, text: string])[] = [
+  ["nodes", ({ api }) => api.create(kinds.Node, { metadata: { name: "newcomer" }, spec: { taints } }), "newcomer"],
+  [
+    "nodes/vmss0000001",
+    ({ api }) =>
+      api.update(kinds.Node, { name: "vmss0000001" }, (node) => ({ ...node, spec: { ...node.spec, taints } })),
+    "look-at-this",
+  ],
+  ["writes", (sandbox) => createService(sandbox, "seen"), "Service default/seen"],
+];
+
+test.each(changes)("a change is shown while it is looked at: %s", async (view, change, text) => {
+  const { page } = await pages.visit(view);
+  await untilText(page, "● Live");
+  expect(await untilText(page, /vmss0000001|PUT/u)).not.toContain(text);
+  await change(pages.sandbox);
+  await untilText(page, text);
+});
+
+test("the filter's field shows the filter of the address, also after a link to the whole list", async () => {
+  const { page } = await pages.visit("services?filter=kubern");
+  await untilText(page, "1 of ");
+  const field = "document.querySelector('#filter').value";
+  expect(await page.evaluate(field)).toBe("kubern");
+  await page.locator("nav a[href='/ui/services']").click();
+  await untilText(page, "web");
+  expect(await page.evaluate(field)).toBe("");
+  await page.locator("text/not managed").click();
+  await untilText(page, "1 of ");
+  expect(await page.evaluate(field)).toBe("state:not managed");
+  await page.goBack();
+  expect(new URL(page.url()).search).toBe("?filter=kubern");
+  await page.waitForFunction(`${field} === "kubern"`);
 });
 
 /** The console with other answers; those of its own page are as they are. */

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useRef } from "preact/hooks";
 
 import type { Answers } from "../schema.ts";
 import type { Answer } from "./live.ts";
@@ -70,8 +70,8 @@ export const lists: Readonly<Record<string, ListKind>> = {
 /** Cells whose end says most: too long ones lose their beginning. */
 const paths: ReadonlySet<string> = new Set(["resource", "providerID"]);
 
-/** The start of a cause that is the same for every failing Service, with the request to the cloud. */
-const request = /^failed to ensure load balancer: (?:\S+ [A-Z]+ \S+: )?/u;
+/** The start of a cause that is the same for many Services: the request to the cloud, the prefix of annotations. */
+const request = /^failed to ensure load balancer: (?:\S+ [A-Z]+ \S+: |annotation service\.beta\.kubernetes\.io\/)?/u;
 
 const rowHeight = 36;
 const windowRows = 200;
@@ -100,11 +100,9 @@ export function ListView({
   readonly scrolled: (topRow: number) => void;
 }): JSX.Element {
   const region = useRef<HTMLDivElement>(null);
-  const [filter, setFilter] = useState(route.query.get("filter") ?? "");
   const sort = route.query.get("sort") ?? "";
   const show = (changes: Readonly<Record<string, string>>): void => {
     const query = new URLSearchParams(route.query);
-    if (changes["filter"] !== undefined) setFilter(changes["filter"]);
     for (const [key, value] of Object.entries(changes)) {
       if (value === "") query.delete(key);
       else query.set(key, value);
@@ -123,7 +121,7 @@ export function ListView({
             <input
               id="filter"
               type="search"
-              value={filter}
+              value={route.query.get("filter") ?? ""}
               autocomplete="off"
               onInput={({ currentTarget: { value } }) => show({ filter: value })}
             />

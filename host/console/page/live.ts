@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
 import type { Source, StreamMessage } from "../schema.ts";
 
@@ -130,17 +130,12 @@ export interface Answer<T> {
   readonly at: number;
 }
 
-/** The answer of a view, read again whenever one of its sources has changed, and after a failure. */
+/** The answer of one view, read again whenever its query or one of its sources has changed, and after a failure. */
 export function useAnswer<T>(path: string, sources: readonly Source[], { versions }: Connection): Answer<T> {
   const [answer, setAnswer] = useState<Answer<T>>({ data: undefined, failure: undefined, at: 0 });
   const version = sources.map((source) => versions[source]).join(" ");
-  const reading = useRef<AbortController>(undefined);
-  const view = path.split("?", 1)[0];
-  useEffect(() => setAnswer({ data: undefined, failure: undefined, at: 0 }), [view]);
   useEffect(() => {
     const controller = new AbortController();
-    reading.current?.abort();
-    reading.current = controller;
     const { signal } = controller;
     const fail = (failure: string): void => setAnswer((before) => ({ ...before, failure }));
     const read = async (): Promise<boolean> => {
