@@ -25,7 +25,7 @@ export const permissionsFile = async (): Promise<string> => chartPermissions(awa
 export async function flagsFile(): Promise<string> {
   const { controllers } = await ownPlugins();
   const names = [...flagRows, ...controllers.flatMap(pluginFlags)].map(({ name }) => `  - ${name}\n`);
-  const heading = "# Generated from the table of flags by `bun run reference`. Not to be edited.\nflags:\n";
+  const heading = "# Generated from the table of flags by `bun run reference`. Do not edit.\nflags:\n";
   return `${heading}${names.toSorted().join("")}`;
 }
 
@@ -39,13 +39,13 @@ const manifestValues = [
   "metrics.prometheusRule.enabled=true",
 ];
 
-/** What needs the Prometheus operator stands apart. */
+/** Manifests that need the Prometheus operator, in a folder of their own. */
 const monitoring = new Set(["servicemonitor.yaml", "prometheusrule.yaml"]);
 
-/** True only of what Helm installs. */
+/** Labels that apply only to a Helm release. */
 const helmLabels = /^ *(helm\.sh\/chart|app\.kubernetes\.io\/managed-by): .*\n/gm;
 
-const heading = "# Generated from the chart with its defaults by `bun run reference`. Not to be edited.\n";
+const heading = "# Generated from the chart with its defaults by `bun run reference`. Do not edit.\n";
 
 /** The plain manifests, rendered from the chart as it is on disk: path under `deploy/manifests` and content. */
 export async function manifestFiles(helm: string): Promise<ReadonlyMap<string, string>> {

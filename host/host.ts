@@ -35,7 +35,7 @@ export interface RunningHost {
   readonly failure: string | undefined;
 }
 
-/** Starts a host. Rejects, having undone everything, when its input is bad; the message names what is wrong. */
+/** Starts a host. Rejects on invalid input, after undoing everything; the message names the problem. */
 export async function startHost(input: HostInput): Promise<RunningHost> {
   if (input.options.shadow) return startShadow(input);
   await using starting = new AsyncDisposableStack();
@@ -69,7 +69,7 @@ export async function startHost(input: HostInput): Promise<RunningHost> {
   });
 }
 
-/** Prepares the first generation while listeners open: it reads only. `standby` ends it, and what stands by then. */
+/** Prepares the first generation, which only reads, while the listeners open. Disposing of `standby` ends it. */
 function prepareFirst(
   { supervisor, parts, stopping }: Pick<HostParts, "supervisor" | "parts" | "stopping">,
   { plugins, firstReading }: Pick<HostInput, "plugins" | "firstReading">,
@@ -199,7 +199,7 @@ class Host implements RunningHost {
     }
   }
 
-  /** Serves reloads, and requests one whenever the content of the config, or of a watched plugin, changes. */
+  /** Serves reloads, and requests one whenever the content of the config or of a watched plugin changes. */
   async #serveReloads(configText: string | undefined, signal: AbortSignal): Promise<void> {
     const { supervisor, input } = this.#host;
     // Plugins that changed between their import and now are reloaded by the first look at them.

@@ -33,7 +33,7 @@ export interface Instances {
 
 /** A setting of a Service that is invalid and ignored, or that has no effect. */
 export interface ServiceWarning {
-  /** Of the event, such as `InvalidConfiguration`. */
+  /** Reason of the event, such as `InvalidConfiguration`. */
   readonly reason: string;
   readonly message: string;
 }
@@ -51,9 +51,9 @@ export interface LoadBalancers {
   ): Promise<LoadBalancerStatus>;
   updateLoadBalancer(clusterName: string, service: Service, nodes: readonly Node[], call?: CloudCall): Promise<void>;
   /**
-   * Gives the load balancers of several Services the same nodes, for clouds that merge updates which are in flight at the
-   * same time: a node sync then starts those of all Services at once, with a call for each, so that a slow one delays no
-   * other. Resolves with one result per Service, in their order; it does not reject for a single Service.
+   * Updates the nodes of several load balancers, for clouds that merge concurrent updates: a node sync then calls it once
+   * per Service, for all Services at once, so that a slow one delays no other. Resolves with one result per Service, in
+   * order; does not reject for a single Service.
    */
   updateLoadBalancers?(
     clusterName: string,
@@ -64,17 +64,17 @@ export interface LoadBalancers {
   /** Succeeds when the load balancer does not exist. */
   ensureLoadBalancerDeleted(clusterName: string, service: Service, call?: CloudCall): Promise<void>;
   /**
-   * The Services of the service controller, for a cloud that has to know them before they are ensured. Called once, as the
-   * controller is initialized; may register handlers, makes no request.
+   * Receives the service controller's informer, for a cloud that has to know Services before they are ensured. Called once,
+   * during init; may register handlers, makes no request.
    */
   watch?(services: Informer<Service>): void;
   /**
-   * Another process serves the Service from now on: once this resolves, nothing of what the cloud does for it by itself
-   * is under way, or begins before the next ensure. Nothing in the cloud changes.
+   * Another process serves the Service from now on. Once this resolves, the cloud's background work for it has stopped
+   * and does not start again before the next ensure. Changes nothing in the cloud.
    */
   leaveLoadBalancer?(clusterName: string, service: Service): Promise<void>;
   /**
-   * What the owner of a Service should know about its settings, whether its load balancer is ready or not. Called before
+   * Problems of a Service's settings that its owner should know about, even if the load balancer is ready. Called before
    * each ensure, for the Service's events and its condition `LoadBalancerReady`; makes no request.
    */
   warnings?(service: Service): readonly ServiceWarning[];
@@ -126,7 +126,7 @@ export interface Explain {
   node?(node: Node): Promise<readonly Explanation[]>;
 }
 
-/** What a cloud would remove, or leave behind, although no object of the cluster asks for it. */
+/** Resources that a cloud would remove or leave behind without a cause in the cluster. */
 export interface UnrequestedRemovals {
   /** Names exactly these removals, for a confirmation. */
   readonly hash: string;
@@ -144,16 +144,16 @@ export interface Cloud extends AsyncDisposable {
   readonly nodeMasks?: NodeMasks;
   readonly explain?: Explain;
   /**
-   * Called during a reload whose config places resources elsewhere, before anything runs: what the present Services and
-   * nodes would lose with this config. Undefined where that is nothing, or is confirmed, which the host checks as well. It
-   * only reads.
+   * Called during a reload whose config places resources elsewhere, before anything runs. Returns what the current Services
+   * and nodes would lose with this config; undefined if nothing, or if the loss is confirmed, which the host checks as
+   * well. Only reads.
    */
   unrequestedRemovals?(call: CloudCall): Promise<UnrequestedRemovals | undefined>;
   /** Background work such as a token refresh; resolves after the signal aborts, like `Controller.run`. */
   run?(signal: AbortSignal): Promise<void>;
   /** Conditions that need an operator, for `/statusz`, such as requests that the cloud does not answer. */
   warnings?(): readonly OperatorWarning[];
-  /** What the console shows of it, such as budgets and limits; called often, so it must neither read nor wait. */
+  /** Sections for the console, such as budgets and limits. Called often: must not read or wait. */
   status?(): readonly Explanation[];
 }
 
@@ -178,18 +178,18 @@ export interface CloudSimulator extends AsyncDisposable {
   removeInstance(nodeName: string): Promise<void>;
   /** Without it the sandbox cannot stop and start VMs. */
   setPowerState?(nodeName: string, state: PowerState): Promise<void>;
-  /** Answers every API request with an error for `forMs`; 0 ends it. Without it the sandbox cannot disturb the cloud. */
+  /** Fails every API request for `forMs`; 0 ends it. Without it the sandbox cannot disturb the cloud. */
   disturb?(how: "throttled" | "unavailable", forMs: number): void;
   /**
-   * Its resources in lines; with a Service only what serves it, by its uid or its addresses. This and the next members are for
-   * commands of the sandbox, which lacks those that the simulator does not have.
+   * Lists its resources, one per line; with a Service only those that serve it, by UID or addresses. This and the next
+   * members back commands of the sandbox, which lacks those that the simulator does not implement.
    */
   show?(service?: { readonly uid: string; readonly addresses: readonly string[] }): readonly string[];
   /** Fails requests with a method and a part of a path, for `forMs`. */
   fail?(fault: CloudFault): void;
   /** Delays every reply by `ms`, for `forMs`. */
   slow?(ms: number, forMs: number): void;
-  /** Ends all that `disturb`, `fail` and `slow` have begun. */
+  /** Ends the effects of `disturb`, `fail` and `slow`. */
   recover?(): void;
   /** Every request so far, as `METHOD path`. */
   requests(): readonly string[];
@@ -199,21 +199,21 @@ export interface CloudSimulator extends AsyncDisposable {
 
 /** The cloud of a bundle. */
 export interface SimulatedContents {
-  /** The cloud config that was in force, without secrets. That of the simulator has the same settings. */
+  /** The cloud config of that cloud, without secrets. The simulator's has the same settings. */
   readonly cloudConfig: ResourceDocument;
-  /** Resources as `Planning.read` had them. */
+  /** Resources as passed to `Planning.read`. */
   readonly resources: readonly ResourceDocument[];
-  /** Names and addresses have been replaced: what the cloud derives from them, such as a hash, no longer fits. */
+  /** Names and addresses were replaced: values that the cloud derives from them, such as hashes, no longer match. */
   readonly anonymized: boolean;
 }
 
 export interface SimulateOptions {
-  /** Added to every reply, in milliseconds. */
+  /** Delay of every reply, in milliseconds. */
   readonly latencyMs?: number;
   /** A folder for certificates and similar files. */
   readonly directory: string;
   /** The cloud config shortens caches, so that a change to a VM is seen within seconds. */
   readonly shortCaches?: boolean;
-  /** Begin with what a plan has read, in place of the simulator's own start. */
+  /** Resources that a plan has read, to start with in place of the default ones. */
   readonly contents?: SimulatedContents;
 }

@@ -6,7 +6,7 @@ export interface Condition {
   readonly reason: string;
   /** For people; may be empty. */
   readonly message: string;
-  /** The `metadata.generation` that it is about. */
+  /** The `metadata.generation` that the condition was set for. */
   readonly observedGeneration?: number;
   /** When the status last changed, in RFC 3339. */
   readonly lastTransitionTime: string;
@@ -16,8 +16,8 @@ export interface Condition {
 export type ConditionValue = Omit<Condition, "lastTransitionTime">;
 
 /**
- * The conditions with this one in place of that of its type. `lastTransitionTime` changes with the status alone. Returns the
- * same array when nothing changes, so that the caller writes only then. upstream: `meta.SetStatusCondition`.
+ * Adds a condition, or replaces the one of its type. `lastTransitionTime` changes only with the status. Returns the same
+ * array when nothing changes, so that the caller can skip the write. upstream: `meta.SetStatusCondition`.
  */
 export function setStatusCondition(
   conditions: readonly Condition[] | undefined,
@@ -47,7 +47,7 @@ export const findStatusCondition = (
 export const isStatusConditionTrue = (conditions: readonly Condition[] | undefined, type: string): boolean =>
   findStatusCondition(conditions, type)?.status === "True";
 
-/** The conditions without that type; the same array where there is none. upstream: `meta.RemoveStatusCondition`. */
+/** The conditions without that type; the same array if none has it. upstream: `meta.RemoveStatusCondition`. */
 export function removeStatusCondition(conditions: readonly Condition[], type: string): readonly Condition[] {
   const others = conditions.filter((condition) => condition.type !== type);
   return others.length === conditions.length ? conditions : others;

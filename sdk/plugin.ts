@@ -25,9 +25,9 @@ import type { WebhookPlugin } from "./webhook.ts";
 export interface Controller {
   run(signal: AbortSignal): Promise<void>;
   /**
-   * Work of every replica, leader or not: serving, exporting metrics, warming a cache. Runs from when the generation
-   * stands by or starts until it is replaced, under the rule of `run`. It may read; its writes are refused until this
-   * replica leads. A failure is logged and it is tried again, without an effect on `run`.
+   * Work of every replica, leader or not: serving, exporting metrics, warming a cache. Starts when the generation stands
+   * by or runs, and ends when it is replaced; the rule of `run` applies. It may read; its writes are refused until this
+   * replica leads. A failure is logged and retried, and does not affect `run`.
    */
   everyReplica?(signal: AbortSignal): Promise<void>;
   /** Throws or rejects with the reason when unhealthy. Without it the controller is healthy while it runs. */
@@ -37,7 +37,7 @@ export interface Controller {
    * `/healthz` fail: a restart would not help.
    */
   warnings?(): readonly OperatorWarning[];
-  /** What the console shows of it, as sections of facts; called often, so it must neither read nor wait. No secrets. */
+  /** Sections for the console. Called often: must not read or wait. No secrets. */
   status?(): readonly Explanation[];
 }
 
@@ -46,7 +46,7 @@ export interface Skipped {
   /** `--flag is false` is the operator's choice. Any other reason is a warning in the log and the console. */
   readonly skipped: string;
   /**
-   * Runs in the controller's place, with the promise of `Controller.run`: for example to record events on objects that
+   * Runs in place of the controller, under the rule of `Controller.run`: for example to record events on objects that
    * the controller would have served. The controller still counts as skipped in `/statusz`, `/healthz` and metrics.
    */
   readonly run?: (signal: AbortSignal) => Promise<void>;
@@ -114,10 +114,10 @@ export interface ControllerSpec<Schema extends TObject> {
   readonly initContext?: ControllerInitContext;
   /** Default true: `*` in `--controllers` enables it. */
   readonly enabledByDefault?: boolean;
-  /** Its own options: each property becomes a flag `--<name>-<property in kebab-case>`. */
+  /** Schema of its options: each property becomes a flag `--<name>-<property in kebab-case>`. */
   readonly configSchema?: Schema;
   readonly permissions?: readonly Permission[];
-  /** The custom kinds that it works on, as of `defineKind`: the sandbox and the test harness serve them. */
+  /** Custom kinds from `defineKind` that it works on: the sandbox and the test harness serve them. */
   readonly kinds?: readonly KindRef[];
   readonly construct: InitFuncConstructor<Static<Schema>>;
 }
@@ -132,7 +132,7 @@ export interface ControllerPlugin {
   readonly configSchema: TObject | undefined;
   readonly permissions: readonly Permission[];
   readonly kinds?: readonly KindRef[];
-  /** Decodes its options and returns the constructor with them applied. */
+  /** Decodes its options and applies them to the constructor. */
   bind(own: unknown): Decoded<(config: Omit<CompletedConfig, "own">, cloud: Cloud) => InitFunc>;
 }
 
@@ -190,14 +190,14 @@ export interface CloudSpec<Config> {
   placement?(config: Config): unknown;
   /** Every annotation of Services that the cloud reads, for `help annotations`. */
   annotations?(): Promise<readonly AnnotationHelp[]>;
-  /** The cloud honors `planning` of its context. For one that does not, a plan lists the calls that would write. */
+  /** True if the cloud honors `planning` of its context. Otherwise a plan lists the calls that would write. */
   readonly plans?: true;
   simulate?(options: SimulateOptions): Promise<CloudSimulator>;
 }
 
-/** An annotation of Services, in sentences and lists for people. */
+/** Help text of a Service annotation. */
 export interface AnnotationHelp {
-  /** The whole key; `<port>` in it stands for the number of a port of the Service. */
+  /** The full key; `<port>` in it stands for a port number of the Service. */
   readonly key: string;
   /** Valid values. */
   readonly values: string;
@@ -210,14 +210,14 @@ export interface AnnotationHelp {
 
 export type AccessContext = Pick<CloudContext, "clock" | "log" | "signal">;
 
-/** The outcome for one read or permission. `missing`: it does not exist. `unknown`: the cloud did not say. */
+/** The outcome for one read or permission. `missing`: it does not exist. `unknown`: the cloud did not answer. */
 export interface AccessResult {
-  /** What is checked, such as `Microsoft.Network/loadBalancers/write on resource group rg`. */
+  /** The read or permission, such as `Microsoft.Network/loadBalancers/write on resource group rg`. */
   readonly subject: string;
   readonly outcome: "allowed" | "denied" | "missing" | "unknown";
   /** The reason of an outcome other than `allowed`, in one line without secrets. */
   readonly detail?: string;
-  /** The same text for all results with one cause, which are one problem: what to correct, in one line. */
+  /** What to correct, in one line. Results with the same text have one cause and are reported as one problem. */
   readonly cause?: string;
 }
 

@@ -3,7 +3,6 @@ import { CodedError } from "./errors.ts";
 type Labels = Readonly<Record<string, string>>;
 type Operator = "exists" | "absent" | "in" | "notin" | "above" | "below";
 
-/** One requirement of a selector: about one label, compared with these values. */
 interface Requirement {
   readonly label: string;
   readonly operator: Operator;
@@ -15,10 +14,9 @@ const domain = /[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/.source;
 const key = `((?:${domain}/)?${name})`;
 const value = `(?:${name})?`;
 
-/** The integer that a label is; NaN, which compares with nothing, for any other value. */
+/** Integer value of a label; NaN, which fails every comparison, for any other value. */
 const integerOf = (found: string): number => (/^\d+$/.test(found) ? Number(found) : Number.NaN);
 
-/** The forms of a requirement. */
 const forms: readonly [pattern: string, operator: Operator][] = [
   [key, "exists"],
   [`!\\s*${key}`, "absent"],
@@ -31,7 +29,7 @@ const forms: readonly [pattern: string, operator: Operator][] = [
 ];
 const patterns = forms.map(([pattern, operator]) => ({ pattern: new RegExp(`^${pattern}$`), operator }));
 
-/** Whether a label with that value, or without one, meets a requirement. */
+/** Each is true if a label with that value, or an absent label, meets the requirement. */
 const meanings: Readonly<Record<Operator, (found: string | undefined, values: readonly string[]) => boolean>> = {
   exists: (found) => found !== undefined,
   absent: (found) => found === undefined,
@@ -44,7 +42,7 @@ const meets = ({ operator, values }: Requirement, found: string | undefined): bo
   meanings[operator](found, values);
 
 /**
- * True for the labels that a selector selects, such as `a=b,c!=d,e in (f,g),h,!i`; the empty one selects all. Throws
+ * True for labels that the selector matches, such as `a=b,c!=d,e in (f,g),h,!i`; an empty one matches all. Throws
  * `InvalidLabelSelector`. Source: apimachinery `labels.Parse`.
  */
 export function parseLabelSelector(selector: string): (labels: Labels) => boolean {
@@ -54,15 +52,15 @@ export function parseLabelSelector(selector: string): (labels: Labels) => boolea
 }
 
 /**
- * True if some set of labels is selected by both selectors. Requirements about different labels are independent, so
- * that each label is decided by itself. Throws `InvalidLabelSelector`.
+ * True if both selectors match some set of labels. Requirements on different labels are independent, so each label is
+ * decided separately. Throws `InvalidLabelSelector`.
  */
 export function labelSelectorsOverlap(one: string, other: string): boolean {
   const requirements = Map.groupBy([...requirementsOf(one), ...requirementsOf(other)], ({ label }) => label);
   return requirements.values().every(canBeMet);
 }
 
-/** Whether one value of the label, or its absence, meets all of them. */
+/** True if some value of the label, or its absence, meets all requirements. */
 function canBeMet(requirements: readonly Requirement[]): boolean {
   const isMetBy = (found: string | undefined): boolean => requirements.every((one) => meets(one, found));
   if (isMetBy(undefined)) return true;

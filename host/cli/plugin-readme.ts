@@ -24,7 +24,6 @@ roles from \`permissions\`.`,
     "The sandbox's API server calls the webhook; a cluster does once its ValidatingWebhookConfiguration exists, which\n`cloud-controller-host rbac --webhooks=…` prints.",
 };
 
-/** The README of a new plugin. */
 export const pluginReadme = (kind: string, name: string): string => `# ${name}
 
 A ${kind} plugin for cloud-controller-host. Without Bun on the PATH, type \`npx -y bun@${Bun.version}\` in place of \`bun\`.

@@ -3,7 +3,7 @@ import { CodedError } from "cloud-controller-host/sdk";
 import { LinkedSignal } from "../async/linked-signal.ts";
 import type { PlanRequest } from "../plan/plan.ts";
 
-/** What takes less time shows nothing. */
+/** A faster plan shows no progress. */
 const patienceMs = 1000;
 const periodMs = 250;
 
@@ -15,7 +15,7 @@ interface Progress {
 
 const eraseLine = "\r\u001B[K";
 
-/** One line that says how long a plan has taken and what it has so far, until it is disposed of. */
+/** Shows elapsed time and number of changes in one line, until disposed of. */
 export function showProgress({ write, changes }: Progress): Disposable {
   const begun = performance.now();
   let isShown = false;
@@ -36,7 +36,7 @@ export function showProgress({ write, changes }: Progress): Disposable {
   };
 }
 
-/** Makes a plan, and shows on a terminal how it goes. */
+/** Makes a plan and shows its progress on a terminal. */
 export async function withProgress<T>(
   request: PlanRequest,
   write: Progress["write"] | undefined,

@@ -37,14 +37,14 @@ function conditionFacts({ type, status, reason, message, lastTransitionTime }: C
   ];
 }
 
-/** Why a Service has no address, where no condition says it. */
+/** The reason why a Service has no address, unless a condition shows it. */
 function waitOf(service: Service): string | undefined {
   const { spec, status, metadata } = service;
   const isServed = hasFinalizer(service, cleanupFinalizer);
   if (metadata?.deletionTimestamp !== undefined) return isServed ? "its load balancer to be removed" : undefined;
   const hasFailed = (status?.conditions ?? []).some((condition) => condition.status === "False");
   if (spec?.type !== "LoadBalancer" || hasFailed || (status?.loadBalancer?.ingress ?? []).length > 0) return undefined;
-  return isServed ? "its load balancer to be created" : "a host to begin with it";
+  return isServed ? "its load balancer to be created" : "a controller to pick it up";
 }
 
 export function nodeFacts({ spec, status }: Node): readonly Fact[] {

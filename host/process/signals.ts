@@ -1,4 +1,3 @@
-/** Actions for signals. */
 export interface SignalActions {
   /** The first SIGTERM or SIGINT: a clean stop. */
   readonly stop: () => void;

@@ -50,14 +50,12 @@ export interface LeaderCallbacks {
 export interface Leadership {
   readonly status: LeadershipStatus;
   readonly locks: Locks;
-  /** The subject of events about this process. */
   readonly lease: EventSubject;
   /** Present if this process shares the cluster's Services with others. */
   readonly shards?: Shards | undefined;
   run(signal: AbortSignal, callbacks: LeaderCallbacks): Promise<LeadershipEnd>;
 }
 
-/** The parts of the process that elections use. */
 export interface ElectionParts extends Pick<ProcessParts, "clock"> {
   readonly log: Logger;
   readonly metrics: Pick<ProcessParts["metrics"], "root">;

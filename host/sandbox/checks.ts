@@ -12,7 +12,6 @@ export interface SandboxCheck {
   result(): string | undefined;
 }
 
-/** The checks at the start of a sandbox. */
 export const startChecks = (sandbox: Sandbox): readonly SandboxCheck[] => [
   leaseHeld(sandbox),
   ...(sandbox.cloud === undefined ? [] : [nodesInitialized(sandbox)]),

@@ -9,7 +9,7 @@ import { stopPhase } from "../run/stop-phases.ts";
 import { reportUnhandled } from "../run/unhandled.ts";
 import { Shadow } from "./shadow.ts";
 
-/** Starts a host with `--shadow`: it serves, plans and compares, and has no lease and no generation that could write. */
+/** Starts a host with `--shadow`: it serves, plans and compares, without a lease or a generation that could write. */
 export async function startShadow(input: HostInput) {
   await using starting = new AsyncDisposableStack();
   const parts = await createParts(input, starting);
@@ -51,7 +51,7 @@ export async function startShadow(input: HostInput) {
     get status() {
       return status();
     },
-    // Config and plugins: each plan reads the config again, plugins are those of the start.
+    // Each plan reads the config again; plugins are those loaded at startup.
     reload: (reason: string) => parts.log.info("Each plan reads the config; nothing to reload", { reason }),
     stop: () => stopping.abort(),
     unhandled: (error: unknown) => reportUnhandled(error, parts, input.copies),
@@ -62,7 +62,6 @@ export async function startShadow(input: HostInput) {
   };
 }
 
-/** Nothing runs here that a reload could change. */
 function statusOf(input: HostInput, shadow: Shadow, startedAt: string): HostStatus {
   const { names } = untakenLocks(input);
   const compared = shadow.status;

@@ -21,7 +21,7 @@ export function tooManyMissing(
   return missing > limits.maxMissingNodes && missing * 100 > all * limits.maxMissingPercent;
 }
 
-/** What one pass over the nodes has found. */
+/** Result of one pass over the nodes. */
 export interface Survey {
   /** Nodes whose instance the cloud reports as missing, and that are old enough to be deleted. */
   readonly missing: readonly Node[];
@@ -60,7 +60,6 @@ export class DeletionGuard {
     this.#heldNodes.set(0);
   }
 
-  /** The missing nodes that may be deleted now. */
   release({ missing, unanswered, all }: Survey): readonly Node[] {
     if (this.#held === 0) this.#forgetOld();
     const open = missing.filter((node) => !this.#deletedAt.has(uidOf(node)));
@@ -91,7 +90,7 @@ export class DeletionGuard {
   /** Why deletions are held and since when, for `/statusz`. */
   get warnings(): readonly KnownWarning[] {
     if (this.#held === 0) return [];
-    const [since, text] = [this.#since, `deletions of nodes are held since ${this.#since}: ${this.#message}`];
+    const [since, text] = [this.#since, `deletions of nodes have been held since ${this.#since}: ${this.#message}`];
     return [{ kind: "NodeDeletionsHeld", text, since }];
   }
 

@@ -15,12 +15,11 @@ import { type ServiceConditions, serviceConditions } from "./service-condition.t
 export interface ServiceWrites {
   addFinalizer(service: Service): Promise<void>;
   removeFinalizer(service: Service): Promise<void>;
-  /** Marks the very version that was seen as served by the deployment with this Lease. Rejects with a conflict else. */
+  /** Marks the Service as served by the deployment with this Lease. Rejects with a conflict if it has changed since. */
   mark(service: Service, lease: string): Promise<Service>;
-  /** Removes the mark. */
   unmark(service: Service): Promise<void>;
   status(service: Service, wanted: LoadBalancerStatus): Promise<void>;
-  /** Of the condition `LoadBalancerReady`. */
+  /** Writes of the condition `LoadBalancerReady`. */
   readonly condition: ServiceConditions;
 }
 
@@ -35,7 +34,7 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
     return client.patch(kinds.Service, name, "strategic", body, { subresource: "status" });
   };
   const patch = async (service: Service, body: unknown): Promise<void> => void (await patched(service, body));
-  /** UIDs of living Services whose finalizer was, or may have been, removed: one that is of type LoadBalancer again may still show it. */
+  /** UIDs of existing Services whose finalizer was, or may have been, removed; the informer may still show it. */
   const removed = new Set<string | undefined>();
   return {
     async addFinalizer(service) {
@@ -101,7 +100,7 @@ export function finalizerRemoved(service: Service): Body {
   return { metadata: { "$deleteFromPrimitiveList/finalizers": [finalizer], ...order, ...unmarked } };
 }
 
-/** With a Service, of that version alone. Without a value, the mark is removed. */
+/** With a Service, the patch applies to that version only. Null removes the mark. */
 const marked = (lease: string | null, { metadata }: Service = {}): Body => ({
   metadata: {
     annotations: { [markKey]: lease },

@@ -28,7 +28,6 @@ export type CloudInterceptor<M extends CloudMethod> = (call: {
 }) => Promise<CloudResult<M>>;
 
 export interface CloudHold {
-  /** Number of blocked calls. */
   readonly waiting: number;
   /** Unblocks the waiting calls and all further ones. */
   release(): void;

@@ -18,7 +18,6 @@ export interface ApiWrite extends ApiUse {
   readonly body: string;
 }
 
-/** A controller context that records its use. */
 export interface RecordedContext {
   readonly context: ControllerContext;
   readonly uses: readonly ApiUse[];

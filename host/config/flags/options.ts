@@ -21,7 +21,6 @@ export type Options = { readonly [Name in keyof Flags as CamelCase<Name>]: Value
 export const optionName = (flagName: string): string =>
   flagName.replace(/-([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 
-/** Collects options from one value per flag. */
 export function collectOptions(valueOf: (row: FlagRow) => unknown): Options {
   const collected = Object.fromEntries(flagRows.map((row) => [optionName(row.name), valueOf(row)]));
   if (!isOptions(collected))

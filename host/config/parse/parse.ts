@@ -24,7 +24,6 @@ export type OwnOptions = (
   plugins: readonly PluginWithFlags[],
 ) => ReadonlyMap<string, Readonly<Record<string, unknown>>>;
 
-/** The parsed command line. */
 export type CommandLine =
   | {
       readonly kind: "run";

@@ -3,7 +3,6 @@ import { join } from "node:path";
 
 import { messageOf } from "cloud-controller-host/sdk";
 
-/** A folder that holds a plugin. */
 export interface PluginFolder {
   readonly folder: string;
   /** The name of the file to import. */

@@ -60,7 +60,6 @@ function isLock(value: unknown): value is PluginLock {
 
 const sealedHash = async (folder: string): Promise<string> => (await readSealed(await listTree(folder))).sha256;
 
-/** The lock entry for the plugin in a folder. */
 export async function lockEntry(folder: string): Promise<LockedPlugin> {
   return { version: await versionOf(folder), sha256: await sealedHash(folder) };
 }

@@ -2,7 +2,6 @@ import type { Metrics } from "cloud-controller-host/sdk";
 
 export type ReloadMetrics = ReturnType<typeof reloadMetrics>;
 
-/** The metrics of reloads and generations, all of the process. */
 export const reloadMetrics = (root: Metrics) => ({
   generation: root.gauge({ name: "host_generation", help: "Number of the running generation." }),
   skipped: root.gauge({

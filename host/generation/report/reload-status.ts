@@ -60,7 +60,6 @@ export interface ReloadStatus {
   /** When the generation began to run; undefined while none does. */
   readonly generationStartedAt: string | undefined;
   readonly configHash: string;
-  /** Hash of the plugins' content. */
   readonly pluginHash: string;
   readonly controllers: readonly string[];
   /** Conditions of the controllers that need an operator; empty in normal operation. */

@@ -48,7 +48,6 @@ export class Recovery {
     this.#wayBack = kept;
   }
 
-  /** Releases the way back. */
   forget(): void {
     this.#wayBack?.release();
     this.#wayBack = undefined;

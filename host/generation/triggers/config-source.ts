@@ -3,7 +3,6 @@ import { stat } from "node:fs/promises";
 import { readNamedFile } from "../../config/parse/document.ts";
 import { type SourceWatch, watchPath } from "./watch-path.ts";
 
-/** Source of the cloud config. */
 export interface ConfigSource {
   /** For people, e.g. `--cloud-config=/etc/kubernetes/azure.json`. */
   readonly description: string;

@@ -8,7 +8,6 @@ export interface FrontProxyConfig {
   readonly usernameHeaders: readonly string[];
   readonly uidHeaders: readonly string[];
   readonly groupHeaders: readonly string[];
-  /** Prefixes of header names. */
   readonly extraHeaderPrefixes: readonly string[];
   /** Common names of proxies; empty allows every certificate of the CA. */
   readonly allowedNames: readonly string[];

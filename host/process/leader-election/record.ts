@@ -100,7 +100,6 @@ export function leaseWith(record: LeaseRecord, name: ObjectName, read?: Lease): 
   };
 }
 
-/** The subject of events about the lease. */
 export function leaseSubject(name: ObjectName, lease: Lease | undefined): EventSubject {
   return {
     apiVersion: apiVersionOf(kinds.Lease),

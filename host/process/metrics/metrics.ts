@@ -18,7 +18,6 @@ import {
 
 import { expose, type Exposition } from "./exposition.ts";
 
-/** The metrics of one generation. */
 export interface GenerationMetrics extends Metrics {
   /** Exposes the gauges, with the values they were last set to. A generation that is only prepared shows none. */
   start(): void;
@@ -85,7 +84,6 @@ export class MetricsRegistry {
     this.root = this.#view({ id: Number.POSITIVE_INFINITY, started: true, ended: false, waiting: new Map() });
   }
 
-  /** Metrics of a new generation. */
   generation(): GenerationMetrics {
     const scope: Scope = { id: 0, started: false, ended: false, waiting: new Map() };
     return {

@@ -124,7 +124,6 @@ export class WriteLog {
     this.#configCauses.reloaded(generation, keys, this.#options.clock.now());
   }
 
-  /** A write of a cloud. */
   add(source: WriteSource, { change, ...write }: CloudWrite): void {
     const fields = change === undefined ? [] : fieldChanges(change.before, change.after);
     const isDeletion = change !== undefined && change.after === undefined;

@@ -22,7 +22,6 @@ export function countTimers(): Disposable {
   return { [Symbol.dispose]: () => void Object.assign(globalThis, { setTimeout, setInterval }) };
 }
 
-/** The timers of one piece of work. */
 export class WorkTimers {
   readonly #timers: Timers = new Set();
 

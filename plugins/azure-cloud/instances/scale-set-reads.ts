@@ -18,7 +18,6 @@ import {
 } from "./records.ts";
 import type { NetworkLists } from "./vm-addresses.ts";
 
-/** The identity of a scale set. */
 export interface ScaleSetName {
   readonly resourceGroup: string;
   readonly scaleSet: string;

@@ -8,7 +8,6 @@ import type { Instance, InstanceChange } from "./state/scale-set-instances.ts";
 import { draftOf, type Resource } from "./state/store.ts";
 import type { SubscriptionState } from "./state/subscription-state.ts";
 
-/** A scale set to seed. */
 export interface ScaleSetSeed {
   readonly name: string;
   /** Start of the computer names; default: the scale set's name. */

@@ -1,6 +1,5 @@
 import { type JsonObject, objectAt, objectsAt, stringAt, stringsAt } from "../json.ts";
 
-/** A Service whose resources are shown. */
 export interface ShownService {
   readonly uid: string;
   /** Its addresses, from its status. */

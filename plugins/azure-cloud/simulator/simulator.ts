@@ -63,7 +63,6 @@ export interface AzureSimulator extends CloudSimulator, StateAccess {
   failNext(matcher: RequestMatcher, failure: Failure): void;
   /** Holds matching requests until released. */
   hold(matcher: RequestMatcher, stage?: HoldStage): Hold;
-  /** Number of failures still pending. */
   pendingFailures(): number;
   /** Drops pending failures. */
   clearFailures(): void;

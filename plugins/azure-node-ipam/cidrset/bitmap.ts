@@ -43,7 +43,6 @@ export class Bitmap {
     return changed;
   }
 
-  /** The set bits of a range. */
   setBits(first: number, last: number): readonly number[] {
     const found: number[] = [];
     for (let word = first >> 5; word <= last >> 5; word++)

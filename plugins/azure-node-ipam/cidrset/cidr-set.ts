@@ -17,7 +17,6 @@ export interface Found extends BlockRange {
 /** Maximum difference between a node's prefix length and its cluster's: 65,536 blocks of IPv6, 16,777,216 of IPv4. */
 export const widestSpread: Readonly<Record<IPFamily, number>> = { ipv4: 24, ipv6: 16 };
 
-/** Number of blocks in a range. */
 export const sizeOf = ({ first, last }: BlockRange): number => last - first + 1;
 
 /**

@@ -1,6 +1,5 @@
 import { ApiError, isNotFound, kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
 
-/** Outcome of a write. */
 export type WriteOutcome =
   /** `node` is the reply. */
   | { readonly result: "written"; readonly node: Node }

@@ -3,7 +3,6 @@ import { setTimeout } from "node:timers/promises";
 import { StatusError } from "./access/status.ts";
 import { matchesRequest, type RecordedRequest, type RequestMatch } from "./request-log.ts";
 
-/** The effect of an injected fault. */
 export type FaultEffect =
   /** An error reply. */
   | {

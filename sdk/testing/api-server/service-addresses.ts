@@ -20,7 +20,6 @@ export const familyOf = (ip: string): Family | undefined => {
   return ipaddr.parse(ip).kind() === "ipv4" ? "IPv4" : "IPv6";
 };
 
-/** The address at `offset` in a range. */
 function addressAt(range: string, offset: number): string {
   const [base] = ipaddr.parseCIDR(range);
   const bytes = base.toByteArray();

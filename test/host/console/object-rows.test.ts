@@ -37,7 +37,7 @@ test("a Service waits for the removal of its load balancer only while it has the
   expect(waits({ spec, metadata: { deletionTimestamp, finalizers } })).toBe("its load balancer to be removed");
   expect(waits({ spec, metadata: { deletionTimestamp, finalizers: ["another"] } })).toBeUndefined();
   expect(waits({ spec, metadata: { finalizers } })).toBe("its load balancer to be created");
-  expect(waits({ spec })).toBe("a host to begin with it");
+  expect(waits({ spec })).toBe("a controller to pick it up");
   expect(waits({ spec, status: { conditions: [failed("denied")] } })).toBeUndefined();
 });
 

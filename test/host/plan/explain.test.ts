@@ -120,7 +120,7 @@ describe("explain", () => {
     const refused = { status: 403, code: "AuthorizationFailed", times: 20 };
     lab.azure.simulator.failNext({ method: "PUT", path: "/publicIPAddresses/" }, refused);
     expect((await explain(lab, "service", "default/late")).stdout).toMatch(
-      /^ {2}waits for +a host to begin with it$/mu,
+      /^ {2}waits for +a controller to pick it up$/mu,
     );
     const host = lab.start({ flags: [controllers] });
     for (const name of ["late", "denied"])

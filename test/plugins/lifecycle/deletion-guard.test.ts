@@ -62,7 +62,7 @@ describe("too many nodes that are missing at once", () => {
       {
         kind: "NodeDeletionsHeld",
         text: expect.stringMatching(
-          /^deletions of nodes are held since \d{4}-[\d:T.-]+Z: 4 of 8 nodes are missing from the cloud/u,
+          /^deletions of nodes have been held since \d{4}-[\d:T.-]+Z: 4 of 8 nodes are missing from the cloud/u,
         ),
         since: expect.stringMatching(/^\d{4}-[\d:T.-]+Z$/u),
       },

@@ -24,7 +24,6 @@ export interface ServiceIntent {
 
 /** A network interface's IP configuration in a backend pool. */
 export interface PoolMember {
-  /** Resource id of the IP configuration. */
   readonly ipConfigurationId: string;
   /**
    * The node behind it; `undefined` when its instance has no node or could not be resolved. Such a member stays unless

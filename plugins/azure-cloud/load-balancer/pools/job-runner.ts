@@ -141,7 +141,6 @@ export class JobRunner {
   }
 }
 
-/** Leaves a job in flight. */
 function leave({ job, promise }: Started, { late }: Run): void {
   for (const write of job.reasons) late.set(write, [...(late.get(write) ?? []), promise]);
 }

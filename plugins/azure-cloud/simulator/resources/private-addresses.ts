@@ -134,7 +134,6 @@ const frontends = [
   ["microsoft.network/privatelinkservices", "ipConfigurations"],
 ] as const;
 
-/** The users of each subnet. */
 export function usersOfSubnet(state: SubscriptionState, subnetId: string): readonly string[] {
   const users = ipConfigurationsOf(state).all.flatMap(({ id, subnet }) =>
     subnet !== undefined && sameName(subnet, subnetId) ? [id] : [],

@@ -6,7 +6,6 @@ import { ArmFault } from "../faults.ts";
 export const idAt = (from: JsonObject | undefined, key: string): string | undefined =>
   stringAt(objectAt(from, key), "id");
 
-/** The ids of an array of references. */
 export const idsAt = (from: JsonObject | undefined, key: string): readonly string[] =>
   objectsAt(from, key).flatMap((reference) => stringAt(reference, "id") ?? []);
 
@@ -25,7 +24,6 @@ export const hasId = (ids: readonly string[], id: string): boolean => ids.some((
 /** The id without its last type and name: the resource that a sub-resource belongs to. */
 export const parentId = (id: string): string => id.split("/").slice(0, -2).join("/");
 
-/** The object without some of its fields. */
 export function without(item: JsonObject, fields: readonly string[]): JsonObject {
   return Object.fromEntries(Object.entries(item).filter(([field]) => !fields.includes(field)));
 }

@@ -41,7 +41,6 @@ export class SubscriptionState {
     this.operations = new Operations(options.operations);
   }
 
-  /** The instances of a scale set, by its resource id. */
   instances(scaleSetId: string): ScaleSetInstances {
     const key = scaleSetId.toLowerCase();
     const instances = this.#instances.get(key) ?? new ScaleSetInstances();

@@ -16,7 +16,7 @@ import { jsonReply, textReply } from "./replies.ts";
 import { isTrue, type Target, type Verb } from "./target.ts";
 import type { Watchers } from "./watchers.ts";
 
-/** One request to an API path, read. */
+/** A parsed request to an API path. */
 export interface Call {
   readonly request: Request;
   readonly query: URLSearchParams;
@@ -54,7 +54,7 @@ export class Api {
     return this.#handlers[call.target.verb](call);
   }
 
-  /** Forgets all history: a watch or list that continues from an old version has expired. */
+  /** Drops all history: a watch or list that continues from an old version gets a 410. */
   compact(): void {
     this.#cluster.compact();
     this.#lists.forget();

@@ -85,7 +85,6 @@ export function parseRevision(text: string | null): number | undefined {
   return Number(text);
 }
 
-/** The metadata of a list, in JSON. */
 export function listMetadata({ revision, continueToken, remaining }: Page, selected: boolean): string {
   return JSON.stringify({
     resourceVersion: String(revision),

@@ -4,7 +4,6 @@ import type { Registry } from "../registry/registry.ts";
 
 export type Verb = "get" | "list" | "watch" | "create" | "update" | "patch" | "delete" | "deletecollection";
 
-/** A parsed API path. */
 export interface ApiPath {
   /** Undefined for a method that such a path does not have. */
   readonly verb: Verb | undefined;

@@ -25,7 +25,6 @@ export function pathsIn(value: Json, schema: Schema | undefined, above: FieldPat
   });
 }
 
-/** The step to an item of a keyed list. */
 export function stepTo(item: Json, { keys, keyDefaults }: ListSchema): string {
   const key = keys.map((name) => [name, (isObject(item) ? item[name] : undefined) ?? keyDefaults[name] ?? null]);
   return `k:${JSON.stringify(Object.fromEntries(key))}`;

@@ -10,11 +10,10 @@ import { Registry } from "./registry.ts";
 
 const firstNamespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/** The whole state: one registry for each kind, one count of revisions for all. */
+/** The state of the cluster: one registry per kind, and one revision counter for all. */
 export class Cluster {
   readonly revisions = new Revisions();
   readonly registries: Registry[];
-  /** The kinds of `registries`. */
   readonly resources: Resource[];
   readonly #byPath = new Map<string, Registry>();
   readonly #historyLimit: number;
@@ -43,7 +42,7 @@ export class Cluster {
     for (const kind of options.kinds) this.serve(kind);
   }
 
-  /** Serves a custom kind from now on; no effect for one that is served. */
+  /** Serves a custom kind from now on; no effect if it is served already. */
   serve(kind: KindRef): void {
     if (this.#byPath.has(pathOf(kind))) return;
     const resource = customResource(kind);
@@ -74,7 +73,6 @@ export class Cluster {
     return registry;
   }
 
-  /** Forgets all history. */
   compact(): void {
     for (const { collection } of this.registries) collection.compact();
   }

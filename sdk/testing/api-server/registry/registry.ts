@@ -34,7 +34,6 @@ export interface WriteOptions {
   readonly dryRun?: boolean;
   /** Treatment of unknown fields. Default `Ignore`. */
   readonly fieldValidation?: "Ignore" | "Warn" | "Strict";
-  /** The field manager. */
   readonly manager?: string;
   /** The managed fields after this write; computed from the write when absent. */
   readonly managedFields?: ManagedFields;
