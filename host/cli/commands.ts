@@ -17,9 +17,9 @@ import { consoleUsage, runConsole } from "./console.ts";
 import { explainUsage, runExplain } from "./explain.ts";
 import { flagNames, helpTopic } from "./help-topic.ts";
 import { planUsage, runPlan } from "./plan.ts";
-import { runPlugins } from "./plugins.ts";
-import { printRoles } from "./rbac.ts";
-import { printStatus } from "./status.ts";
+import { pluginsUsage, runPlugins } from "./plugins.ts";
+import { printRoles, rbacUsage } from "./rbac.ts";
+import { printStatus, statusUsage } from "./status.ts";
 
 /** Resolves to the text for stdout. Throws a `CodedError`. */
 type Run = (argv: readonly string[], surroundings: Surroundings) => Promise<string>;
@@ -28,22 +28,19 @@ type Run = (argv: readonly string[], surroundings: Surroundings) => Promise<stri
 const commands: Readonly<Record<Exclude<CommandName, "console" | "explain" | "plan" | "sandbox">, Run>> = {
   async new(argv, { environment }) {
     const { createPlugin, newUsage } = await importForDevelopment("new", () => import("./new.ts"));
-    return argv.length === 0 || wantsHelp(argv) ? newUsage : createPlugin(argv, process.cwd(), environment);
+    return argv.length === 0 ? newUsage : createPlugin(argv, process.cwd(), environment);
   },
-  "check-config": (argv, surroundings) =>
-    wantsHelp(argv) ? Promise.resolve(commandUsage("check-config")) : checkConfig(argv, surroundings),
-  "check-credentials": (argv, surroundings) =>
-    wantsHelp(argv) ? Promise.resolve(commandUsage("check-credentials")) : checkCredentials(argv, surroundings),
+  "check-config": checkConfig,
+  "check-credentials": checkCredentials,
   plugins: runPlugins,
-  status: (argv) => printStatus(argv),
+  status: printStatus,
   rbac: printRoles,
-  version: (argv) => Promise.resolve(wantsHelp(argv) ? commandUsage("version") : `${version(false)}\n`),
+  version: () => Promise.resolve(`${version(false)}\n`),
   async help(argv, surroundings) {
     const [topic, ...rest] = argv;
     // A flag with a value, as in `help --plugin-dir=DIR`, is not a topic.
     if (topic === undefined || topic.includes("=")) return helpText(argv, surroundings);
-    if (wantsHelp([topic])) return commandUsage("help");
-    if (isCommand(topic)) return commandHelp(topic, surroundings);
+    if (isCommand(topic)) return commandHelp(topic);
     const { loadPlugins = loadCommandPlugins } = surroundings;
     let loading: ReturnType<typeof loadPlugins> | undefined;
     const loadOnce: typeof loadPlugins = (from) => (loading ??= loadPlugins(from));
@@ -51,19 +48,30 @@ const commands: Readonly<Record<Exclude<CommandName, "console" | "explain" | "pl
     return helpTopic(text, topic, await annotationsOf(loadOnce(rest)));
   },
   async completion([shell = "", ...rest], surroundings) {
-    if (wantsHelp([shell])) return commandUsage("completion");
     return completion(shell, commandNames, flagNames(await helpText(rest, surroundings)));
   },
 };
 
-async function commandHelp(name: CommandName, surroundings: Surroundings): Promise<string> {
+/** Help texts of commands with more than their row in the table. */
+const usages: Readonly<Partial<Record<CommandName, string>>> = {
+  console: consoleUsage,
+  explain: explainUsage,
+  plan: planUsage,
+  plugins: pluginsUsage,
+  rbac: rbacUsage,
+  status: statusUsage,
+};
+
+async function commandHelp(name: CommandName): Promise<string> {
   if (name === "sandbox")
     return (await importForDevelopment(name, () => import("../sandbox/command.ts"))).sandboxUsage();
-  if (name === "plan") return planUsage;
-  if (name === "console") return consoleUsage;
-  if (name === "explain") return explainUsage;
-  return commands[name](["--help"], surroundings);
+  if (name === "new") return (await importForDevelopment(name, () => import("./new.ts"))).newUsage;
+  return usages[name] ?? commandUsage(name);
 }
+
+/** The later arguments of these are flags of the host. */
+const asksForHelp = (name: CommandName, argv: readonly string[]): boolean =>
+  wantsHelp(name === "help" || name === "completion" ? argv.slice(0, 1) : argv);
 
 /** The annotations of all clouds among the plugins. */
 async function annotationsOf(loading: ReturnType<typeof loadCommandPlugins>): Promise<readonly AnnotationHelp[]> {
@@ -97,6 +105,10 @@ export async function runNamedCommand(
   try {
     if (name === "sandbox" && sandbox !== undefined) return await importForDevelopment(name, () => sandbox(argv));
     if (!isCommand(name) || name === "sandbox") throw unknownCommand(name);
+    if (asksForHelp(name, argv)) {
+      stdout(await commandHelp(name));
+      return 0;
+    }
     if (name === "plan") return await runPlan(argv, surroundings);
     if (name === "console") return await runConsole(argv, surroundings);
     if (name === "explain") return await runExplain(argv, surroundings);

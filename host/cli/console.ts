@@ -2,7 +2,6 @@ import { parseArgs } from "node:util";
 
 import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
-import { wantsHelp } from "../config/help/commands.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { Leader } from "../console/leader.ts";
 import { type Forward, serveLoopback } from "../console/loopback.ts";
@@ -45,10 +44,6 @@ export async function runConsole(
   { stdout, stderr }: Surroundings,
   signal?: AbortSignal,
 ): Promise<number> {
-  if (wantsHelp(argv)) {
-    stdout(consoleUsage);
-    return 0;
-  }
   try {
     const options = read(argv);
     const api = loadApiServer({ kubeconfig: options.kubeconfig });

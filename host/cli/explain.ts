@@ -1,6 +1,5 @@
 import { CodedError, type Explanation, messageOf, visible } from "cloud-controller-host/sdk";
 
-import { wantsHelp } from "../config/help/commands.ts";
 import { explain, type ExplainDocument, subjectOf } from "../plan/explain.ts";
 import { oneLine, printChanges } from "../plan/print.ts";
 import { redactText } from "../process/log/redact.ts";
@@ -32,10 +31,6 @@ const ownOption = /^--(output|from|leader-url|leader-token-file)=(.*)$/su;
 /** `explain`: resolves to the exit status, 1 if something could not be read or planned. Never rejects. */
 export async function runExplain(argv: readonly string[], surroundings: Surroundings): Promise<number> {
   const { stdout, stderr } = surroundings;
-  if (wantsHelp(argv)) {
-    stdout(explainUsage);
-    return 0;
-  }
   try {
     const { subject, leader, from, output, rest } = readOptions(argv);
     const led = leader && (await flagsOfLeader(leader, rest));

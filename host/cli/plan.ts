@@ -2,7 +2,6 @@ import { CodedError, controllerNames, keyOf, kinds, messageOf } from "cloud-cont
 
 import { anonymized } from "../bundle/anonymize.ts";
 import { writeBundle } from "../bundle/bundle.ts";
-import { wantsHelp } from "../config/help/commands.ts";
 import { formatProblems } from "../config/validate/validate.ts";
 import { isControllerEnabled, resolveControllers } from "../config/values/controller-list.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
@@ -58,10 +57,6 @@ interface PlanOptions {
 /** `plan`: resolves to the exit status, 0 without changes, 2 with changes, 1 for an error. Never rejects. */
 export async function runPlan(argv: readonly string[], surroundings: Surroundings): Promise<number> {
   const { stdout, stderr } = surroundings;
-  if (wantsHelp(argv)) {
-    stdout(planUsage);
-    return 0;
-  }
   try {
     const { output, only, service, timeoutMs, rest, bundle, anonymize, from } = readOptions(argv);
     await using ending = new AsyncDisposableStack();

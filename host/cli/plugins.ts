@@ -17,7 +17,7 @@ import {
 } from "../generation/plugins/plugin-lock.ts";
 import { ownPluginDirectory } from "./command.ts";
 
-const usage = `Usage: cloud-controller-host plugins list|lock|verify [--plugin-lock=FILE] [--plugin-dir=DIR ...]
+export const pluginsUsage = `Usage: cloud-controller-host plugins list|lock|verify [--plugin-lock=FILE] [--plugin-dir=DIR ...]
 
   list     prints every plugin with its kind, version and state
   lock     writes version and SHA-256 of each third-party plugin to --plugin-lock
@@ -31,12 +31,12 @@ const subcommands: Readonly<Record<string, (argv: readonly string[]) => Promise<
 
 /** `plugins list|lock|verify`. Throws a `CodedError` with all problems. */
 export async function runPlugins([name = "", ...argv]: readonly string[]): Promise<string> {
-  if (name === "" || name === "--help") return usage;
+  if (name === "") return pluginsUsage;
   const run = Object.hasOwn(subcommands, name) ? subcommands[name] : undefined;
   if (run === undefined)
     throw new CodedError(
       "InvalidArgument",
-      `unknown command "plugins ${name}"${didYouMean(name, Object.keys(subcommands), "plugins ")}\n\n${usage}`,
+      `unknown command "plugins ${name}"${didYouMean(name, Object.keys(subcommands), "plugins ")}\n\n${pluginsUsage}`,
     );
   return run(argv);
 }

@@ -13,7 +13,7 @@ import { loadCommandPlugins } from "./command.ts";
 import { accountsOf, grantsOf, type StartedWith } from "./grants.ts";
 import { rbacManifest, ruleLines } from "./rbac-manifest.ts";
 
-const usage = `Usage: cloud-controller-host rbac [--plan|--console] [flags of the host]
+export const rbacUsage = `Usage: cloud-controller-host rbac [--plan|--console] [flags of the host]
 
 Prints, as YAML for kubectl apply, the roles that a host with these flags needs for its enabled plugins, and the webhook
 configurations. Most used flags:
@@ -32,7 +32,6 @@ const namespace = "kube-system";
 
 /** `rbac`: roles, bindings and webhook configurations as YAML documents. Throws a `CodedError` with all problems. */
 export async function printRoles(argv: readonly string[]): Promise<string> {
-  if (argv.includes("--help")) return usage;
   if (argv.includes("--plan")) return printPlanRole(await read(argv.filter((arg) => arg !== "--plan")));
   if (argv.includes("--console")) return consoleRoles(await read(argv.filter((arg) => arg !== "--console")));
   const started = await read(argv);
@@ -99,7 +98,7 @@ async function read(argv: readonly string[]): Promise<StartedWith> {
   const command = parse(argv, plugins.controllers);
   if (command.kind === "refused")
     throw new CodedError("InvalidFlags", `${formatProblems(command.problems)}\n${command.usageHint}`);
-  if (command.kind !== "run") throw new CodedError("InvalidFlags", usage);
+  if (command.kind !== "run") throw new CodedError("InvalidFlags", rbacUsage);
   const controllers = resolveControllers(command.options.controllers, plugins.controllers);
   const options = optionsOfShard({ ...command.options, controllers });
   const migrations = await readMigrations(options, plugins.controllers);

@@ -3,7 +3,6 @@ import { parseArgs } from "node:util";
 import { CodedError, visible } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../async/clock.ts";
-import { wantsHelp } from "../config/help/commands.ts";
 import { loadApiServer } from "../kube/connection/api-server.ts";
 import { createClient } from "../kube/connection/client.ts";
 import { createTransport } from "../kube/connection/transport.ts";
@@ -15,7 +14,7 @@ const flags = {
   "leader-elect-resource-name": { type: "string", default: "cloud-controller-manager" },
 } as const;
 
-const usage = `Usage: cloud-controller-host status [--kubeconfig=FILE] [--namespace=NAME] [--leader-elect-resource-name=NAME]
+export const statusUsage = `Usage: cloud-controller-host status [--kubeconfig=FILE] [--namespace=NAME] [--leader-elect-resource-name=NAME]
 
 Prints who leads in the cluster: each shard with its Lease, leader, since when, and the Services that it serves. You need
 list on Leases.
@@ -29,7 +28,6 @@ const limitMs = 10_000;
 
 /** `status`: a line for each shard. Throws a `CodedError`. */
 export async function printStatus(argv: readonly string[]): Promise<string> {
-  if (wantsHelp(argv)) return usage;
   const { kubeconfig, namespace, "leader-elect-resource-name": mainLease } = read(argv);
   const api = loadApiServer({ kubeconfig });
   const transport = createTransport(api, { userAgent: "cloud-controller-host/status", qps: -1 });

@@ -6,7 +6,13 @@ import { join } from "node:path";
 import { errorCodes } from "cloud-controller-host/sdk";
 
 import { runNamedCommand } from "../../../host/cli/commands.ts";
+import { consoleUsage } from "../../../host/cli/console.ts";
+import { explainUsage } from "../../../host/cli/explain.ts";
 import { createPlugin } from "../../../host/cli/new.ts";
+import { planUsage } from "../../../host/cli/plan.ts";
+import { pluginsUsage } from "../../../host/cli/plugins.ts";
+import { rbacUsage } from "../../../host/cli/rbac.ts";
+import { statusUsage } from "../../../host/cli/status.ts";
 import { commandNames } from "../../../host/config/help/commands.ts";
 import { didYouMean } from "../../../host/config/values/suggestion.ts";
 import { annotationPrefix } from "../../../plugins/azure-cloud/load-balancer/service/annotation-rows.ts";
@@ -74,8 +80,26 @@ describe("help", () => {
       ]);
       usages.set(command, stdout);
     }
-    for (const command of ["new", "plugins", "rbac", "version", "help", "completion"])
-      expect((await run(command, "--help")).stdout).toBe(usages.get(command) ?? "");
+    expect(["console", "explain", "plan", "plugins", "rbac", "status"].map((name) => usages.get(name))).toEqual([
+      consoleUsage,
+      explainUsage,
+      planUsage,
+      pluginsUsage,
+      rbacUsage,
+      statusUsage,
+    ]);
+    for (const command of commandNames.filter((name) => name !== "sandbox"))
+      for (const flag of ["--help", "-h"])
+        expect([command, await run(command, flag)]).toEqual([
+          command,
+          { status: 0, stdout: usages.get(command) ?? "", stderr: "" },
+        ]);
+  });
+
+  test("shows the usage of a command whose further arguments are incomplete", async () => {
+    for (const [command, argument] of Object.entries({ plugins: "lock", plan: "--output=text", rbac: "--plan" }))
+      expect((await run(command, argument, "--help")).stdout).toStartWith(`Usage: cloud-controller-host ${command} `);
+    expect((await run("completion", "bash", "--help")).stdout).not.toContain("Usage:");
   });
 
   test("explains all error codes, or one of them", async () => {

@@ -4,7 +4,7 @@ import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 
 import type { Surroundings } from "../../../host/cli/command.ts";
-import { checkConsole, consoleUsage, runConsole } from "../../../host/cli/console.ts";
+import { checkConsole, runConsole } from "../../../host/cli/console.ts";
 import { openSandbox, type Sandbox } from "../../../host/sandbox-host.ts";
 import { until } from "../../kit/sandbox-services.ts";
 
@@ -196,10 +196,5 @@ describe("console", () => {
     const { status, stderr } = await run(argv);
     expect(status).toBe(1);
     expect(stderr).toContain(message);
-  });
-
-  test("prints its usage with --help", async () => {
-    const { status, stdout } = await run(["--help"]);
-    expect([status, stdout]).toEqual([0, consoleUsage]);
   });
 });
