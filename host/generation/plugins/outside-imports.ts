@@ -8,10 +8,12 @@ import { sourceFile } from "./plugin-tree.ts";
 import { packageOf } from "./sealed-content.ts";
 
 /** A copied folder and where it really is. */
-interface CopiedFolder {
+export interface CopiedFolder {
   readonly folder: string;
   readonly original: string;
+  /** Stands for the root of the file system: below it everything has the path that it has there. */
   readonly base: string;
+  /** Hash in the lock; undefined for a plugin that is not locked. */
   readonly sealed: string | undefined;
 }
 

@@ -7,7 +7,7 @@ import { type Clock, CodedError } from "cloud-controller-host/sdk";
 import type { ErrorOrigin } from "../scope/scope.ts";
 import { type CopiesFolder, openCopiesFolder } from "./copies-folder.ts";
 import { linkDependencies, TreeContent, writeAll } from "./copy-files.ts";
-import { refuseOutside, resolveOutside } from "./outside-imports.ts";
+import { type CopiedFolder, refuseOutside, resolveOutside } from "./outside-imports.ts";
 import { leavesFolder, listTree, type PluginTree } from "./plugin-tree.ts";
 import { readSealed, type SealedContent } from "./sealed-content.ts";
 
@@ -29,14 +29,8 @@ export interface PrivateCopy {
   release(failed?: boolean): Promise<void>;
 }
 
-interface Copy {
-  /** Stands for the root of the file system: below it everything has the path that it has there. */
-  readonly base: string;
-  readonly folder: string;
-  readonly original: string;
+interface Copy extends CopiedFolder {
   readonly hash: string;
-  /** Of the lock; undefined for a plugin that is not locked. */
-  readonly sealed: string | undefined;
   /** Paths of the files in the copy. */
   readonly files: readonly string[];
   inUse: boolean;

@@ -1,22 +1,17 @@
 import type { Clock, InformerHandler, KindRef, KubeObject, Logger } from "cloud-controller-host/sdk";
 
-import type { Transport } from "../connection/transport.ts";
 import { HandlerDelivery } from "./delivery.ts";
-import type { LogOnce } from "./log-once.ts";
 import type { InformerMetrics } from "./metrics.ts";
-import { Reflector, type Selection } from "./reflector.ts";
+import { Reflector, type ReflectorOptions } from "./reflector.ts";
 import { type Change, ObjectStore } from "./store.ts";
 
 const shortestResyncMs = 1000;
 
-export interface SharedInformerOptions<T extends KubeObject> {
-  readonly kind: KindRef<T>;
-  readonly selection: Selection;
-  readonly transport: Transport;
-  readonly clock: Clock;
-  readonly log: Logger;
+export interface SharedInformerOptions<T extends KubeObject> extends Omit<
+  ReflectorOptions<T>,
+  "store" | "changed" | "synced"
+> {
   readonly metrics: InformerMetrics | undefined;
-  readonly unreachable: LogOnce;
 }
 
 /** The objects of a watch and, while its kind may not be read, the API server's reply. */

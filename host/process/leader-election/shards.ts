@@ -102,9 +102,9 @@ export class Shards {
       const shards = await this.look();
       const overlapping = shards.filter(({ relation }) => relation === "overlaps");
       const undecided = shards.filter(({ relation }) => relation === "undecided");
-      const told = JSON.stringify([overlapping, undecided].map((list) => list.map((one) => [one.lease, one.serves])));
-      const isNew = told !== this.#reported;
-      this.#reported = told;
+      const found = JSON.stringify([overlapping, undecided].map((list) => list.map((one) => [one.lease, one.serves])));
+      const isNew = found !== this.#reported;
+      this.#reported = found;
       if (isNew && overlapping.length > 0)
         log.error("Not leading: another shard serves some of the same Services", {
           lease,

@@ -1,32 +1,21 @@
 import type { VirtualMachine } from "@azure/arm-compute";
 
 import { lastSegment } from "../arm/resource-id.ts";
-import { type InterfaceReference, powerStateOf, referencesOf } from "./records.ts";
+import { type InstanceRecord, powerStateOf, referencesOf } from "./records.ts";
 
-/** The fields of a virtual machine that are kept. */
-export interface VirtualMachineRecord {
-  readonly id: string;
+/**
+ * The fields of a virtual machine that are kept. `nodeName` is the computer name in a flexible scale set, otherwise the
+ * VM's own name; `faultDomain` is known only if ARM includes the view in a list without being asked for it.
+ */
+export interface VirtualMachineRecord extends Omit<InstanceRecord, "instanceId" | "powerState"> {
   readonly name: string;
-  /** Lower case: the computer name in a flexible scale set, otherwise the VM's own name. */
-  readonly nodeName: string;
-  readonly location: string;
-  readonly zone: string | undefined;
-  /** Only where ARM includes the view in a list without being asked for it. */
-  readonly faultDomain: number | undefined;
-  readonly instanceType: string;
-  readonly provisioningState: string;
   /** The flexible scale set that it belongs to. */
   readonly scaleSetId: string | undefined;
   readonly availabilitySetId: string | undefined;
-  readonly interfaces: readonly InterfaceReference[];
 }
 
 /** The fields that only a read with the instance view has. */
-export interface ViewRecord {
-  readonly provisioningState: string;
-  readonly powerState: string;
-  readonly faultDomain: number | undefined;
-}
+export type ViewRecord = Pick<InstanceRecord, "provisioningState" | "powerState" | "faultDomain">;
 
 export function virtualMachineRecord(vm: VirtualMachine): VirtualMachineRecord {
   const id = vm.id ?? "";

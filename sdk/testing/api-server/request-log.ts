@@ -1,16 +1,13 @@
-/** One request to the server. `verb` and the fields below are empty for paths outside the API. */
-export interface RecordedRequest {
+import type { Access } from "./access/rules.ts";
+
+/**
+ * One request to the server, with its full path and query. The fields of an access decision are empty for paths outside
+ * the API; `resource` is without the subresource.
+ */
+export interface RecordedRequest extends Omit<Access, "groups" | "group"> {
   readonly method: string;
-  /** Including the query. */
-  readonly path: string;
-  readonly verb: string;
-  /** Resource name, such as `nodes`. */
-  readonly resource: string;
   readonly subresource: string;
-  readonly namespace: string;
-  readonly name: string;
   readonly userAgent: string;
-  readonly username: string;
   /** HTTP status of the reply; undefined before it. */
   readonly status: number | undefined;
 }
