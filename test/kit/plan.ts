@@ -1,3 +1,5 @@
+import { afterAll } from "bun:test";
+
 import { Value } from "@sinclair/typebox/value";
 
 import { systemClock } from "../../host/async/clock.ts";
@@ -17,6 +19,13 @@ type Load = typeof loadCommandPlugins;
 
 let own: ReturnType<Load> | undefined;
 
+// The runner names what a file leaves in the folder for temporary files.
+afterAll(async () => {
+  const { copies } = (await own) ?? {};
+  own = undefined;
+  await copies?.[Symbol.asyncDispose]();
+});
+
 /**
  * Imports the project's plugins once for all plans and hosts of a test process: an import of its own takes a plan most of
  * its time. Other plugins are loaded as ever.
@@ -25,7 +34,7 @@ export const loadPluginsOnce: Load = async (argv) => {
   if (argv.some((arg) => arg.startsWith("--plugin-"))) return loadCommandPlugins(argv);
   own ??= loadCommandPlugins([]);
   const { loaded } = await own;
-  // Never released: the modules stay until the process ends.
+  // Never released: the modules stay until the file ends.
   const hash = loaded.ok ? loaded.plugins.hash : "";
   if (loaded.ok) loaded.plugins.retain();
   const loader = { hash: async () => hash, load: async () => loaded };
