@@ -18,7 +18,7 @@ export function must(condition: boolean, problem: string): asserts condition {
 const pause = (ms: number): Promise<void> => new Promise((resolve) => void setTimeout(resolve, ms));
 
 /** Between two probes, in milliseconds. What a probe waits for needs the processor: a slow one comes less often. */
-const pauses = { shortest: 5, longest: 100, timesProbe: 4 };
+const pauses = { shortest: 5, longest: 100, timesProbe: 9 };
 
 /** Time in milliseconds in which unwanted work would happen. */
 const graceMs = 100;
