@@ -92,9 +92,9 @@ export const leadershipDefects: Defects = {
   },
   "closes informers that the next generation uses": {
     file: "host/kube/informers/pool.ts",
-    from: "if (grace.signal.aborted) return;",
+    from: "if (entry.shares > 0) return;",
     to: "",
-    needs: ["reload"],
+    needs: ["reload", "createService"],
   },
   "does not apply a changed config": {
     file: "host/generation/triggers/content-trigger.ts",

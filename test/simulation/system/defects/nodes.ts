@@ -39,7 +39,7 @@ export const nodeDefects: Defects = {
     file: `${lifecycle}/controller.ts`,
     from: 'for (const node of unchecked) if (verdicts.get(uidOf(node)) !== "missing") verdicts.delete(uidOf(node));',
     to: 'unchecked.splice(0, unchecked.length, ...unchecked.filter((node) => verdicts.get(uidOf(node)) !== "exists"));',
-    needs: ["loseNode"],
+    needs: ["stopNode", "loseNode"],
   },
   "leaves the taint of an instance that runs again": {
     file: `${lifecycle}/node-check.ts`,

@@ -9,7 +9,7 @@ export const readDefects: Defects = {
     file: `${informers}/reflector.ts`,
     from: 'case "DELETED":',
     to: 'case "GONE":',
-    needs: ["deleteService"],
+    needs: ["loseNode"],
   },
   "ignores deletions that happened between two lists": {
     file: `${informers}/store.ts`,
