@@ -1,7 +1,8 @@
-import { campaign } from "../simulation/campaign.ts";
+import { campaign, schedules } from "../simulation/campaign.ts";
 import { simulate } from "../simulation/simulation.ts";
 import { findDefect, likelySeeds } from "../simulation/system/bites.ts";
 import { campaign as systemCampaign, describeFailure } from "../simulation/system/campaign.ts";
+import { hostDefects } from "../simulation/system/defects/host.ts";
 import { defects } from "../simulation/system/defects/table.ts";
 import type { Bench, Figure } from "./report.ts";
 import { numberOf } from "./world.ts";
@@ -16,6 +17,7 @@ export const simulationBench: Bench = {
     system: "false",
     shrink: "true",
     bites: "false",
+    leadership: "false",
     only: "",
     likely: "0",
     cpu: "600",
@@ -83,22 +85,26 @@ async function system(options: Readonly<Record<string, string>>): Promise<readon
 }
 
 /**
- * Puts known defects back, one at a time: all, or those with a text in their names. Each is a figure, so that `--record`
- * and `bench page` keep the table.
+ * Puts known defects back, one at a time: all of the system, or with `--leadership` those of leadership and generations;
+ * or those with a text in their names. Each is a figure, so that `--record` and `bench page` keep the table.
  */
 async function bites(options: Readonly<Record<string, string>>): Promise<readonly Figure[]> {
   const [first, count, likely] = [numberOf(options, "first"), numberOf(options, "seeds"), numberOf(options, "likely")];
   const seeds = Array.from({ length: count }, (_, index) => first + index);
   const limits = { cpuSeconds: numberOf(options, "cpu"), memoryMiB: numberOf(options, "memory") };
-  const chosen = Object.entries(defects).filter(([name]) => name.includes(options["only"] ?? ""));
+  const isSystem = options["leadership"] !== "true";
+  const chosen = Object.entries(isSystem ? defects : hostDefects).filter(([name]) =>
+    name.includes(options["only"] ?? ""),
+  );
   const figures: Figure[] = [];
   let found = 0;
   process.stdout.write(
     "| Defect | Histories | Skipped | Seed | Found by | CPU s |\n| --- | --: | --: | --: | --- | --: |\n",
   );
   for (const [name, defect] of chosen) {
-    const tried = (likely === 0 ? seeds : likelySeeds(defect, seeds, likely)).map(String);
-    const { histories, skipped, history = "", by = "not found", cpuSeconds } = await findDefect(name, tried, limits);
+    const tried = (isSystem && likely > 0 ? likelySeeds(defect, seeds, likely) : seeds).map(String);
+    const bite = await findDefect(name, tried, limits, isSystem ? systemCampaign : schedules);
+    const { histories, skipped, history = "", by = "not found", cpuSeconds } = bite;
     if (by !== "not found") found += 1;
     process.stdout.write(`| ${name} | ${histories} | ${skipped} | ${history} | ${by} | ${cpuSeconds.toFixed(1)} |\n`);
     figures.push({ name, value: by === "not found" ? `${by} in ${histories}` : `${by}, seed ${history}` });

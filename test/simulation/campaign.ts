@@ -1,5 +1,8 @@
+import { join } from "node:path";
+
 import { type Schedule, scheduleOf, shrink } from "./schedule.ts";
 import { simulate } from "./simulation.ts";
+import { type CampaignOptions, reportsOf } from "./system/campaign.ts";
 
 export interface Campaign {
   readonly seeds: number;
@@ -34,3 +37,16 @@ async function describe(schedule: Schedule): Promise<string> {
     ...log.slice(-60),
   ].join("\n");
 }
+
+/** What became of the schedule of a seed. */
+interface ScheduleReport {
+  readonly seed: number;
+  readonly violations: readonly { readonly invariant: string }[];
+}
+
+/** Runs the schedules of seeds, `1,2,3`, in a process of their own, with a defect of `system/defects/host.ts` or without. */
+export const schedules = ({ seeds, defect, ...limits }: CampaignOptions): AsyncGenerator<ScheduleReport> =>
+  reportsOf<ScheduleReport>(
+    [join(import.meta.dir, "main.ts"), `--seeds=${seeds}`, ...(defect === undefined ? [] : [`--defect=${defect}`])],
+    limits,
+  );

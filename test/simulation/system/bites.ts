@@ -1,7 +1,6 @@
-import { campaign, CampaignEndedError, type Limits } from "./campaign.ts";
+import { campaign, CampaignEndedError, type CampaignOptions, type Limits } from "./campaign.ts";
 import type { Defect } from "./defects/defect.ts";
 import { type History, historyOf } from "./history.ts";
-import type { InvariantName } from "./invariants/table.ts";
 
 /** What a defect needs to be found. */
 export interface Bite {
@@ -12,9 +11,14 @@ export interface Bite {
   /** The one that found it. */
   readonly history: string | undefined;
   /** The invariant that it broke, or how its process ended; undefined: it was not found. */
-  readonly by: InvariantName | "its limits" | undefined;
+  readonly by: string | undefined;
   readonly cpuSeconds: number;
 }
+
+/** Runs histories in a process of their own, and reports each one as it ends. */
+type Run = (
+  options: CampaignOptions,
+) => AsyncIterable<{ readonly violations: readonly { readonly invariant: string }[] }>;
 
 /** A history of its own process is beyond its limits after so many CPU seconds: most take a tenth. */
 const maxHistorySeconds = 60;
@@ -32,7 +36,7 @@ export async function findDefect(
   defect: string,
   histories: readonly string[],
   limits: Limits,
-  run = campaign,
+  run: Run = campaign,
 ): Promise<Bite> {
   let [tried, skipped, spent] = [0, 0, 0];
   const ended = (seconds: number): void => void (spent += seconds);

@@ -48,13 +48,12 @@ function limited(command: readonly string[], limits: Limits | undefined): string
 }
 
 /** Runs histories in a process of their own, and reports each one as it ends. */
-export async function* campaign({
+export function campaign({
   seeds,
   trace = false,
   shrink = false,
   defect,
-  limits,
-  ended,
+  ...bounds
 }: CampaignOptions): AsyncGenerator<Report> {
   const which = seeds.startsWith("{") ? `--history=${seeds}` : `--seeds=${seeds}`;
   const flags = [
@@ -63,7 +62,15 @@ export async function* campaign({
     ...(shrink ? ["--shrink"] : []),
     ...(defect === undefined ? [] : [`--defect=${defect}`]),
   ];
-  const command = [process.execPath, "--no-install", join(import.meta.dir, "main.ts"), ...flags];
+  return reportsOf<Report>([join(import.meta.dir, "main.ts"), ...flags], bounds);
+}
+
+/** The lines of JSON that a program prints, in a process of its own, each with the lines before it as its trace. */
+export async function* reportsOf<T>(
+  program: readonly string[],
+  { limits, ended }: Pick<CampaignOptions, "limits" | "ended">,
+): AsyncGenerator<T> {
+  const command = [process.execPath, "--no-install", ...program];
   const child = Bun.spawn(limited(command, limits), {
     stdin: "ignore",
     stdout: "pipe",

@@ -8,7 +8,8 @@ import { parseArgs } from "node:util";
 import type { History } from "./history.ts";
 
 // Before anything of the product.
-const { putDefect, unloadedDefects } = await import("./runtime/install.ts");
+await import("./runtime/install.ts");
+const { putDefect, unloadedDefects } = await import("./runtime/sources.ts");
 const { defects } = await import("./defects/table.ts");
 
 const { values } = parseArgs({

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { findDefect, likelySeeds } from "./bites.ts";
 import { campaign, CampaignEndedError, type CampaignOptions, describeFailure, type Report } from "./campaign.ts";
 import type { ClusterName } from "./clusters.ts";
-import { withDefect } from "./defects/defect.ts";
+import { type Defect, withDefect } from "./defects/defect.ts";
+import { hostDefects } from "./defects/host.ts";
 import { defects } from "./defects/table.ts";
 import { actionKinds, eventfulMs, type History, historyOf } from "./history.ts";
 import type { InvariantName } from "./invariants/table.ts";
@@ -229,11 +230,11 @@ test("a history finds a setting that a new load balancer would have and the one 
   expect(report?.violations[0]?.invariant).toBe("equal to a fresh build");
 });
 
-test("every defect of the table applies to the source of today and leaves it valid TypeScript", async () => {
+test("every defect of the tables applies to the source of today and leaves it valid TypeScript", async () => {
   const root = join(import.meta.dir, "../../..");
   const transpiler = new Bun.Transpiler({ loader: "ts" });
   const broken: string[] = [];
-  for (const [name, defect] of Object.entries(defects))
+  for (const [name, defect] of [...Object.entries(defects), ...Object.entries<Defect>(hostDefects)])
     try {
       const source = await Bun.file(join(root, defect.file)).text();
       if (transpiler.transformSync(withDefect(source, defect)) === transpiler.transformSync(source))
@@ -245,4 +246,5 @@ test("every defect of the table applies to the source of today and leaves it val
     }
   expect(broken).toEqual([]);
   expect(Object.keys(defects).length).toBeGreaterThanOrEqual(60);
+  expect(Object.keys(hostDefects).length).toBeGreaterThanOrEqual(20);
 });

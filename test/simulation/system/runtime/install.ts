@@ -6,8 +6,8 @@
 import { EventEmitter } from "node:events";
 import { createRequire } from "node:module";
 
-import { type Defect, withDefect } from "../defects/defect.ts";
 import { type Handler, VirtualNetwork } from "./network.ts";
+import { editSources } from "./sources.ts";
 import { sleep, timersOf } from "./timers.ts";
 import { awaited, VirtualRuntime } from "./virtual-runtime.ts";
 
@@ -144,31 +144,4 @@ Object.assign(moduleNamed("bun:jsc"), { fullGC: () => 0 });
 // Imports are real work, and nothing but the source shows where they begin.
 Object.assign(globalThis, { awaitedImport: awaited });
 
-const put = new Map<Defect, { isLoaded: boolean }>();
-
-/** Puts a defect into the product as its file is loaded, in memory. */
-export const putDefect = (defect: Defect): void => void put.set(defect, { isLoaded: false });
-
-/** Defects whose files were not loaded. */
-export const unloadedDefects = (): readonly Defect[] =>
-  [...put].flatMap(([defect, { isLoaded }]) => (isLoaded ? [] : [defect]));
-
-function edited(path: string, text: string): string {
-  let source = text.replaceAll(/\bimport\(("[^"]+")\)/gu, "globalThis.awaitedImport(import($1))");
-  for (const [defect, state] of put) {
-    if (!path.endsWith(`/${defect.file}`)) continue;
-    source = withDefect(source, defect);
-    state.isLoaded = true;
-  }
-  return source;
-}
-
-Bun.plugin({
-  name: "simulated sources",
-  setup(build) {
-    build.onLoad({ filter: /\/(?:host|plugins)\/.*\.ts$/u }, async ({ path }) => ({
-      contents: edited(path, await Bun.file(path).text()),
-      loader: "ts",
-    }));
-  },
-});
+editSources((text) => text.replaceAll(/\bimport\(("[^"]+")\)/gu, "globalThis.awaitedImport(import($1))"));
