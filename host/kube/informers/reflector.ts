@@ -17,7 +17,7 @@ import { streamList } from "../connection/stream-list.ts";
 import type { Transport } from "../connection/transport.ts";
 import { metadataAccept, objectOf, pathOf, statusError, textAt } from "../connection/wire.ts";
 import { isUnreachable, LogOnce } from "./log-once.ts";
-import type { Change, ObjectStore } from "./store.ts";
+import { type Change, isOlder, type ObjectStore } from "./store.ts";
 
 /** Which objects of a kind are watched. Empty strings and absent fields select everything. */
 export interface Selection {
@@ -197,11 +197,10 @@ export class Reflector<T extends KubeObject> {
       for await (const batch of jsonLines(body)) {
         // What was read before a new list was requested must not set the version.
         step.signal.throwIfAborted();
-        heardAt = clock.monotonic();
-        if (batch.length === 0) continue;
-        this.#applyAll(batch);
-        if (events === 0) this.#succeeded();
-        events += batch.length;
+        const heard = batch.length === 0 ? 0 : this.#applyAll(batch);
+        if (heard > 0 || batch.length === 0) heardAt = clock.monotonic();
+        if (heard > 0 && events === 0) this.#succeeded();
+        events += heard;
       }
     } finally {
       ended.abort();
@@ -210,23 +209,29 @@ export class Reflector<T extends KubeObject> {
     return events;
   }
 
-  #applyAll(batch: readonly unknown[]): void {
+  #applyAll(batch: readonly unknown[]): number {
     const changes: Change<T>[] = [];
+    let heard = 0;
     try {
       for (const event of batch) {
         const change = this.#apply(event);
-        if (change !== undefined) changes.push(change);
+        if (change !== "past") heard += 1;
+        if (change instanceof Object) changes.push(change);
       }
     } finally {
       this.#options.changed(changes, this.#version ?? "");
     }
+    return heard;
   }
 
-  #apply(event: unknown): Change<T> | undefined {
+  #apply(event: unknown): Change<T> | undefined | "past" {
     const { kind, store } = this.#options;
     const fields = isObject(event) ? event : {};
     if (fields["type"] === "ERROR") throw statusError(`watch of ${this.#what}`, 500, fields["object"]);
     const object = objectOf(kind, fields["object"]);
+    // Applied again, a change that the store is past would be taken for a new one: a node would leave its pools.
+    const known = fields["type"] === "DELETED" ? store.versionOf(object) : this.#version;
+    if (isOlder(object.metadata?.resourceVersion, known)) return "past";
     this.#version = object.metadata?.resourceVersion || this.#version;
     switch (fields["type"]) {
       case "ADDED":

@@ -34,6 +34,11 @@ export class ObjectStore<T extends KubeObject> implements Store<T> {
     return sameVersion(before, object) ? undefined : { type: "updated", before, object };
   }
 
+  /** The version of the object that has the key of this one. */
+  versionOf(object: T): string | undefined {
+    return this.get(keyOf(object))?.metadata?.resourceVersion;
+  }
+
   /** The change carries the object's last state. */
   delete(object: T): Change<T> | undefined {
     this.#listed = undefined;
@@ -61,3 +66,12 @@ export class ObjectStore<T extends KubeObject> implements Store<T> {
 
 const sameVersion = (before: KubeObject, after: KubeObject): boolean =>
   before.metadata?.resourceVersion !== undefined && before.metadata.resourceVersion === after.metadata?.resourceVersion;
+
+/** Versions of one kind are comparable integers (KEP-5504); undefined for any other version. */
+export const versionNumber = (version = ""): bigint | undefined =>
+  /^\d+$/.test(version) ? BigInt(version) : undefined;
+
+export function isOlder(version: string | undefined, than: string | undefined): boolean {
+  const [one, other] = [versionNumber(version), versionNumber(than)];
+  return one !== undefined && other !== undefined && one < other;
+}

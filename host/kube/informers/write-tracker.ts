@@ -1,10 +1,12 @@
 import type { KindRef, KubeClient, KubeObject } from "cloud-controller-host/sdk";
 
+import { versionNumber } from "./store.ts";
+
 const keyOfKind = ({ group, plural }: KindRef): string => `${group}/${plural}`;
 
 /**
- * Tracks the resourceVersions that watches must reach to have observed this process's own writes. Versions of one kind
- * are comparable integers (KEP-5504); any other version is ignored.
+ * Tracks the resourceVersions that watches must reach to have observed this process's own writes. A version
+ * that is not a number is ignored.
  */
 export class WriteTracker {
   readonly #latest = new Map<string, bigint>();
@@ -32,17 +34,15 @@ export class WriteTracker {
   /** True if a watch of the kind at this version has observed all tracked writes. */
   isObserved(kind: KindRef, version: string): boolean {
     const latest = this.#latest.get(keyOfKind(kind));
-    const reached = numberOf(version);
+    const reached = versionNumber(version);
     return latest === undefined || reached === undefined || reached >= latest;
   }
 
   #note(kind: KindRef, version: string | undefined): void {
-    const written = numberOf(version);
+    const written = versionNumber(version);
     if (written === undefined) return;
     const key = keyOfKind(kind);
     const latest = this.#latest.get(key);
     if (latest === undefined || written > latest) this.#latest.set(key, written);
   }
 }
-
-const numberOf = (version = ""): bigint | undefined => (/^\d+$/.test(version) ? BigInt(version) : undefined);

@@ -33,6 +33,8 @@ export const rates = {
   editLease: 1,
   breakWatches: 3,
   holdWatches: 2,
+  repeatWatches: 1,
+  rewindWatches: 2,
   compact: 1,
   requests: 14,
   failOperations: 3,

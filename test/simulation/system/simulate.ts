@@ -149,6 +149,7 @@ class Run {
     const world = this.#world;
     world.note("world", "is calm from now on");
     world.weather.clear();
+    world.watches.clear();
     world.azure.clearFailures();
     world.azure.setReadLag(0);
     world.api.watches.resume();

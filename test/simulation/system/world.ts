@@ -16,6 +16,7 @@ import { enter } from "./runtime/install.ts";
 import { type Exchange, VirtualNetwork } from "./runtime/network.ts";
 import { VirtualRuntime } from "./runtime/virtual-runtime.ts";
 import { Trace } from "./trace.ts";
+import { WatchWeather } from "./watch-weather.ts";
 import { type Target, Weather } from "./weather.ts";
 
 /** A request of a host, in the terms of invariants. */
@@ -42,6 +43,7 @@ export class World implements AsyncDisposable {
   readonly runtime: VirtualRuntime;
   readonly trace: Trace;
   readonly weather: Weather;
+  readonly watches: WatchWeather;
   readonly api: SandboxApiServer;
   readonly azure: AzureSimulator;
   readonly cluster: Cluster;
@@ -98,6 +100,7 @@ export class World implements AsyncDisposable {
     this.random = runtime.random;
     this.trace = new Trace(runtime.timeline);
     this.weather = new Weather(runtime.random, () => runtime.timeline.now);
+    this.watches = new WatchWeather(() => runtime.timeline.now);
     this.#program = parts.program;
     this.#folder = parts.folder;
     this.#stack = parts.stack;
@@ -110,6 +113,7 @@ export class World implements AsyncDisposable {
         this.weather.fateOf(this.#targetOf(exchange), this.#processes.get(exchange.process)?.index, exchange.method),
       sent: (exchange) => this.#observe(exchange, (request) => this.observer?.sent(request)),
       arrived: () => undefined,
+      passed: (exchange, part) => this.watches.passed(exchange, part),
       done: (exchange, status, text) => this.#done(exchange, status, text),
     };
     this.writeConfig({});

@@ -126,6 +126,44 @@ describe("a watch", () => {
     expect(seconds).toBeLessThan(600);
   });
 
+  test("a watch that delivers again what it has delivered changes nothing, and lists again when nothing new comes", async () => {
+    api.put(widgets, widget("a"));
+    const { share, watching, reported, clock, informer } = watched();
+    await share.synced();
+    await watching();
+    const at = (resourceVersion: string, size: number): Widget => ({
+      ...widget("a", size),
+      metadata: { name: "a", namespace: "ns", resourceVersion },
+    });
+    const events = [
+      { type: "MODIFIED", object: at("110", 2) },
+      { type: "DELETED", object: at("111", 2) },
+      { type: "ADDED", object: at("112", 3) },
+    ];
+    for (const event of [...events, ...events]) api.send(widgets, event);
+    api.send(widgets, { type: "MODIFIED", object: at("113", 4) });
+    await eventually("the newest one is reported", () => informer.store.get("ns/a")?.spec?.size === 4);
+    expect(reported).toEqual(["+a", "~a", "-a", "+a", "~a"]);
+    // Without anything newer it counts as silent, as after a restored backup.
+    await eventually("it lists again", async () => {
+      for (const event of events) api.send(widgets, event);
+      await clock.advance(50_000);
+      return api.reads.filter((read) => read === "LIST").length === 2;
+    });
+  });
+
+  test("a watch applies the deletion of an object under the object's own version, which is older than that of others", async () => {
+    api.put(widgets, widget("a"));
+    const { share, watching, reported, informer } = watched();
+    await share.synced();
+    await watching();
+    const known = informer.store.get("ns/a");
+    api.put(widgets, widget("b"));
+    api.send(widgets, { type: "DELETED", object: known });
+    await eventually("it is reported", () => reported.length === 3);
+    expect(reported).toEqual(["+a", "+b", "-a"]);
+  });
+
   test("a watch whose bookmark and object have no version is resumed from the last one that it knows", async () => {
     api.put(widgets, widget("a"));
     const { share, watching, clock, reported, soon } = watched();

@@ -22,6 +22,20 @@ export function holdWatches(world: World, { forMs }: Action): void {
   world.after(forMs, () => world.api.watches.resume());
 }
 
+/** Each event of every watch is delivered twice. */
+export function repeatWatches(world: World, { forMs }: Action): void {
+  world.note("network", `repeats watch events for ${forMs} ms`);
+  world.watches.repeat(forMs);
+}
+
+/** Watches break, and those that follow deliver older events again. */
+export function rewindWatches(world: World, { pick, forMs }: Action): void {
+  const events = 1 + (pick % 6);
+  world.note("network", `breaks all watches, and repeats their last ${events} events for ${forMs} ms`);
+  world.watches.goBack(events, forMs);
+  world.api.watches.drop("abort");
+}
+
 export function compact(world: World): void {
   world.note("etcd", "forgets its history");
   world.api.compact();

@@ -23,8 +23,10 @@ import {
   lagReads,
   prolongOperation,
   refuseWrites,
+  repeatWatches,
   requests,
   revokeTokens,
+  rewindWatches,
 } from "./network.ts";
 import { joinNodes, loseNode, replaceScaleSet, replaceVM, returnNode, returnNodeAtWrite, stopNode } from "./nodes.ts";
 import { foreignFrontend, foreignRoute, foreignRule, foreignTag, removeRoute, removeRule } from "./others.ts";
@@ -60,6 +62,8 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   editLease,
   breakWatches,
   holdWatches,
+  repeatWatches,
+  rewindWatches,
   compact,
   requests,
   failOperations,

@@ -35,7 +35,12 @@ export interface NetworkObserver {
   arrived(exchange: Exchange): void;
   /** Right after the server has carried it out; undefined without a reply. */
   done(exchange: Exchange, status: number | undefined, text: string): void;
+  /** What arrives in place of a part of a watch; the first part is an empty line. */
+  passed(exchange: Exchange, part: Part): readonly Part[];
 }
+
+/** An event of a watch. */
+export type Part = Uint8Array;
 
 interface Init {
   readonly method?: string;
@@ -213,7 +218,8 @@ class Call {
       try {
         for (;;) {
           const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
-          if (value !== undefined) later(() => controller?.enqueue(value));
+          const parts = value === undefined ? [] : (this.#observer?.passed(this.#exchange, value) ?? [value]);
+          for (const part of parts) later(() => controller?.enqueue(part));
           if (!done) continue;
           later(() => {
             open = false;

@@ -1,0 +1,48 @@
+import type { ProcessTime } from "../timeline.ts";
+import type { Exchange, Part } from "./runtime/network.ts";
+
+/** How many of its last events a watch that goes back delivers again. */
+const maxBack = 6;
+
+/** What happens to the events of watches on their way. Lists that are sent as events pass as they are. */
+export class WatchWeather {
+  readonly #now: () => number;
+  /** In virtual time. */
+  #repeatsUntil = 0;
+  #backUntil = 0;
+  #back = 0;
+  /** The last events that a process got of a kind. */
+  readonly #recent = new WeakMap<ProcessTime, Map<string, readonly Part[]>>();
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** Each event is delivered twice. */
+  repeat(forMs: number): void {
+    this.#repeatsUntil = this.#now() + forMs;
+  }
+
+  /** A watch that begins delivers some events again that its client has. */
+  goBack(events: number, forMs: number): void {
+    this.#back = Math.min(events, maxBack);
+    this.#backUntil = this.#now() + forMs;
+  }
+
+  clear(): void {
+    this.#repeatsUntil = 0;
+    this.#backUntil = 0;
+  }
+
+  passed({ process, path }: Exchange, part: Part): readonly Part[] {
+    if (path.includes("sendInitialEvents")) return [part];
+    const ofProcess = this.#recent.get(process) ?? new Map<string, readonly Part[]>();
+    this.#recent.set(process, ofProcess);
+    const kind = path.slice(0, path.indexOf("?"));
+    const recent = ofProcess.get(kind) ?? [];
+    const isBeginning = part.length === 1;
+    if (isBeginning) return this.#now() < this.#backUntil ? [part, ...recent.slice(-this.#back)] : [part];
+    ofProcess.set(kind, [...recent.slice(1 - maxBack), part]);
+    return this.#now() < this.#repeatsUntil ? [part, part] : [part];
+  }
+}
