@@ -29,10 +29,14 @@ async function reportsOf(seeds: string): Promise<ReadonlyMap<number, Report>> {
   return reports;
 }
 
+let fixed: ReturnType<typeof reportsOf> | undefined;
+/** Reports of the fixed set, run once for all tests. */
+const fixedReports = (): ReturnType<typeof reportsOf> => (fixed ??= reportsOf(fixedSeeds));
+
 test("no history of a fixed set breaks an invariant of the whole system", async () => {
   const failures: string[] = [];
   const unseen = new Map<string, RegExp>(Object.entries(signs));
-  for await (const report of campaign({ seeds: fixedSeeds, trace: true })) {
+  for (const report of (await fixedReports()).values()) {
     if (report.violations.length > 0) failures.push(describeFailure(report));
     const { cluster } = historyOf(report.seed);
     if (report.trace.some((line) => unseen.get(cluster)?.test(line))) unseen.delete(cluster);
@@ -45,7 +49,8 @@ test("no history of a fixed set breaks an invariant of the whole system", async 
 });
 
 test("the same history takes the same steps, whatever ran before it in the process", async () => {
-  const [one, other] = await Promise.all([reportsOf("14,15"), reportsOf("15,14")]);
+  // The fixed set has them the other way round. One has 18 kinds of action, the other a dual-stack cluster.
+  const [one, other] = await Promise.all([reportsOf("4,3"), fixedReports()]);
   for (const [seed, { hash, trace }] of one) {
     const again = other.get(seed);
     const at = trace.findIndex((line, index) => line !== again?.trace[index]);
