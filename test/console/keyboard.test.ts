@@ -91,6 +91,10 @@ test("a reader without a pointer skips to a list, filters and sorts it, opens a 
   await page.keyboard.press("Enter");
   await page.keyboard.press("Enter");
   await page.waitForSelector("th[aria-sort=descending]");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("th[aria-sort=ascending]");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("th[aria-sort=descending]");
   expect(page.url()).toEndWith("/ui/services?filter=default&sort=-name");
   await page.waitForFunction("document.querySelector('tbody a').innerText === 'web'");
   await tabTo(page, "web");
