@@ -22,13 +22,13 @@ export const taints = {
 
 export const annotations = {
   providedNodeIP: "alpha.kubernetes.io/provided-node-ip",
-  /** Of a Service that several deployments could serve: the Lease of the one that does. */
+  /** Names the Lease of the deployment that serves a Service, where several could. */
   servedBy: "cloud-controller-host/served-by",
 } as const;
 
 export const taintsOf = (node: Node): readonly Taint[] => node.spec?.taints ?? [];
 
-/** Whatever its effect or value: a node that carries the key waits for the cloud. */
+/** Any effect and value: a node with the key waits for the cloud. */
 export const isUninitialized = (node: Node): boolean =>
   taintsOf(node).some((taint) => taint.key === taints.uninitialized);
 

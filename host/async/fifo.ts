@@ -27,7 +27,7 @@ export class Fifo<T> {
     return item;
   }
 
-  /** The items from the oldest to the newest. */
+  /** Oldest first. */
   *[Symbol.iterator](): Generator<T> {
     for (let at = this.#head; at < this.#items.length; at += 1) {
       const item = this.#items[at];

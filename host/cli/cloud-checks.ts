@@ -48,7 +48,7 @@ const collapsed = (results: readonly AccessResult[]): readonly string[] =>
     first === undefined ? "" : lineOf(first, others.length),
   );
 
-/** Each cause once, with the number of checks that are not allowed. */
+/** Each cause once, and the number of checks that failed. */
 function summaryOf(problems: readonly AccessResult[], checks: number): string {
   const causes = [...new Set(problems.map(({ subject, detail = subject, cause = detail }) => cause))];
   const count = causes.length === 1 ? "1 problem: " : "";

@@ -20,7 +20,7 @@ const maxLimit = 500;
 const maxFilter = 200;
 const chunk = 512;
 
-/** Reads the query of a list; what is invalid counts as absent. */
+/** Reads the query of a list; invalid values count as absent. */
 export function listingOf(query: URLSearchParams): Listing {
   const whole = (name: string, otherwise: number, most: number): number => {
     const text = query.get(name) ?? "";
@@ -44,7 +44,7 @@ export const indexed = <Row extends object>(row: Row, state: string): Indexed<Ro
 
 /**
  * Rows of the objects in a store. A row is made once per version of its object, and all pages share the rows; the loop
- * yields, so that the rows of a large cluster never hold the process.
+ * yields, so that a large cluster never blocks the process.
  */
 export class ObjectRows<T extends KubeObject, Row extends { readonly state: string }> {
   readonly #store: () => Store<T> | undefined;
@@ -58,7 +58,7 @@ export class ObjectRows<T extends KubeObject, Row extends { readonly state: stri
     this.#rowOf = rowOf;
   }
 
-  /** Undefined while nothing watches the kind. */
+  /** Undefined while the kind is not watched. */
   all(): Promise<readonly Indexed<Row>[]> | undefined {
     const listed = this.#store()?.list();
     if (listed === undefined) return undefined;

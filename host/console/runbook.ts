@@ -1,4 +1,4 @@
-/** What to do about each trouble, in Markdown. deploy/ALERTS.md is made from it. */
+/** Remedy for each problem, in Markdown; the source of deploy/ALERTS.md. */
 export const runbook = {
   CloudNodeTaintRemovalSlow:
     "Many nodes at once? Raise `--concurrent-node-syncs` and `--kube-api-qps`. Otherwise see `CloudControllerHostThrottled` and `arm_request_duration_seconds`: the cloud is slow",

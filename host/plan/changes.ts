@@ -8,7 +8,7 @@ export interface Change {
   readonly action: Action;
   readonly resource: string;
   readonly title: string;
-  /** Services and nodes behind it; empty where it follows from the configuration alone. */
+  /** Services and nodes that cause it; empty if only the configuration does. */
   readonly reasons: readonly string[];
   /** Ways in which it interrupts traffic, one phrase each. */
   readonly interruptions: readonly string[];

@@ -31,13 +31,12 @@ export interface ExplainDocument {
   readonly tree: readonly Explanation[];
   /** Changes that a host would make to it now. */
   readonly changes: PlanDocument["changes"];
-  /** Why a host refuses it as it is. */
+  /** Reasons why a host refuses it in its current form. */
   readonly refused: readonly string[];
   /** Reads and plans that failed. */
   readonly failures: readonly string[];
 }
 
-/** What finds an object. */
 const addressOf = { service: "namespace and name", node: "name" } as const;
 
 /** Latest events shown. */

@@ -10,7 +10,7 @@ const exitStatus = { SIGINT: 130, SIGTERM: 143 } as const;
 
 let isStopped = false;
 
-/** A signal has requested a clean stop. */
+/** True once a signal has requested a clean stop. */
 export const wasStopped = (): boolean => isStopped;
 
 /** Handles signals until disposed. A second SIGTERM or SIGINT ends the process at once. */

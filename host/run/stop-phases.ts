@@ -23,10 +23,10 @@ export const stopPhases = [
 
 export type StopPhase = (typeof stopPhases)[number];
 
-/** A phase that takes longer is left behind, so that the process always ends. */
+/** A phase that takes longer is abandoned, so that the process always ends. */
 const phaseLimitMs = 10_000;
 
-/** Runs the work of one phase within a limit and logs that it is over. Never rejects. */
+/** Runs the work of one phase within a limit and logs the outcome. Never rejects. */
 export async function stopPhase(
   { clock, log }: { readonly clock: Clock; readonly log: Logger },
   phase: StopPhase,

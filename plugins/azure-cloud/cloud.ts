@@ -100,7 +100,7 @@ function routesOf(config: AzureConfig, { context, clients, vms, removals }: Rout
   return new AzureRoutes({ config, table, vms, nodes, log, observe: operationMetrics(metrics), networkSubscription });
 }
 
-/** Reads of its own: the command that uses it makes them once. */
+/** Uses separate reads: the command makes them only once. */
 function explainOf(config: AzureConfig, context: CloudContext, clients: ArmClients): Explain {
   const { clusterName, shard, clock, informers, signal } = context;
   const parts = (): Parameters<typeof explainNode>[1] => ({

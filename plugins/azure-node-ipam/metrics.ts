@@ -2,12 +2,12 @@ import type { Metrics } from "cloud-controller-host/sdk";
 
 /** Metrics of the blocks of one cluster CIDR. */
 export interface SetMetrics {
-  /** Blocks were taken; `usage` is the used fraction, 0 to 1. */
+  /** Counts allocated blocks; `usage` is the used fraction, 0 to 1. */
   allocated(blocks: number, usage: number): void;
   released(blocks: number, usage: number): void;
-  /** A search found room after that many attempts. */
+  /** Number of attempts until a search found a free block. */
   searched(tries: number): void;
-  /** The size of the blocks has changed, and with it their number. */
+  /** The block size changed, and with it the number of blocks. */
   resized(usage: number): void;
 }
 

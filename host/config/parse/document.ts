@@ -1,4 +1,4 @@
-import { CodedError, type Decoded, messageOf } from "cloud-controller-host/sdk";
+import { CodedError, type Decoded, isObject, messageOf } from "cloud-controller-host/sdk";
 import { type Document, isScalar, parseDocument, type Tags, visit, type YAMLParseError } from "yaml";
 
 import { readText } from "./read-text.ts";
@@ -22,7 +22,7 @@ export function readMapping(content: string, wanted: string): Decoded<Mapping> {
   } catch {
     return refuse("it is neither YAML nor JSON: an alias in it cannot be resolved");
   }
-  return isMapping(parsed)
+  return isObject(parsed)
     ? { ok: true, value: parsed, warnings: duplicateKeys(document, content) }
     : refuse("it must be a mapping of keys to values");
 }
@@ -67,9 +67,6 @@ function duplicateKeys(document: Document, content: string): readonly string[] {
   });
   return warnings;
 }
-
-const isMapping = (value: unknown): value is Mapping =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Reads a file named by the user; rejects with one line that begins with `description`, e.g. `--flag=/path`. */
 export async function readNamedFile(description: string, path: string): Promise<string> {

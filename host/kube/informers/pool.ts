@@ -33,7 +33,7 @@ export interface InformerPoolOptions {
   readonly metrics?: Metrics;
   /** Label selector added to every selection of Nodes, and to no other kind. */
   readonly nodeSelector?: string;
-  /** Resync period of handlers without one of their own; 0, the default, is never. */
+  /** Resync period of handlers without one of their own; 0, the default, disables resyncs. */
   readonly resyncMs?: number;
   /** Handlers of the process itself: they start no watch, and follow those of whole Services and Nodes. */
   readonly observers?: { readonly services: InformerHandler<Service>; readonly nodes: InformerHandler<Node> };
@@ -43,7 +43,7 @@ export interface InformerPoolOptions {
 export interface GenerationInformers extends Informers {
   /** Resolves when all informers requested so far have synced; rejects with the signal's reason when it aborts. */
   synced(signal?: AbortSignal): Promise<void>;
-  /** The kinds requested that are not in their stores yet, as `plural.group`. */
+  /** Requested kinds that have not synced yet, as `plural.group`. */
   readonly unsynced: readonly string[];
   /**
    * Reads again what may be older than `since`, by the monotonic clock, and resolves when nothing in use is. An informer
@@ -91,14 +91,14 @@ export class InformerPool {
     });
   }
 
-  /** An object as a watch of the whole kind last showed it; undefined where no watch has it. */
+  /** The latest version of an object from a watch of the whole kind; undefined if no watch has it. */
   find(kind: KindRef, { name, namespace }: ObjectName): KubeObject | undefined {
     return this.stored(kind)?.get(
       keyOf({ metadata: { name, ...(kind.namespaced && { namespace: namespace ?? "" }) } }),
     );
   }
 
-  /** The store of a kind that is watched whole, for whatever reason; undefined where none is. It starts no watch. */
+  /** The store of a kind that is watched without a selection; undefined if none is. Starts no watch. */
   stored<T extends KubeObject>(kind: KindRef<T>): Store<T> | undefined {
     const informer = this.#entries.get(watchKeyOf(kind, this.#narrowed(kind, {})))?.informer;
     return informer?.serves(kind) === true && informer.synced ? informer.store : undefined;
@@ -211,7 +211,7 @@ interface Taken<T extends KubeObject> {
 class Share implements GenerationInformers {
   readonly #resyncMs: number;
   readonly #take: <T extends KubeObject>(kind: KindRef<T>, selection: Selection) => Taken<T>;
-  /** The informers that this share uses, each once. */
+  /** The informers that this share uses, without duplicates. */
   readonly #taken = new Map<SharedInformer<KubeObject>, () => void>();
   readonly #handlers = new Set<{ remove(): void }>();
   #released = false;

@@ -18,11 +18,11 @@ import {
 } from "cloud-controller-host/sdk";
 
 export interface NodePool extends KubeObject {
-  /** `nodes`: their names, in order. */
+  /** `nodes`: sorted names, separated by spaces. */
   readonly status?: { readonly nodes?: string; readonly conditions?: readonly Condition[] };
 }
 
-/** The custom resource; its CustomResourceDefinition is for the cluster, the sandbox and the tests need none. */
+/** The custom resource. Only a cluster needs its CustomResourceDefinition; the sandbox and tests need none. */
 export const nodePools = defineKind<NodePool>({
   group: "pools.example.com",
   version: "v1",
