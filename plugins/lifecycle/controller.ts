@@ -45,7 +45,7 @@ export function lifecycleController(
     return guard.release({
       missing: old.filter((node) => verdicts.get(uidOf(node)) === "missing"),
       unanswered: old.map(uidOf).filter((uid) => !verdicts.has(uid)),
-      all: new Set(all.map(uidOf)),
+      all,
     });
   }
 
@@ -65,7 +65,7 @@ export function lifecycleController(
         await repeat({ clock, signal, periodMs: options.periodMs }, async () => {
           // Answers that came too late for the last pass come first: checked again before that, a node would never be
           // deleted where the cloud always takes longer than a period.
-          await deleteMissing();
+          if (verdicts.size > 0) await deleteMissing();
           const unchecked = nodes.store.list().filter(needsCheck);
           // An answer of an earlier pass proves nothing while the cloud begins to report instances as missing.
           for (const node of unchecked) if (verdicts.get(uidOf(node)) !== "missing") verdicts.delete(uidOf(node));

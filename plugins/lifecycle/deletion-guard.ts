@@ -27,8 +27,7 @@ export interface Survey {
   readonly missing: readonly Node[];
   /** UIDs of nodes that are not ready and about which the cloud has not answered yet: each of them may be missing too. */
   readonly unanswered: readonly string[];
-  /** UIDs of all nodes. */
-  readonly all: ReadonlySet<string>;
+  readonly all: readonly Node[];
 }
 
 /** Nodes that get an event of their own when deletions are held. */
@@ -62,11 +61,12 @@ export class DeletionGuard {
 
   release({ missing, unanswered, all }: Survey): readonly Node[] {
     if (this.#held === 0) this.#forgetOld();
+    if (this.#held === 0 && missing.length === 0) return [];
     const open = missing.filter((node) => !this.#deletedAt.has(uidOf(node)));
     const expected = open.filter(isScaleDown);
     const unexpected = open.filter((node) => !isScaleDown(node));
     const recent = [...this.#deletedAt.keys()];
-    const population = new Set([...all, ...recent]).size;
+    const population = new Set([...all.map(uidOf), ...recent]).size;
     const lost = unexpected.length + recent.length;
     if (unexpected.length > 0 && tooManyMissing(lost, population, this.#limits)) {
       this.#hold(unexpected, lost, population);

@@ -5,7 +5,7 @@ import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
 import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
-import { DeletionGuard, tooManyMissing, uidOf } from "../../../plugins/lifecycle/deletion-guard.ts";
+import { DeletionGuard, tooManyMissing } from "../../../plugins/lifecycle/deletion-guard.ts";
 import lifecycle from "../../../plugins/lifecycle/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
 import { warningLines } from "../../kit/warnings.ts";
@@ -284,7 +284,7 @@ describe("the deletions that count toward the limits", () => {
     const events: typeof context.events = { event: ({ metadata }) => void reported.push(metadata?.name ?? "") };
     const guard = new DeletionGuard({ ...context, events }, { ...limits, deletionWindowSeconds: 3_600 });
     const release = (missing: readonly Node[]): readonly Node[] =>
-      guard.release({ missing, unanswered: [], all: new Set([...ready, ...missing].map(uidOf)) });
+      guard.release({ missing, unanswered: [], all: [...ready, ...missing] });
     return { guard, release, reported, [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose]() };
   }
 
@@ -314,6 +314,14 @@ describe("the deletions that count toward the limits", () => {
     expect(opened.release(lost)).toEqual([]);
     const expected = nodesNamed("gone", 2).concat(nodesNamed("lost", 8)).map(keyOf);
     expect(opened.reported).toEqual(expected);
+  });
+
+  test("are held no longer once all instances are back", async () => {
+    await using opened = await open();
+    expect(opened.release(nodesNamed("lost", 10))).toEqual([]);
+    expect(opened.guard.warnings).toHaveLength(1);
+    expect(opened.release([])).toEqual([]);
+    expect(opened.guard.warnings).toEqual([]);
   });
 
   test("leave out those that failed", async () => {
