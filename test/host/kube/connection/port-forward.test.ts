@@ -142,6 +142,37 @@ test("a forwarded port keeps what kubelet says about a Pod that cannot be reache
   expect(forward.failure).toBe("error forwarding port 1 to pod: exit status 1");
 });
 
+test("a forwarded port keeps the first 500 characters of what kubelet says, without the white space around them", async () => {
+  const { forward } = await forwarded({ error: `\n ${"x".repeat(600)}\n` });
+  const { socket, closed } = await pausedClient(forward.port);
+  socket.resume();
+  await closed;
+  expect(forward.failure).toBe("x".repeat(500));
+});
+
+test("a forwarded port keeps a connection to the Pod for longer than it may take to open", async () => {
+  const { port, counts } = await forwarded({}, { openMs: 500 });
+  const { socket } = await pausedClient(port);
+  socket.resume();
+  await until(() => counts.opened === 1);
+  await Bun.sleep(1_000);
+  expect([counts.closed, socket.destroyed]).toEqual([0, false]);
+});
+
+test("a forwarded port disconnects its client when credentials cannot be read, and serves the next one", async () => {
+  const waiting = Promise.withResolvers<Credentials>();
+  const { port, counts } = await forwarded({}, {}, waiting.promise);
+  const first = await pausedClient(port);
+  first.socket.resume();
+  await Bun.sleep(100);
+  waiting.reject(new Error("no credentials"));
+  await first.closed;
+  const second = await pausedClient(port);
+  second.socket.resume();
+  await second.closed;
+  expect(counts.opened).toBe(0);
+});
+
 test("a forwarded port keeps why the API server opens no WebSocket, and no connection to it", async () => {
   const server = running.use(await StubApi.start());
   server.intercept = () => status(404, "NotFound", 'pods "host" not found');
@@ -194,7 +225,8 @@ test("a forwarded port lets a client wait while the Pod reads nothing, and deliv
   const sent = 64 * megabyte;
   for (let written = 0; written < sent; written += megabyte) socket.write(piece.subarray(1));
   const taken: number[] = [];
-  await until(() => taken.push(sent - socket.writableLength) > 10 && taken.at(-1) === taken.at(-10));
+  // Two seconds: what is taken grows by megabytes, with pauses between.
+  await until(() => taken.push(sent - socket.writableLength) > 100 && taken.at(-1) === taken.at(-100));
   // Beside the limit, the kernel's own buffers of two connections.
   expect(taken.at(-1)).toBeLessThan(32 * megabyte);
   let received = 0;

@@ -32,6 +32,15 @@ test("a server that listens has one listener of errors, and none that waits to l
   await listener.close();
 });
 
+test("a listener that was closed does not listen again, as it does where descriptors were exhausted", async () => {
+  const server = createServer();
+  const log = createLogger({ format: "text", verbosity: 0, write: () => undefined });
+  const listener = await listen(server, { address: "127.0.0.1", port: 0, log });
+  await listener.close();
+  await Bun.sleep(1_500);
+  expect(server.listening).toBeFalse();
+});
+
 /** Serves in a process of its own; a line on stdin uses up its descriptors, a second one closes them. */
 const script = `
   const { closeSync, openSync } = await import("node:fs");

@@ -1,0 +1,89 @@
+import { expect, test } from "bun:test";
+import { setImmediate } from "node:timers/promises";
+
+import { ApiError } from "cloud-controller-host/sdk";
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
+import type { ApiRequest, Transport } from "../../../../host/kube/connection/transport.ts";
+import { LogOnce } from "../../../../host/kube/informers/log-once.ts";
+import { SharedInformer } from "../../../../host/kube/informers/shared-informer.ts";
+import { capturedLog } from "../captured-log.ts";
+import { type Widget, widgets } from "../stub-api.ts";
+
+const widget = (name: string, version: number) => ({
+  apiVersion: "test.io/v1",
+  kind: "Widget",
+  metadata: { name, namespace: "ns", resourceVersion: String(version) },
+});
+const listed = { apiVersion: "test.io/v1", kind: "WidgetList", metadata: { resourceVersion: "1" }, items: [] };
+
+/** An informer whose API server sends what a test lets it send, and ends a watch when a test lets it end. */
+function setUp() {
+  const { log } = capturedLog();
+  const watching = Promise.withResolvers<ReadableStreamDefaultController<Uint8Array>>();
+  const ends = Promise.withResolvers<void>();
+  const send = async ({ query, signal }: ApiRequest): Promise<Response> => {
+    if (query?.["watch"] === undefined) return Response.json(listed);
+    if (query["sendInitialEvents"] !== undefined) throw new ApiError(422, "Invalid", "sendInitialEvents is forbidden");
+    const { promise, reject } = Promise.withResolvers<Response>();
+    signal?.addEventListener("abort", () => void ends.promise.then(() => reject(new Error("ended"))), { once: true });
+    const body = new ReadableStream<Uint8Array>({ start: (controller) => watching.resolve(controller) });
+    return query["resourceVersion"] === "1" ? new Response(body) : promise;
+  };
+  const transport: Transport = { url: "https://stub", userAgent: "test", close: () => undefined, send };
+  const queued: number[] = [];
+  const informer = new SharedInformer<Widget>({
+    kind: widgets,
+    selection: {},
+    transport,
+    clock: manualClock(),
+    log,
+    metrics: { queued: (items) => queued.push(items), processed: () => undefined, stored: () => undefined },
+    unreachable: new LogOnce(log, "it answers"),
+  });
+  const change = async (name: string, version: number): Promise<void> => {
+    const line = `${JSON.stringify({ type: "ADDED", object: widget(name, version) })}\n`;
+    (await watching.promise).enqueue(new TextEncoder().encode(line));
+    while (informer.version !== String(version)) await setImmediate();
+  };
+  const endWatch = async (): Promise<void> => (await watching.promise).close();
+  return { informer, queued, change, endWatch, end: () => ends.resolve() };
+}
+
+test("an informer calls back once when a condition holds, and never after that was canceled", async () => {
+  const { informer, change } = setUp();
+  let [met, canceled] = [0, 0];
+  informer.when(
+    () => informer.version !== "",
+    () => (met += 1),
+  );
+  const cancel = informer.when(
+    () => informer.version === "3",
+    () => (canceled += 1),
+  );
+  await change("a", 2);
+  cancel();
+  await change("b", 3);
+  expect([met, canceled]).toEqual([1, 0]);
+});
+
+test("an informer counts a change as queued from the moment that it is stored", async () => {
+  const { informer, change, queued } = setUp();
+  informer.handle({ added: () => undefined }, 0);
+  await change("a", 2);
+  await setImmediate();
+  expect(queued).toEqual([1, 0]);
+});
+
+test("an informer that is closed has ended only when its last request has", async () => {
+  const { informer, change, endWatch, end } = setUp();
+  await change("a", 2);
+  await endWatch();
+  await setImmediate();
+  let closed = false;
+  const closing = informer.close().then(() => (closed = true));
+  await setImmediate();
+  expect(closed).toBeFalse();
+  end();
+  await closing;
+});
