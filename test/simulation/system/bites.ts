@@ -1,6 +1,6 @@
 import { campaign, CampaignEndedError, type CampaignOptions, type Limits } from "./campaign.ts";
 import type { Defect } from "./defects/defect.ts";
-import { type History, historyOf } from "./history.ts";
+import { type ActionKind, type History, historyOf } from "./history.ts";
 
 /** What a defect needs to be found. */
 export interface Bite {
@@ -83,13 +83,29 @@ export async function findDefect(
 /** At most so many of one kind make a history likelier to show what needs them. */
 const enough = 4;
 
+/** What starts again from lists or takes Services away: it hides most defects that do not need it. */
+const hiding: readonly string[] = [
+  "killHost",
+  "killAtWrite",
+  "stopHost",
+  "reload",
+  "retag",
+  "rotateCredentials",
+  "wrongCredentials",
+  "stealLease",
+  "deleteService",
+  "recreateService",
+  "forceDelete",
+] satisfies readonly ActionKind[];
+
 /** How likely a history shows the defect, for each unit of what it takes to run; 0: something that it needs is missing. */
 function worth({ needs = [], hosts: least = 1 }: Defect, { actions, hosts }: History): number {
   if (hosts < least) return 0;
   const happening = actions.filter(({ host }) => host < hosts);
   const chances = needs.map((need) => Math.min(enough, happening.filter(({ kind }) => kind === need).length));
   const requests = hosts * (12 + actions.length);
-  return chances.reduce((product, chance) => product * chance, 1) / requests;
+  const hidden = happening.filter(({ kind }) => hiding.includes(kind) && !needs.includes(kind)).length;
+  return chances.reduce((product, chance) => product * chance, 1) / requests / (1 + hidden);
 }
 
 /** Of the seeds, those whose histories are likeliest to show the defect, the best first. */
