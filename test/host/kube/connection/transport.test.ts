@@ -46,6 +46,15 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
   const connectThisWay = (options: Partial<TransportOptions> = {}, access = api.access()) =>
     connect({ ...way, ...options }, access);
 
+  test("has the current client certificate, also after requests that had none", async () => {
+    const [anonymous, known] = [api.access(), api.access({ withCertificate: true })];
+    let current = anonymous;
+    const transport = connectThisWay({}, { ...anonymous, credentials: () => current.credentials() });
+    for (current of [anonymous, anonymous, known, known, anonymous]) await transport.send(get);
+    expect(api.requests.map(({ clientName }) => clientName !== undefined)).toEqual([false, false, true, true, false]);
+    transport.close();
+  });
+
   test("is sent with user agent, credentials, query and JSON body, uncompressed, over one connection", async () => {
     const transport = connectThisWay({}, api.access({ headers: { Authorization: "Bearer t" }, withCertificate: true }));
     for (let index = 0; index < 3; index++)
