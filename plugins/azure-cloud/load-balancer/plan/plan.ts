@@ -122,10 +122,11 @@ function repeatFailed(draft: Draft, securityGroup: ResourceDraft<Provisioned> | 
   const ensured = new Set(draft.services.flatMap(({ subject, action }) => (action === "ensure" ? [subject.key] : [])));
   for (const [key, balancer] of draft.targets) repeat(balancer, [key]);
   for (const one of draft.publicIPs.values())
-    repeat(
-      one,
-      servicesIn(one.observed?.tags).filter((key) => ensured.has(key)),
-    );
+    if (isUnprovisioned(one.observed))
+      repeat(
+        one,
+        servicesIn(one.observed?.tags).filter((key) => ensured.has(key)),
+      );
   if (securityGroup !== undefined) repeat(securityGroup, [...ensured]);
 }
 

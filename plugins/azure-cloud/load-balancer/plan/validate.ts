@@ -1,5 +1,6 @@
 import { familyOf, isPublicAddress } from "../model/addresses.ts";
 import { limits } from "../model/limits.ts";
+import { oncePer } from "../model/once-per.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { overrideTags, parseTags } from "../model/tags.ts";
 import { fullKey } from "../service/annotation-rows.ts";
@@ -124,7 +125,11 @@ function longTags(all: ReadonlyMap<string, string>, where: string): readonly str
 const checks: readonly Check[] = [tags, ports, specAddress, publicAddresses, sourceRanges, rules, pinned, privateLink];
 
 /** Everything that is wrong with a Service whatever Azure holds. Nothing is built for one that exceeds Azure's limits. */
-export function problemsOf(subject: Subject, config: PlannerConfig): readonly string[] {
-  const tooLarge = size(subject, config);
-  return tooLarge.length > 0 ? tooLarge : [...new Set(checks.flatMap((check) => check(subject, config)))];
-}
+export const problemsOf: Check = (subject, config) => problemsBy(config)(subject);
+
+const problemsBy = oncePer((config: PlannerConfig) =>
+  oncePer((subject: Subject) => {
+    const tooLarge = size(subject, config);
+    return tooLarge.length > 0 ? tooLarge : [...new Set(checks.flatMap((check) => check(subject, config)))];
+  }),
+);

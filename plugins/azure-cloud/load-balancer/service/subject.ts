@@ -80,11 +80,11 @@ export function wantedAddress({ settings, service }: Subject, family: Family): s
 }
 
 /** Every address that the Service asks for. Source: upstream `getServiceLoadBalancerIPs`. */
-export function wantedAddresses({ settings, service }: Subject): readonly string[] {
+export const wantedAddresses = oncePer(({ settings, service }: Subject): readonly string[] => {
   const annotated = [settings.get(annotations.ipv4), settings.get(annotations.ipv6)].filter(Boolean);
   const inSpec = service.spec?.loadBalancerIP ?? "";
   return annotated.length > 0 || inSpec === "" ? annotated : [inSpec];
-}
+});
 
 /** The value of an annotation that exists once per family; an IPv6-only Service may use either. */
 function byFamily(subject: Subject, family: Family, ipv4: string, ipv6: string): string {

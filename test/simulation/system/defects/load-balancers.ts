@@ -169,7 +169,7 @@ export const loadBalancerDefects: Defects = {
   },
   "keeps rules of ports that a Service has no more": {
     file: `${balancing}/plan/balancer/remove.ts`,
-    from: "!expected.has(name.toLowerCase()) ||",
+    from: "!isExpected(name) ||",
     to: "",
     needs: ["changeService"],
   },

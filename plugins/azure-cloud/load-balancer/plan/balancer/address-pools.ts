@@ -26,20 +26,22 @@ export function withAddresses(
   { nodes, pool: { family, local }, id, draining }: Wanted,
   config: PlannerConfig,
 ): Readonly<BackendAddressPool> {
-  const wanted = new Map(
-    nodes.flatMap((node) => internalAddresses(node, family).map((ipAddress) => [ipAddress, nodeName(node)] as const)),
-  );
+  const wanted = new Map<string, string>();
+  for (const node of nodes) for (const one of internalAddresses(node, family)) wanted.set(one, nodeName(node));
   const present = pool.loadBalancerBackendAddresses ?? [];
   const isKept = wanted.size === 0 && !local;
-  const stay = present.flatMap((address) => {
+  const drains = draining.addresses.size > 0;
+  const stay: LoadBalancerBackendAddress[] = [];
+  const known = new Set<string | undefined>();
+  for (const address of present) {
     const { ipAddress } = address;
-    const one = ipAddress === undefined ? undefined : draining.addresses.get(placeKey(id, ipAddress));
+    known.add(ipAddress);
+    const one = ipAddress === undefined || !drains ? undefined : draining.addresses.get(placeKey(id, ipAddress));
     const step = one && drainStep(one.drain, one.place);
     const isMember =
       step === undefined || step === "up" ? ipAddress !== undefined && wanted.has(ipAddress) : step !== "out";
-    return isMember || isKept ? [withState(address, step)] : [];
-  });
-  const known = new Set(present.map(({ ipAddress }) => ipAddress));
+    if (isMember || isKept) stay.push(withState(address, step));
+  }
   const leaving = draining.leaving.get(id.toLowerCase());
   const missing = [...wanted].flatMap(([ipAddress, name]) =>
     known.has(ipAddress) || leaving?.has(name) ? [] : [{ name, ipAddress }],

@@ -5,6 +5,7 @@ import { sameName } from "../../../arm/resource-id.ts";
 import { childId } from "../../model/ids.ts";
 import type { PoolMember } from "../../model/model.ts";
 import { isClusterPool, isInternalName, isIPv6Name, withoutInternal } from "../../model/names.ts";
+import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import type { Subject } from "../../service/subject.ts";
 import type { Draft, UsedPool } from "../draft/draft.ts";
@@ -112,8 +113,14 @@ export function planPools(draft: Draft): readonly PoolPlan[] {
 /** Nodes of all Services that use one of the pools, each once. */
 function nodesOf(pools: readonly UsedPool[]): readonly Node[] {
   const lists = new Set(pools.flatMap(({ nodeLists }) => [...nodeLists]));
-  return [...new Map([...lists].flatMap((list) => list.map((node) => [nodeName(node), node] as const))).values()];
+  const [only, ...more] = lists;
+  return only !== undefined && more.length === 0 ? named(only) : named([...lists].flat());
 }
+
+/** Most lists are those of the plan before. */
+const named = oncePer((nodes: readonly Node[]): readonly Node[] => [
+  ...new Map(nodes.map((node) => [nodeName(node), node] as const)).values(),
+]);
 
 /** Assigns nodes to load balancers, and takes in the pools of those that no Service of the plan uses. */
 function placeAllNodes(draft: Draft, excluded: ReadonlySet<string>): ReadonlyMap<string, readonly Node[]> {

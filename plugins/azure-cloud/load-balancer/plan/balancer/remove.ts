@@ -17,7 +17,7 @@ import {
 } from "../draft/edits.ts";
 import { type Frontend, frontendsOf, type FrontendTarget, isChanged, isPrimary } from "../draft/frontends.ts";
 import { deleteLinks } from "../private-link/remove.ts";
-import { desiredRules } from "./rules.ts";
+import { ruleNames } from "./rules.ts";
 
 type BalancerDraft = ResourceDraft<Balancer>;
 
@@ -49,13 +49,11 @@ export function removeStaleRules(
   subject: Subject,
   targets: ReadonlyMap<Family, FrontendTarget>,
 ): readonly string[] {
-  const expected = new Set(
-    [...targets.keys()].flatMap((family) => {
-      const ids = { loadBalancer: one.id, frontend: "", pool: "" };
-      const { rules } = desiredRules(subject, family, ids, draft.config);
-      return rules.map(({ name }) => (name ?? "").toLowerCase());
-    }),
-  );
+  const own = namedFor(one.current?.loadBalancingRules, subject.base);
+  if (own.length === 0) return [];
+  const named = ruleNames(subject, draft.config);
+  const isExpected = (name: string): boolean =>
+    targets.keys().some((family) => named.get(family)?.has(name.toLowerCase()));
   const kept = new Set(
     [...targets].flatMap(([family, target]) =>
       frontendsOf(one.current ?? {}, subject, family, target)
@@ -64,8 +62,8 @@ export function removeStaleRules(
     ),
   );
   const isStale = ({ name = "", frontendIPConfiguration }: Readonly<LoadBalancingRule>): boolean =>
-    !expected.has(name.toLowerCase()) || !kept.has((frontendIPConfiguration?.id ?? "").toLowerCase());
-  const stale = namedFor(one.current?.loadBalancingRules, subject.base).filter(isStale);
+    !isExpected(name) || !kept.has((frontendIPConfiguration?.id ?? "").toLowerCase());
+  const stale = own.filter(isStale);
   edit(one, subject.key, (balancer) => withoutRules(balancer, stale));
   return stale
     .flatMap(({ frontendIPConfiguration }) => frontendIPConfiguration?.id ?? [])

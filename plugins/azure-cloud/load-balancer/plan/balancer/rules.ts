@@ -5,6 +5,7 @@ import { lastSegment } from "../../../arm/resource-id.ts";
 import { childId, sameId } from "../../model/ids.ts";
 import type { Family } from "../../model/model.ts";
 import { ruleName } from "../../model/names.ts";
+import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import { annotations, portAnnotations } from "../../service/annotations.ts";
 import type { Subject } from "../../service/subject.ts";
@@ -45,6 +46,19 @@ export function desiredRules(
   if (common.probe === undefined || !isUsed(common.probe, collected)) return collected;
   return { ...collected, probes: [common.probe, ...collected.probes] };
 }
+
+/** Lower-case names of a Service's rules by family: they are the same on every load balancer. */
+export const ruleNames = (subject: Subject, config: PlannerConfig): ReadonlyMap<Family, ReadonlySet<string>> =>
+  namesBy(config)(subject);
+
+const namesBy = oncePer((config: PlannerConfig) =>
+  oncePer((subject: Subject) => {
+    const targets = { loadBalancer: "", frontend: "", pool: "" };
+    const namesOf = (family: Family) =>
+      new Set(desiredRules(subject, family, targets, config).rules.map(({ name = "" }) => name.toLowerCase()));
+    return new Map(subject.families.map((family) => [family, namesOf(family)]));
+  }),
+);
 
 /** All ports may have probes of their own, or none. */
 const isUsed = ({ name }: DesiredProbe, { rules }: Collected): boolean =>

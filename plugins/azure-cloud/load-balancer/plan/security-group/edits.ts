@@ -1,5 +1,6 @@
 import { familyOf } from "../../model/addresses.ts";
 import type { Family } from "../../model/model.ts";
+import { oncePer } from "../../model/once-per.ts";
 import { annotations } from "../../service/annotations.ts";
 import type { Subject } from "../../service/subject.ts";
 import { accessOf, portsOf, type RuleProtocol, ruleProtocols } from "./access.ts";
@@ -75,7 +76,7 @@ type Addresses = ReadonlySet<string>;
  */
 export function cleanNodes(set: RuleSet, holders: readonly Holder[], addresses: readonly string[]): void {
   const keeping = holders.filter(({ action, subject }) => action === "keep" && !subject.floatingIP);
-  const split = byFamily(addresses);
+  const split = nodesByFamily(addresses);
   for (const protocol of ruleProtocols) {
     const retained = new Set(keeping.flatMap(({ subject }) => portsOf(subject).get(protocol) ?? []));
     for (const [, removed] of split) set.remove(protocol, removed, retained);
@@ -93,6 +94,9 @@ function byFamily(destinations: readonly string[]): readonly (readonly [Family, 
     return split === undefined ? [] : [[family, split] as const];
   });
 }
+
+/** The addresses of nodes are the same list for as long as the nodes are. */
+const nodesByFamily = oncePer(byFamily);
 
 /** Opens the ports of a Service. */
 export function patch(set: RuleSet, holder: Holder): void {

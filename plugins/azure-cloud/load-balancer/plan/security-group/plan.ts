@@ -9,6 +9,7 @@ import { oncePer } from "../../model/once-per.ts";
 import { reconcileTags } from "../../model/tags.ts";
 import { readSubject, type Subject, wantedAddresses } from "../../service/subject.ts";
 import { type Draft, reject, type ResourceDraft } from "../draft/draft.ts";
+import { rulesOn } from "../draft/edits.ts";
 import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
 import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
 import { indexPublicIPs, wantedPublicIPs } from "../public-ip/desired.ts";
@@ -127,27 +128,26 @@ function holdersOf(draft: Draft, backendAddresses: BackendAddresses): readonly H
     planned.add(subject.key);
     holders.push(plannedHolder(draft, subject, action, backendAddresses));
   }
-  const behind = addressesOfRules(draft);
+  const ruled = ruledAddresses(draft, new Set(holders.flatMap(({ addresses, left }) => [...addresses, ...left])));
   for (const service of draft.observed.services)
     if (!planned.has(keyOf(service)))
-      holders.push(keptHolder(draft, readSubject(service, draft.config).subject, behind));
+      holders.push(keptHolder(draft, readSubject(service, draft.config).subject, ruled));
   return holders;
 }
 
-/** Addresses of frontends by the name of the Service whose load-balancing rules use them. */
-type RuleAddresses = ReadonlyMap<string, ReadonlySet<string>>;
+/** Some addresses of frontends by the name of the Service whose load-balancing rules use them. */
+type RuledAddresses = ReadonlyMap<string, readonly string[]>;
 
-function addressesOfRules(draft: Draft): RuleAddresses {
-  const addresses = new Map<string, Set<string>>();
-  for (const { current } of draft.balancers.values()) {
-    const frontends = new Map(current?.frontendIPConfigurations?.map((one) => [one.id?.toLowerCase(), one]));
-    for (const { name = "", frontendIPConfiguration } of current?.loadBalancingRules ?? []) {
-      const frontend = frontends.get(frontendIPConfiguration?.id?.toLowerCase());
-      const address = frontend === undefined ? undefined : addressOf(draft, frontend);
-      const owner = name.split("-")[0]?.toLowerCase() ?? "";
-      if (address !== undefined) addresses.set(owner, (addresses.get(owner) ?? new Set()).add(address));
+/** Of all other addresses it makes no difference which Service has them. */
+function ruledAddresses(draft: Draft, among: ReadonlySet<string>): RuledAddresses {
+  const addresses = new Map<string, string[]>();
+  for (const { current = {} } of draft.balancers.values())
+    for (const frontend of current.frontendIPConfigurations ?? []) {
+      const address = addressOf(draft, frontend);
+      if (address !== undefined && among.has(address))
+        for (const { name = "" } of rulesOn(current, frontend.id ?? ""))
+          addresses.getOrInsertComputed(name.split("-", 1)[0]?.toLowerCase() ?? "", () => []).push(address);
     }
-  }
   return addresses;
 }
 
@@ -172,8 +172,10 @@ const nodeAddresses = oncePer((nodes: readonly Node[]): readonly string[] =>
   nodes.filter((node) => !isUnmanaged(node)).flatMap((node) => internalAddresses(node)),
 );
 
+const addressSet = oncePer((addresses: readonly string[]): ReadonlySet<string> => new Set(addresses));
+
 /** The status of a Service that was synced a moment ago may not be visible yet: its rules tell its addresses, too. */
-function keptHolder(draft: Draft, subject: Subject, behind?: RuleAddresses): Holder {
+function keptHolder(draft: Draft, subject: Subject, behind?: RuledAddresses): Holder {
   const used = (draft.frontends.get(subject.key) ?? []).flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
   const ruled = behind?.get(subject.base.toLowerCase()) ?? [];
   const addresses = [
@@ -245,13 +247,10 @@ function knownDestinations(draft: Draft, holders: readonly Holder[]): (destinati
   const frontends = [...draft.balancers.values()]
     .flatMap(({ current }) => current?.frontendIPConfigurations ?? [])
     .flatMap((frontend) => addressOf(draft, frontend) ?? []);
-  const known = new Set([
-    ...staying.flatMap(({ addresses }) => addresses),
-    ...nodeAddresses(draft.observed.nodes),
-    ...frontends,
-  ]);
+  const known = new Set([...staying.flatMap(({ addresses }) => addresses), ...frontends]);
+  const ofNodes = addressSet(nodeAddresses(draft.observed.nodes));
   let wanted: ReadonlySet<string> | undefined;
-  return (one) => known.has(one) || (wanted ??= wantedDestinations(draft, staying)).has(one);
+  return (one) => known.has(one) || ofNodes.has(one) || (wanted ??= wantedDestinations(draft, staying)).has(one);
 }
 
 /** Addresses that Services have chosen. Hardly a plan has to ask for them: all others are known without. */

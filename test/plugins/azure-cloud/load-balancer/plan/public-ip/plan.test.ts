@@ -487,3 +487,15 @@ test("a public IP is deleted when its Service names another resource group, alth
   expect(writes).toContainEqual(["put-public-ip", "rg2"]);
   expect(writes).toContainEqual(["delete-public-ip", "former"]);
 });
+
+test("a public IP whose last operation failed is written again for its Service, and no other one is", () => {
+  const web = intentOf({ name: "web" });
+  const settled = converge([web], world({ services: [web.service] }), config).observed;
+  const publicIPs = settled.publicIPs.map((one) => ({
+    ...one,
+    ...(one.name?.startsWith("kubernetes-") && { provisioningState: "Failed" }),
+  }));
+  const { stages } = plan([web], { ...settled, publicIPs }, config);
+  const writes = stages.flatMap((stage) => stage.writes);
+  expect(writes.map(({ kind, services }) => [kind, services])).toEqual([["put-public-ip", ["default/web"]]]);
+});
