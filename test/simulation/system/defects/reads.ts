@@ -29,6 +29,12 @@ export const readDefects: Defects = {
     to: "",
     needs: ["breakWatches", "deleteService"],
   },
+  "applies events of a watch that are older than what it has": {
+    file: `${informers}/reflector.ts`,
+    from: 'if (isOlder(object.metadata?.resourceVersion, known)) return "past";',
+    to: "",
+    needs: ["rewindWatches"],
+  },
   "waits for a watch that its server has lost": {
     file: `${informers}/reflector.ts`,
     from: "if (silence >= idleLimitMs)",
