@@ -49,7 +49,7 @@ test("no history of a fixed set breaks an invariant of the whole system", async 
 });
 
 test("the same history takes the same steps, whatever ran before it in the process", async () => {
-  // The fixed set has them the other way round. One has 18 kinds of action, the other a dual-stack cluster.
+  // The fixed set has them the other way round. One has most kinds of action, the other a dual-stack cluster.
   const [one, other] = await Promise.all([reportsOf("4,3"), fixedReports()]);
   for (const [seed, { hash, trace }] of one) {
     const again = other.get(seed);
