@@ -17,7 +17,8 @@ const holdsBun = (directory: string): boolean => Bun.which("bun", { PATH: direct
 
 test("every command in README.md runs as printed in a fresh clone", async () => {
   const commands = await commandsOf("README.md");
-  const [check = "", interactive = "", getNodes = "", addVM = "", standby = "", ...author] = commands;
+  const [check = "", interactive = "", getNodes = "", createService = "", addVM = "", ...others] = commands;
+  const [showService = "", failWrites = "", standby = "", ...author] = others;
   expect(author).toHaveLength(7);
   const clone = await cloneInto(join(folder, "user"));
 
@@ -27,12 +28,17 @@ test("every command in README.md runs as printed in a fresh clone", async () => 
   await first.shows("Changes:");
 
   await using second = new Shell(clone);
-  if (Bun.which("kubectl") !== null) {
+  const hasService = Bun.which("kubectl") !== null;
+  if (hasService) {
     expect(await second.run(getNodes)).toBe(0);
     expect(second.screen).toContain("vmss0000002");
+    expect(await second.run(createService)).toBe(0);
   }
   expect(await second.run(addVM)).toBe(0);
   await first.shows("Node vmss0000003 initialized");
+  expect(await second.run(showService)).toBe(hasService ? 0 : 1);
+  expect(second.screen).toContain(hasService ? "Allow Tcp from Internet" : "default/web");
+  expect(await second.run(failWrites)).toBe(0);
 
   second.type(standby);
   await second.shows("ttempting to acquire leader lease");
