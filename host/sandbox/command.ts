@@ -174,8 +174,7 @@ async function runUntilStopped(sandbox: Sandbox, output: Output, print: (line: s
   const options = { print, clock: systemClock, timeoutMs: checkTimeoutMs, hint: `; see ${sandbox.files.log}` };
   const ended = await Promise.race([runChecks(startChecks(sandbox), options).then(() => undefined), host.finished]);
   if (ended === undefined) suggest(sandbox, print, false);
-  if (ended === undefined)
-    print("\nKeys: ? lists them and repeats what is above, b opens the console, q stops. Changes:\n");
+  if (ended === undefined) print("\nKeys: ? lists them and repeats this, b opens the console, q stops. Changes:\n");
   const printNow = (line: string): void => print(`  ${new Date().toLocaleTimeString("en-GB")}  ${line}`);
   running.use(printChanges(sandbox, printNow));
   running.use(await serveControl(sandbox, printNow));
