@@ -1,4 +1,4 @@
-import { fullGC } from "bun:jsc";
+import { edenGC, fullGC } from "bun:jsc";
 
 import { annotationOf, type Confirmations, type EventSubject, kinds, type KubeClient } from "cloud-controller-host/sdk";
 
@@ -88,6 +88,7 @@ export function processScope(
     // Without it the runtime keeps dropped generations. `Bun.gc(true)` would drop compiled code as well, so that the
     // next drain and start took twice as long.
     collectGarbage: () => void fullGC(),
+    collectYoungGarbage: () => void edenGC(),
     locate: (error) => input.copies.locate(error),
     announce: (type, reason, message) => recorder.event(lease, type, reason, message),
   };

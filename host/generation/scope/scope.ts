@@ -77,6 +77,8 @@ export interface ProcessScope {
   workqueue(name: string, options: WorkQueueOptions & { metrics: Metrics; log: Logger; owner: string }): WorkQueue;
   /** Called when a generation has been disposed of, after its successor has started. */
   readonly collectGarbage?: () => void;
+  /** Called before a generation is drained for the next one: a collection between the two would lengthen the gap. */
+  readonly collectYoungGarbage?: () => void;
   /** The class of a plugin's error and the line of the plugin that it comes from, for the log. */
   locate(error: unknown): ErrorOrigin;
   /** Records an event on the Lease. */

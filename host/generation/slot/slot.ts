@@ -259,6 +259,7 @@ export class GenerationSlot {
   async #drain(): Promise<void> {
     const generation = this.#active;
     if (generation === undefined) return this.#dispatch("drained");
+    if (this.#state.goal === "run") this.#scope.collectYoungGarbage?.();
     this.#drainBegan = this.#scope.clock.monotonic();
     const timeoutMs = this.#scope.settings.drainTimeout;
     const overdue = await generation.drain(timeoutMs);

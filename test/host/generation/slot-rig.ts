@@ -98,6 +98,7 @@ export class SlotRig implements AsyncDisposable {
   /** Names of controllers that are tried again when their run fails. */
   readonly thirdParty = new Set<string>();
   collectGarbage: () => void = () => undefined;
+  collectYoungGarbage: () => void = () => undefined;
   /** The fence of the cloud that was made last. */
   cloudFence: Fence | undefined;
   readonly #lockOf = new Map<string, string>();
@@ -168,6 +169,7 @@ export class SlotRig implements AsyncDisposable {
       recorder: () => ({ event: () => undefined }),
       workqueue: (name, options) => createWorkQueue(name, { ...options, clock: systemClock }),
       collectGarbage: () => this.collectGarbage(),
+      collectYoungGarbage: () => this.collectYoungGarbage(),
       locate: () => ({ class: "Located" }),
       announce: (_type, reason, message) => void this.announced.push(`${reason}: ${message}`),
     };

@@ -190,6 +190,23 @@ describe("the start of a generation", () => {
     expect(seen).toEqual(["disposed", "collected while 2 alpha", "disposed"]);
   });
 
+  test("comes after a collection of what is young, while its predecessor still runs; the end does not", async () => {
+    const seen: string[] = [];
+    rig.collectYoungGarbage = () => {
+      const stopping = rig.made.get("alpha")?.context.signal.aborted === true;
+      seen.push(`${[...rig.running].join(" ")}${stopping ? ", stopping" : ""}`);
+    };
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main));
+    await runs("1 alpha");
+    expect(seen).toEqual([]);
+    await rig.install(rig.controller("beta", main));
+    await runs("2 beta");
+    rig.stop();
+    await led;
+    expect(seen).toEqual(["1 alpha"]);
+  });
+
   test("waits until the caches contain the writes of its predecessor", async () => {
     const led = rig.lead();
     await rig.install(rig.controller("alpha", main));
