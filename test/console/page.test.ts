@@ -149,7 +149,8 @@ test("an answer without a field, as a host of another version gives it, leaves t
     isOther && path.endsWith("/leadership") ? answer.replace('"timeline"', '"older"') : answer,
   );
   const { page } = await pages.visit("leadership", server.url);
-  expect(await untilText(page, "load the page again")).not.toContain("Locks");
+  await untilText(page, "load the page again");
+  await page.waitForFunction('!document.body.innerText.includes("Locks")');
   await page.locator("text/Services").click();
   await untilText(page, "web");
   isOther = false;
