@@ -102,7 +102,10 @@ interface ContentProps {
 function Content(props: ContentProps): JSX.Element {
   const { tab, route, connection } = props;
   const [failure, retry] = useErrorBoundary();
-  useEffect(retry, [connection.identity]);
+  // A failure that is not drawn yet stays: taken back, the view would fail again, outside of the boundary.
+  useEffect(() => {
+    if (failure !== undefined) retry();
+  }, [connection.identity]);
   if (failure !== undefined)
     return (
       <p class="notice" role="alert">
