@@ -1,6 +1,5 @@
 import { kinds, type Node, type Service } from "cloud-controller-host/sdk";
 
-import type { Phase } from "../generation/report/states.ts";
 import type { RecordedEvent } from "../kube/events/recorder.ts";
 import type { MetricSample } from "../process/metrics/metrics.ts";
 import { sectionsOf } from "./clean.ts";
@@ -10,17 +9,11 @@ import type { Answers, ConsoleEvent } from "./schema.ts";
 import type { ConsoleSources } from "./sources.ts";
 import { problemsIn, rollbackText } from "./troubles.ts";
 
-/** A reload takes some milliseconds. */
-const patienceMs = 200;
-const lookMs = 10;
-const reloading: ReadonlySet<Phase> = new Set(["draining", "fenced"]);
-
 /** Answers the views, each from what the process knows anyway. */
 export class Views {
   readonly #sources: ConsoleSources;
   /** The answer before: each of many pages would take a part of every turn of the event loop. */
   #before: Promise<unknown> = Promise.resolve();
-  #reloadSeenAt: number | undefined;
   readonly #rates = new Map<
     string,
     { readonly count: number; readonly at: number; readonly rate: number | undefined }
@@ -36,20 +29,9 @@ export class Views {
 
   /** Answers one page after the other. */
   answer<T>(work: () => T | Promise<T>): Promise<T> {
-    const answering = this.#before.then(() => this.#giveWay()).then(work);
+    const answering = this.#before.then(work);
     this.#before = answering.catch(() => undefined);
     return answering;
-  }
-
-  /** While no controller runs, a reload goes first; a drain that takes long has time to spare. */
-  async #giveWay(): Promise<void> {
-    const { clock, status } = this.#sources;
-    while (reloading.has(status().phase)) {
-      this.#reloadSeenAt ??= clock.monotonic();
-      if (clock.monotonic() - this.#reloadSeenAt >= patienceMs) return;
-      await clock.sleep(lookMs);
-    }
-    this.#reloadSeenAt = undefined;
   }
 
   async overview(): Promise<Answers["overview"]> {

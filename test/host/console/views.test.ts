@@ -3,7 +3,6 @@ import { expect, test } from "bun:test";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { eventsOf, Views } from "../../../host/console/views.ts";
-import type { Phase } from "../../../host/generation/report/states.ts";
 import { idleSources, idleStatus } from "./idle-status.ts";
 
 const write = (milliseconds: number, operation = "PUT") => ({
@@ -110,27 +109,4 @@ test("an answer waits for the one before, and a failure of that one is not its o
   before.reject(new Error("the cloud does not answer"));
   expect(await failing.catch(String)).toContain("the cloud does not answer");
   expect(await next).toBe(true);
-});
-
-test.each(["draining", "fenced"] as const)("an answer gives way to a reload that is %s, for 200 ms", async (moving) => {
-  const clock = manualClock();
-  let phase: Phase = moving;
-  const views = new Views({ ...idleSources, clock, status: () => ({ ...idleStatus, phase }) });
-  const answered: string[] = [];
-  const asked = async (name: string): Promise<void> => {
-    void views.answer(() => answered.push(name));
-    await clock.advance(0);
-    await clock.advance(190);
-  };
-  await asked("first");
-  expect(answered).toEqual([]);
-  phase = "running";
-  await clock.advance(10);
-  expect(answered).toEqual(["first"]);
-  phase = moving;
-  await asked("second");
-  expect(answered).toEqual(["first"]);
-  await clock.advance(10);
-  expect(answered).toEqual(["first", "second"]);
-  await views.answer(() => answered.push("third"));
 });
