@@ -114,6 +114,29 @@ describe("the page", () => {
     await deleteService(pages.sandbox, "unheard");
   });
 
+  test("reads on a timer when a stream has ended and the next one is accepted but not answered", async () => {
+    token = undefined;
+    let streams = 0;
+    const closing = new AbortController();
+    await using server = pages.serve(0, (send) => async (path, headers, signal) => {
+      if (!path.endsWith("/stream")) return send(path, headers, signal);
+      streams += 1;
+      if (streams > 1) await new Promise((resolve) => closing.signal.addEventListener("abort", resolve));
+      return new Response("retry: 100\ndata: {}\n\n", { headers: { "Content-Type": "text/event-stream" } });
+    });
+    const { page } = await pages.visit("runbook", server.url);
+    await page.goto("about:blank");
+    streams = 0;
+    await page.evaluateOnNewDocument(faster);
+    await page.goto(new URL("services", server.url).href);
+    await untilText(page, "Disconnected; connecting again since");
+    await untilText(page, "Not live; read every 10 seconds");
+    await createService(pages.sandbox, "unanswered");
+    await untilText(page, "unanswered");
+    closing.abort();
+    await deleteService(pages.sandbox, "unanswered");
+  });
+
   test("says in a sentence that the host answers 503, and is whole again by itself: with its content or without it", async () => {
     let refusal: string | undefined;
     await using server = pages.serve(0, (send) => async (path, headers, signal) => {

@@ -98,15 +98,19 @@ async function readStream(signal: AbortSignal, enter: Enter): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const stream = new EventSource("/ui/api/stream");
   let silence = setTimeout(resolve, maxSilenceMs);
-  const hear = (message?: StreamMessage): void => {
+  const heard = (): void => {
     clearTimeout(silence);
     silence = setTimeout(resolve, maxSilenceMs);
+  };
+  const hear = (message?: StreamMessage): void => {
+    heard();
     enter("live", message);
   };
   stream.addEventListener("open", () => hear());
   stream.addEventListener("message", ({ data }) => hear(readMessage(data)));
   stream.addEventListener("error", () => {
-    clearTimeout(silence);
+    // The browser connects again, perhaps to a server that accepts and never answers.
+    heard();
     if (stream.readyState === EventSource.CLOSED) resolve();
     else enter("cut");
   });
