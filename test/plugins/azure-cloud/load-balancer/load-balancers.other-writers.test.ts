@@ -172,18 +172,3 @@ test("a dual-stack Service whose second family is removed and added again has an
   await cluster.remove(generation, of("IPv4", "IPv6"));
   expect(Object.values(azureState(cluster.world.simulator)).flat()).toEqual([]);
 });
-
-for (const start of ["internal", "external"])
-  test(`an ${start} Service that is moved to the other kind and back within one tick stays as it was`, async () => {
-    await using cluster = await openCluster(1);
-    const generation = await cluster.start();
-    const inside = serviceOf("web", { annotations: internal });
-    const [own, other] = start === "internal" ? [inside, serviceOf("web")] : [serviceOf("web"), inside];
-    await cluster.ensure(generation, own);
-    const before = addressesOf(cluster, own);
-    cluster.world.simulator.clearLog();
-    await Promise.all([other, own].map((service) => errorOf(cluster.ensure(generation, service))));
-    expect(addressesOf(cluster, own)).toEqual(before);
-    expect(cluster.writes()).toEqual([]);
-    expectConverged(cluster);
-  });
