@@ -191,7 +191,7 @@ class Host implements RunningHost {
       });
     } catch (error) {
       this.#failure = messageOf(error);
-      parts.log.error(`Exiting: ${this.#failure}`, { error });
+      parts.log.error("Exiting", { error });
       return 1;
     } finally {
       this.#stopping.abort();

@@ -9,10 +9,11 @@ import {
   wantsHelp,
 } from "../config/help/commands.ts";
 import { version } from "../config/help/help.ts";
+import { wrapUsage } from "../config/help/wrap.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { checkConfig, checkCredentials } from "./cloud-checks.ts";
 import { loadCommandPlugins, readCommand, type Surroundings } from "./command.ts";
-import { completion } from "./completion.ts";
+import { completion, completionUsage } from "./completion.ts";
 import { consoleUsage, runConsole } from "./console.ts";
 import { explainUsage, runExplain } from "./explain.ts";
 import { flagNames, helpTopic } from "./help-topic.ts";
@@ -40,7 +41,7 @@ const commands: Readonly<Record<Exclude<CommandName, "console" | "explain" | "pl
     const [topic, ...rest] = argv;
     // A flag with a value, as in `help --plugin-dir=DIR`, is not a topic.
     if (topic === undefined || topic.includes("=")) return helpText(argv, surroundings);
-    if (isCommand(topic)) return commandHelp(topic);
+    if (isCommand(topic)) return commandHelp(topic, surroundings);
     const { loadPlugins = loadCommandPlugins } = surroundings;
     let loading: ReturnType<typeof loadPlugins> | undefined;
     const loadOnce: typeof loadPlugins = (from) => (loading ??= loadPlugins(from));
@@ -54,6 +55,7 @@ const commands: Readonly<Record<Exclude<CommandName, "console" | "explain" | "pl
 
 /** Help texts of commands with more than their row in the table. */
 const usages: Readonly<Partial<Record<CommandName, string>>> = {
+  completion: completionUsage,
   console: consoleUsage,
   explain: explainUsage,
   plan: planUsage,
@@ -62,11 +64,11 @@ const usages: Readonly<Partial<Record<CommandName, string>>> = {
   status: statusUsage,
 };
 
-async function commandHelp(name: CommandName): Promise<string> {
+async function commandHelp(name: CommandName, { width }: Surroundings): Promise<string> {
   if (name === "sandbox")
     return (await importForDevelopment(name, () => import("../sandbox/command.ts"))).sandboxUsage();
-  if (name === "new") return (await importForDevelopment(name, () => import("./new.ts"))).newUsage;
-  return usages[name] ?? commandUsage(name);
+  if (name === "new") return wrapUsage((await importForDevelopment(name, () => import("./new.ts"))).newUsage, width);
+  return wrapUsage(usages[name] ?? commandUsage(name), width);
 }
 
 /** The later arguments of these are flags of the host. */
@@ -106,7 +108,7 @@ export async function runNamedCommand(
     if (name === "sandbox" && sandbox !== undefined) return await importForDevelopment(name, () => sandbox(argv));
     if (!isCommand(name) || name === "sandbox") throw unknownCommand(name);
     if (asksForHelp(name, argv)) {
-      stdout(await commandHelp(name));
+      stdout(await commandHelp(name, surroundings));
       return 0;
     }
     if (name === "plan") return await runPlan(argv, surroundings);

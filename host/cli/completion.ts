@@ -2,6 +2,15 @@ import { CodedError } from "cloud-controller-host/sdk";
 
 const program = "cloud-controller-host";
 
+export const completionUsage = `Usage: ${program} completion bash|zsh|fish
+
+Prints a completion script. For the shell that runs:
+
+  source <(${program} completion bash)
+  source <(${program} completion zsh)
+  ${program} completion fish | source
+`;
+
 interface Words {
   readonly commands: readonly string[];
   /** With their dashes. */

@@ -36,7 +36,7 @@ export async function runPlugins([name = "", ...argv]: readonly string[]): Promi
   if (run === undefined)
     throw new CodedError(
       "InvalidArgument",
-      `unknown command "plugins ${name}"${didYouMean(name, Object.keys(subcommands), "plugins ")}\n\n${pluginsUsage}`,
+      `unknown command "plugins ${name}"${didYouMean(name, Object.keys(subcommands), "plugins ")}; see plugins --help`,
     );
   return run(argv);
 }

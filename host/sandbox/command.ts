@@ -5,6 +5,7 @@ import { CodedError, messageOf, taints } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../async/clock.ts";
 import { readBundle } from "../bundle/bundle.ts";
+import { wantsHelp } from "../config/help/commands.ts";
 import { programCommand } from "../config/help/invocation.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { onSignals } from "../process/signals.ts";
@@ -57,7 +58,6 @@ interface Output {
 
 interface SandboxArguments {
   readonly check: boolean;
-  readonly help: boolean;
   readonly nodes: number | undefined;
   readonly directory: string | undefined;
   readonly from: string | undefined;
@@ -73,8 +73,8 @@ export async function runSandbox(argv: readonly string[], output: Output, prepar
   using screen = new Screen(stdout, process.stdout);
   const { print } = screen;
   try {
-    const { check, help, command, argument, ...options } = readArguments(argv);
-    if (help) return (stdout(sandboxUsage()), 0);
+    if (asksForHelp(argv)) return (stdout(sandboxUsage()), 0);
+    const { check, command, argument, ...options } = readArguments(argv);
     if (command !== "")
       return (stdout(`${await sandboxCommand(options.directory ?? defaultDirectory, command, argument)}\n`), 0);
     const { directory = check ? undefined : defaultDirectory, nodes, from, flags } = options;
@@ -93,12 +93,15 @@ export async function runSandbox(argv: readonly string[], output: Output, prepar
 
 const sandboxOptions = {
   check: { type: "boolean", default: false },
-  help: { type: "boolean", short: "h", default: false },
   nodes: { type: "string" },
   from: { type: "string" },
   directory: { type: "string" },
   for: { type: "string" },
 } as const;
+
+/** After `--` come flags of the host. */
+const asksForHelp = (argv: readonly string[]): boolean =>
+  wantsHelp(argv.slice(0, argv.includes("--") ? argv.indexOf("--") : argv.length));
 
 function readArguments(argv: readonly string[]): SandboxArguments {
   const separator = argv.indexOf("--");
@@ -114,7 +117,7 @@ function readArguments(argv: readonly string[]): SandboxArguments {
   if (unknown?.kind === "option")
     throw new CodedError(
       "InvalidArgument",
-      `unknown option ${unknown.rawName}${didYouMean(unknown.name, Object.keys(sandboxOptions), "--")}; flags of the host ` +
+      `unknown option ${unknown.rawName}${didYouMean(unknown.name, [...Object.keys(sandboxOptions), "help"], "--")}; flags of the host ` +
         `come after "--": sandbox -- ${unknown.rawName}`,
     );
   const { nodes, directory, from } = values;
@@ -131,7 +134,6 @@ function readArguments(argv: readonly string[]): SandboxArguments {
     throw new CodedError("InvalidArgument", `sandbox ${command} takes at most one argument; see sandbox --help`);
   return {
     check: values.check === true,
-    help: values.help === true,
     nodes: nodes === undefined ? undefined : count,
     directory: typeof directory === "string" ? directory : undefined,
     from: typeof from === "string" ? from : undefined,
@@ -142,8 +144,10 @@ function readArguments(argv: readonly string[]): SandboxArguments {
 }
 
 function commandOf(words: string): string {
-  const commands = actions.map(({ command }) => command);
-  if (words === "" || commands.includes(words)) return words;
+  const all = actions.map(({ command }) => command);
+  if (words === "" || all.includes(words)) return words;
+  const ofGroup = all.filter((command) => command.split(" ")[0] === words.split(" ")[0]);
+  const commands = ofGroup.length === 0 ? all : ofGroup;
   throw new CodedError(
     "InvalidArgument",
     `unknown command "sandbox ${words}"${didYouMean(words, commands, "")}; the commands are ${commands.join(", ")}`,

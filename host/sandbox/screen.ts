@@ -1,16 +1,23 @@
 const historyLines = 500;
 
-/** The lines of a text, broken between words so that none is wider; further lines of one are indented as its first. */
+const command = /^ {2}(?:kubectl|curl|npx|bun) /u;
+const continues = " \\";
+
+/**
+ * The lines of a text, broken between words so that none is wider; further lines of one are indented as its first. A
+ * command that is broken between words can still be copied into a shell.
+ */
 export function wrapped(text: string, width: number): readonly string[] {
   return text.split("\n").flatMap((line) => {
     if (line.length <= width) return [line];
+    const glue = command.test(line) ? continues : "";
     const indent = " ".repeat(Math.min(/^\s*/u.exec(line)?.[0].length ?? 0, Math.floor(width / 2)) + 2);
     const lines: string[] = [];
     let rest = line;
     while (rest.length > width) {
-      const space = rest.lastIndexOf(" ", width);
+      const space = rest.lastIndexOf(" ", width - glue.length);
       const isBreak = space > indent.length;
-      lines.push(rest.slice(0, isBreak ? space : width).trimEnd());
+      lines.push(isBreak ? rest.slice(0, space).trimEnd() + glue : rest.slice(0, width).trimEnd());
       rest = indent + rest.slice(isBreak ? space + 1 : width).trimStart();
     }
     return [...lines, rest];

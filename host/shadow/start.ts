@@ -39,7 +39,7 @@ export async function startShadow(input: HostInput) {
     } catch (error) {
       if (stopping.signal.aborted) return 0;
       failure = messageOf(error);
-      parts.log.error(`Exiting: ${failure}`, { error });
+      parts.log.error("Exiting", { error });
       return 1;
     } finally {
       stopping.abort();

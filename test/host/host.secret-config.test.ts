@@ -113,7 +113,7 @@ describe("a cloud config in a Secret", () => {
       if (data !== undefined) lab.api.create(kinds.Secret, { metadata: secret, data });
       const host = lab.start({ flags: fromSecret });
       expect(await host.ended()).toBe(1);
-      expect(host.lines("Exiting: ")[0]).toContain(problem);
+      expect(host.lines('"Exiting" err=')[0]).toContain(problem);
     },
   );
 });

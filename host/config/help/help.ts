@@ -8,6 +8,7 @@ import type { Options } from "../flags/options.ts";
 import { pluginGroups } from "../flags/plugin-flags.ts";
 import { programName } from "../parse/parse.ts";
 import { commandSummaries } from "./commands.ts";
+import { wrap } from "./wrap.ts";
 
 const builtVersion = `v${packageJson.version}`;
 
@@ -105,19 +106,6 @@ const gateHelp = (): readonly string[] => [
     gate.effect === undefined ? [] : [`${name}=true|false (${gate.stage} - default=${gate.default}): ${gate.effect}.`],
   ),
 ];
-
-/** Breaks a text between words into lines of at most `width` columns; a longer word stands alone. */
-function wrap(text: string, width: number): readonly string[] {
-  const lines: string[] = [];
-  let line = "";
-  for (const word of text.split(/\s+/)) {
-    if (line !== "" && line.length + 1 + word.length > width) {
-      lines.push(line);
-      line = word;
-    } else line = line === "" ? word : `${line} ${word}`;
-  }
-  return [...lines, line];
-}
 
 /** The output of `--version`; with `raw` (`--version=raw`) one JSON object with details of this build. */
 export const version = (raw: boolean): string =>

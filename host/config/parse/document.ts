@@ -1,4 +1,4 @@
-import { CodedError, type Decoded, isObject, messageOf } from "cloud-controller-host/sdk";
+import { CodedError, type Decoded, isObject } from "cloud-controller-host/sdk";
 import { type Document, isScalar, parseDocument, type Tags, visit, type YAMLParseError } from "yaml";
 
 import { readText } from "./read-text.ts";
@@ -73,18 +73,17 @@ export async function readNamedFile(description: string, path: string): Promise<
   try {
     return await readText(path);
   } catch (error) {
-    throw new CodedError("FileUnreadable", `${description}: ${reasonOf(error)}`, { cause: error });
+    const code = error instanceof Error && "code" in error ? String(error.code) : "";
+    const reason = reasons[code];
+    // The text of a known error would repeat its reason.
+    if (reason !== undefined) throw new CodedError("FileUnreadable", `${description}: ${reason}`);
+    throw new CodedError("FileUnreadable", `${description}: the file cannot be read`, { cause: error });
   }
 }
 
 const reasons: Readonly<Record<string, string>> = {
-  ENOENT: "no such file; create it or correct the flag",
-  EACCES: "the file may not be read; give the process's user read permission",
-  EISDIR: "this is a folder; name the file in it",
+  ENOENT: "no such file; create it or correct the flag (ENOENT)",
+  EACCES: "the file may not be read; give the process's user read permission (EACCES)",
+  EISDIR: "this is a folder; name the file in it (EISDIR)",
   FileUnreadable: "this is a pipe, a socket or a device; name a regular file",
 };
-
-function reasonOf(error: unknown): string {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return reasons[code] ?? messageOf(error);
-}

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { errorCodes } from "cloud-controller-host/sdk";
 
 import { runNamedCommand } from "../../../host/cli/commands.ts";
+import { completionUsage } from "../../../host/cli/completion.ts";
 import { consoleUsage } from "../../../host/cli/console.ts";
 import { explainUsage } from "../../../host/cli/explain.ts";
 import { createPlugin } from "../../../host/cli/new.ts";
@@ -14,9 +15,20 @@ import { pluginsUsage } from "../../../host/cli/plugins.ts";
 import { rbacUsage } from "../../../host/cli/rbac.ts";
 import { statusUsage } from "../../../host/cli/status.ts";
 import { commandNames } from "../../../host/config/help/commands.ts";
+import { wrapUsage } from "../../../host/config/help/wrap.ts";
 import { didYouMean } from "../../../host/config/values/suggestion.ts";
 import { annotationPrefix } from "../../../plugins/azure-cloud/load-balancer/service/annotation-rows.ts";
 import { annotations, portAnnotations } from "../../../plugins/azure-cloud/load-balancer/service/annotations.ts";
+
+const pages = {
+  completion: completionUsage,
+  console: consoleUsage,
+  explain: explainUsage,
+  plan: planUsage,
+  plugins: pluginsUsage,
+  rbac: rbacUsage,
+  status: statusUsage,
+};
 
 let folder = "";
 /** Bun is on the PATH, not only in npx's cache. */
@@ -29,16 +41,18 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-async function run(name: string, ...argv: readonly string[]) {
+async function runAt(width: number, name: string, ...argv: readonly string[]) {
   let [stdout, stderr] = ["", ""];
   const status = await runNamedCommand(name, argv, {
     environment: {},
     stdout: (text) => void (stdout += text),
     stderr: (text) => void (stderr += text),
-    width: 100,
+    width,
   });
   return { status, stdout, stderr };
 }
+
+const run = (name: string, ...argv: readonly string[]) => runAt(100, name, ...argv);
 
 test("version prints the version", async () => {
   expect(await run("version")).toEqual({
@@ -80,20 +94,30 @@ describe("help", () => {
       ]);
       usages.set(command, stdout);
     }
-    expect(["console", "explain", "plan", "plugins", "rbac", "status"].map((name) => usages.get(name))).toEqual([
-      consoleUsage,
-      explainUsage,
-      planUsage,
-      pluginsUsage,
-      rbacUsage,
-      statusUsage,
-    ]);
+    for (const [name, text] of Object.entries(pages)) expect(usages.get(name)).toBe(wrapUsage(text, 100));
     for (const command of commandNames.filter((name) => name !== "sandbox"))
       for (const flag of ["--help", "-h"])
         expect([command, await run(command, flag)]).toEqual([
           command,
           { status: 0, stdout: usages.get(command) ?? "", stderr: "" },
         ]);
+  });
+
+  test.each([60, 80, 120])("fits a terminal of %d columns, and loses no word of a command's page", async (width) => {
+    for (const [command, page] of Object.entries(pages)) {
+      const { stdout } = await runAt(width, command, "--help");
+      expect(stdout.split("\n").filter((line) => line.length > width)).toEqual([]);
+      expect(stdout.split(/\s+/u)).toEqual(page.split(/\s+/u));
+    }
+  });
+
+  test("keeps the text of an option in its column, and paragraphs apart", async () => {
+    const { stdout } = await runAt(80, "plan", "--help");
+    expect(stdout).toContain(
+      "  --bundle=FILE               also write what was read, without secrets: a bug\n" +
+        "                              report with its reproduction\n",
+    );
+    expect(stdout).toMatch(/; see rbac --plan\.\n\n {2}--output/u);
   });
 
   test("shows the usage of a command whose further arguments are incomplete", async () => {

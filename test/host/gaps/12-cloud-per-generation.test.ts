@@ -73,6 +73,6 @@ test("a cloud that cannot be created at startup ends the process with 1 and one 
   await writeFile(config, "region: mars\n");
   const host = lab.start({ flags: [plugins, "--cloud-provider=telling", `--cloud-config=${config}`] });
   expect(await host.ended()).toBe(1);
-  expect(host.lines("Exiting: ")).toHaveLength(1);
-  expect(host.lines("Exiting: ")[0]).toContain("no data center on mars");
+  expect(host.lines('"Exiting" err=')).toHaveLength(1);
+  expect(host.lines('"Exiting" err=')[0]).toContain("no data center on mars");
 });

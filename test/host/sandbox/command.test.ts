@@ -18,11 +18,24 @@ test("the help text lists every command and fits into 80 columns", () => {
   expect(lines.filter((line) => line.length > 80)).toEqual([]);
 });
 
+test.each([[["--help"]], [["-h"]], [["vm", "--help"]], [["cloud", "fail", "--help"]], [["--nodes=x", "-h"]]])(
+  "%j prints the help text, which explains each command",
+  async (argv) => {
+    expect(await run(...argv)).toEqual({ status: 0, stdout: sandboxUsage(), stderr: "" });
+  },
+);
+
+test("--help after -- is a flag of the host", async () => {
+  expect((await run("--check", "--", "--help")).stderr).toContain("a sandbox was started");
+});
+
 const commands = actions.map(({ command }) => command).join(", ");
+const vmCommands = "vm add, vm poweroff, vm deallocate, vm start, vm delete";
 
 test.each([
-  [["vm"], `unknown command "sandbox vm"; the commands are ${commands}`],
-  [["vm", "ad"], `unknown command "sandbox vm ad" (did you mean vm add?); the commands are ${commands}`],
+  [["vm"], `unknown command "sandbox vm"; the commands are ${vmCommands}`],
+  [["vm", "ad"], `unknown command "sandbox vm ad" (did you mean vm add?); the commands are ${vmCommands}`],
+  [["start"], `unknown command "sandbox start"; the commands are ${commands}`],
   [["vm", "delete", "a", "b"], "sandbox vm delete takes at most one argument; see sandbox --help"],
   [["--nodes=x"], "--nodes=x: expected a whole number from 0 to 5000"],
   [

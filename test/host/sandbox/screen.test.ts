@@ -43,9 +43,19 @@ test("breaks lines between words and indents what continues, down to 40 columns"
 });
 
 test("breaks a word only where it is wider than the screen, and loses nothing", () => {
-  const lines = wrapped(`  curl ${"x".repeat(100)}`, 40);
+  const lines = wrapped(`  Host ${"x".repeat(100)}`, 40);
   expect(lines.every((part) => part.length <= 40)).toBe(true);
-  expect(lines.map((part) => part.trim()).join("")).toBe(`curl${"x".repeat(100)}`);
+  expect(lines.map((part) => part.trim()).join("")).toBe(`Host${"x".repeat(100)}`);
+});
+
+test("a suggested command that is too wide ends its lines with a backslash, so that a shell takes it as one", () => {
+  const words = ["kubectl", "--kubeconfig", ".sandbox/kubeconfig", "create", "service", "loadbalancer", "--tcp=80"];
+  for (const width of [40, 50, 60, 70]) {
+    const lines = wrapped(`  ${words.join(" ")}`, width);
+    expect(lines.filter((part) => part.length > width)).toEqual([]);
+    expect(lines.map((part) => part.endsWith(" \\"))).toEqual(lines.map((_, index) => index < lines.length - 1));
+    expect(lines.join("\n").replaceAll("\\\n", "").trim().split(/\s+/u)).toEqual(words);
+  }
 });
 
 test("prints the last lines again, wrapped to the new width, when the terminal is resized", () => {
