@@ -94,16 +94,13 @@ export class RecordingClient implements KubeClient {
     return this.#record(kind, before, change(before));
   }
 
-  /** The user may be allowed to write an object but not to get it. The watched object is used then. */
+  /**
+   * The object as it is watched, without a request: a late answer to one would let another key overtake this one, and a
+   * plan would depend on it. The user may also be allowed to write an object but not to get it.
+   */
   async #read<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options: CallOptions): Promise<T> {
-    try {
-      return await this.get(kind, name, options);
-    } catch (error) {
-      const isForbidden = error instanceof ApiError && error.status === 403;
-      const watched = isForbidden ? this.#watched.stored(kind)?.get(keyIn(kind, name)) : undefined;
-      if (watched === undefined) throw error;
-      return watched;
-    }
+    const known = this.#planned(kind, name) ?? this.#watched.stored(kind)?.get(keyIn(kind, name));
+    return known ?? this.get(kind, name, options);
   }
 
   #planned<T extends KubeObject>(kind: KindRef<T>, name: ObjectName): T | undefined {

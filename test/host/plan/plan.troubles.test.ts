@@ -137,12 +137,21 @@ describe("a plan in trouble", () => {
   test("is made again after a failure that passed, which leaves no condition in it", async () => {
     await using lab = await served();
     await lab.admin.create(kinds.Service, balancedService("late"));
-    const effect = { status: 400, reason: "BadRequest", message: "not for a moment" };
-    lab.api.faults.add({ match: { method: "GET", path: /\/services\/late\b/u }, effect, times: 1 });
+    lab.azure.simulator.failNext({ method: "GET", path: "/publicIPAddresses" }, { status: 400, code: "BadRequest" });
     const { complete, failures, changes } = await planOf(lab);
     expect({ complete, failures }).toEqual({ complete: true, failures: [] });
     expect(changes.find(({ resource }) => resource === "Service default/late")).toBeDefined();
     expect(changes.flatMap(({ fields }) => fields.filter(isCondition))).toEqual([]);
+  });
+
+  test("reads no object that it watches: an answer that is late would give Services other priorities", async () => {
+    await using lab = await fresh();
+    await lab.admin.create(kinds.Service, balancedService("xyz"));
+    const prompt = await planOf(lab);
+    lab.api.faults.add({ match: { method: "GET", path: /\/(?:services|nodes)\/[^/?]+$/u }, effect: "hang", times: 10 });
+    const { complete, changes } = await planDocumentOf(lab.flags([controllers, "--plan-timeout=20"]));
+    expect(complete).toBe(true);
+    expect(changes).toEqual([...prompt.changes]);
   });
 
   test("names the Service whose resource group cannot be read, and plans the others", async () => {
