@@ -1,4 +1,5 @@
 import { type FSWatcher, watch } from "node:fs";
+import { realpath } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
 import type { ConfigSource } from "../triggers/config-source.ts";
@@ -42,10 +43,12 @@ export function pluginSource(directories: readonly string[]): ConfigSource {
     description: `plugins under ${directories.join(", ")}`,
     async read() {
       const trees = await Promise.all(directories.map(listTree));
-      folders = new Set([
-        ...directories,
-        ...trees.flatMap(({ folder, files }) => [folder, ...files.map((file) => dirname(join(folder, file)))]),
+      const holding = trees.flatMap(({ folder, files }) => [
+        folder,
+        ...files.map((file) => dirname(join(folder, file))),
       ]);
+      // A watcher stays with the folder that it was opened on, wherever a link leads later.
+      folders = new Set(await Promise.all([...new Set(holding)].map((path) => realpath(path).catch(() => path))));
       rearm();
       return trees.map(({ stamp }) => stamp).join("\n");
     },

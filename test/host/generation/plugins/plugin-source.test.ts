@@ -70,6 +70,32 @@ describe("the sources of plugins", () => {
     watcher.close();
   });
 
+  test("the folder that a link leads to is watched once the link has changed, and the former one no longer", async () => {
+    for (const version of ["one", "two"]) {
+      await mkdir(join(folder, version));
+      await writeFile(join(folder, version, "plugin.ts"), version);
+    }
+    const plugins = join(folder, "plugins");
+    await mkdir(plugins);
+    await symlink("../one", join(plugins, "greeter"));
+    const source = pluginSource([plugins]);
+    let hints = 0;
+    const watcher = source.watch(() => (hints += 1));
+    await source.read();
+    await rm(join(plugins, "greeter"));
+    await symlink("../two", join(plugins, "greeter"));
+    await eventually("the new link is seen", () => hints > 0);
+    await source.read();
+    await Bun.sleep(50);
+    hints = 0;
+    await writeFile(join(folder, "one", "plugin.ts"), "changed");
+    await Bun.sleep(100);
+    expect(hints).toBe(0);
+    await writeFile(join(folder, "two", "plugin.ts"), "changed");
+    await eventually("the change is seen", () => hints > 0);
+    watcher.close();
+  });
+
   test("are read despite dangling and circular symlinks", async () => {
     await mkdir(join(folder, "greeter"));
     await writeFile(join(folder, "greeter", "plugin.ts"), "one");
