@@ -10,15 +10,14 @@ export class BusyItems {
     this.#clock = clock;
   }
 
+  /** `startedAt` has a queue's items in the order in which their work began. */
   follow(queue: string, startedAt: ReadonlyMap<string, number>): void {
     this.#queues.set(queue, startedAt);
   }
 
   /** The key on which a queue has worked longest, and for how many seconds; undefined while it rests. */
   slowest(queue: string): { readonly key: string; readonly seconds: number } | undefined {
-    let slowest: readonly [key: string, startedAt: number] | undefined;
-    for (const entry of this.#queues.get(queue) ?? [])
-      if (slowest === undefined || entry[1] < slowest[1]) slowest = entry;
-    return slowest && { key: slowest[0], seconds: (this.#clock.monotonic() - slowest[1]) / 1000 };
+    const [first] = this.#queues.get(queue) ?? [];
+    return first && { key: first[0], seconds: (this.#clock.monotonic() - first[1]) / 1000 };
   }
 }
