@@ -248,6 +248,19 @@ test("the error names every place that was tried for the folder, and why it does
   }
 });
 
+test("the error of a place in which the empty node_modules cannot be made has the reason", async () => {
+  await chmod(place, 0o1777);
+  const real = { ...promises };
+  const full = Object.assign(new Error("no space left"), { code: "ENOSPC" });
+  await mock.module("node:fs/promises", () => ({ ...real, mkdir: () => Promise.reject(full) }));
+  try {
+    const problem = await openCopiesFolder().then(({ path }) => path, messageOf);
+    expect(problem).toEndWith(" or set TMPDIR: no space left");
+  } finally {
+    await mock.module("node:fs/promises", () => real);
+  }
+});
+
 test("a folder in which no socket can be made serves without one", async () => {
   const real = { ...net };
   const createServer = (): net.Server => {

@@ -86,6 +86,22 @@ describe("plugins", () => {
     expect(await aliasesNow()).toEqual(["two"]);
   });
 
+  test("import what is above a helper module from the same copy, and again at each load", async () => {
+    const entry = `
+      import { aliases } from "./lib/names.ts";
+      import { defineController, skipped } from "cloud-controller-host/sdk";
+      export default defineController({ name: "a-controller", aliases, construct: () => () => skipped("") });`;
+    const directory = await pluginDirectory({ a: { "plugin.ts": entry } });
+    await writeSources(join(directory, "a", "lib"), { "names.ts": 'export { aliases } from "../aliases.ts";' });
+    for (const alias of ["one", "two"]) {
+      await writeSources(join(directory, "a"), { "aliases.ts": `export const aliases = ["${alias}"];` });
+      expect(await loadPlugins([directory])).toMatchObject({
+        ok: true,
+        plugins: { controllers: [{ aliases: [alias] }] },
+      });
+    }
+  });
+
   test("plugins that cannot be loaded are all reported at once, each with a remedy", async () => {
     const directory = await pluginDirectory({
       "1-throws": { "plugin.ts": 'throw new Error("boom at import");' },

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 
-import { defineKind, kinds, messageOf } from "cloud-controller-host/sdk";
+import { defineController, defineKind, kinds, messageOf, skipped } from "cloud-controller-host/sdk";
 import { eventually, type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { type Made, main, SlotRig, untilAborted } from "../slot-rig.ts";
@@ -209,6 +209,23 @@ describe("a third-party controller that fails with nothing to go back to", () =>
     rig.watchedKinds = [];
     await clock.advance(2 * pauseMs);
     await attempt(2);
+  });
+
+  test("a third-party controller that skips itself after a failure is shown with that reason, and does not run", async () => {
+    lead();
+    let inits = 0;
+    const plugin = defineController({
+      name: "guest",
+      construct: () => () =>
+        ++inits === 1 ? { run: () => Promise.reject(new Error("boom")) } : skipped("no longer needed"),
+    });
+    await rig.install(rig.controller("own", main), plugin);
+    await eventually("it has failed", () => rig.slot.active?.skipped[0]?.reason === "boom");
+    await clock.advance(pauseMs);
+    await eventually("it skips itself", () => rig.slot.active?.skipped[0]?.reason !== "boom");
+    expect(rig.slot.active?.skipped).toEqual([{ name: "guest", reason: "no longer needed" }]);
+    await clock.advance(10 * pauseMs);
+    expect([inits, rig.slot.active?.controllers, [...rig.running]]).toEqual([2, ["own"], ["1 own"]]);
   });
 
   test("is waited for by a drain once it runs again", async () => {

@@ -29,3 +29,15 @@ test("a watched Secret is read from the cache, also while the API server cannot 
   watch.close();
   informers.release();
 });
+
+test("a Secret or a key of it that does not exist is an error that names it and the flag to correct", async () => {
+  await using rig = await SlotRig.start();
+  const client = rig.scope.client("test", new GenerationFence(() => true), 1);
+  const informers = rig.scope.informers.share();
+  const source = secretSource({ client, informers, ...secret, key: "cloud-config" });
+  const named = "Secret kube-system/azure-cloud-provider (key cloud-config): the Secret";
+  await expect(source.read()).rejects.toThrow(`${named} does not exist; create it or correct --cloud-config-secret`);
+  rig.api.create(kinds.Secret, { metadata: secret, data: { other: btoa("one") } });
+  await expect(source.read()).rejects.toThrow(`${named} has no such key; add it or correct --cloud-config-key`);
+  informers.release();
+});

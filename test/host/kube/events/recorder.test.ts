@@ -107,9 +107,13 @@ describe("an event", () => {
     expect(new Set(names.map((name) => name.split(".")[1])).size).toBe(3);
   });
 
-  test("about something without kind or name is logged and goes nowhere", async () => {
+  test.each([
+    ["apiVersion", { kind: "Node", metadata: { name: "x" } }],
+    ["kind", { apiVersion: "v1", metadata: { name: "x" } }],
+    ["name", { apiVersion: "v1", kind: "Node", metadata: {} }],
+  ])("an event about something without %s is logged and goes nowhere", async (_, subject) => {
     const { recorder, events, lines } = setUp();
-    recorder.event({ metadata: { name: "x" } }, "Normal", "R", "m");
+    recorder.event(subject, "Normal", "R", "m");
     await events.flush(10_000);
     expect(api.requests).toHaveLength(0);
     expect(lines().at(-1)?.msg).toBe("Invalid event: the object needs apiVersion, kind and name");

@@ -64,3 +64,16 @@ test("sends a burst of events with less concurrency than a few, so that they sta
   while (pending.length > 0) await finish(pending.length);
   await sink.close();
 });
+
+test("writes no queued event once it is closed, and waits for the requests in flight", async () => {
+  const { sink, pending } = heldSink();
+  for (let index = 0; index < 20; index++) sink.offer(eventAbout(`n${index}`));
+  await eventually("some are in flight", () => pending.length === 8);
+  let isClosed = false;
+  const closed = sink.close().then(() => (isClosed = true));
+  await Bun.sleep(0);
+  expect(isClosed).toBe(false);
+  for (const resolve of pending.splice(0)) resolve();
+  await closed;
+  expect(pending).toEqual([]);
+});

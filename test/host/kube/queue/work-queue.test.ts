@@ -187,6 +187,7 @@ describe("the queue's metrics", () => {
     expect(await valueOf("depth")).toBe(2);
     for (const key of ["a", "b"]) {
       expect(await queue.get()).toBe(key);
+      expect(clock.sleepers).toBe(1);
       await clock.advance(3000);
       expect(await valueOf("longest_running_processor_seconds")).toBeGreaterThanOrEqual(2);
       queue.done(key);
