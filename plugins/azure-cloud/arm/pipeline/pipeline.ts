@@ -103,7 +103,7 @@ const headersPolicy = (userAgent: string): PipelinePolicy => ({
 
 /**
  * Throws every reply other than 2xx as an `ArmError`, and the poll that reports the failure of a long-running operation
- * too, of which the SDK would keep only the text. Redirects are not followed; ARM sends none.
+ * too, of which the SDK would keep only the text. A read whose reply is not one of ARM fails as well. Redirects are not followed; ARM sends none.
  */
 const errorPolicy: PipelinePolicy = {
   name: "errors",
@@ -112,9 +112,26 @@ const errorPolicy: PipelinePolicy = {
     if (response.status >= 300) throw errorOf(request, response);
     const failed = failedOperation(request, response);
     if (failed !== undefined) throw failed;
+    const malformed = malformedReply(request, response);
+    if (malformed !== undefined) throw malformed;
     return response;
   },
 };
+
+/**
+ * A read that succeeds without a resource or a list of them: a proxy or a gateway has answered. The SDK would return an
+ * object without properties, of which nothing is known and which looks like a resource that has nothing.
+ */
+function malformedReply(request: PipelineRequest, response: PipelineResponse): CodedError | undefined {
+  const { resourceGroup, type, collection, path } = targetOf(request.url);
+  if (request.method !== "GET" || resourceGroup === "" || type === "") return undefined;
+  const key = collection ? "value" : "id";
+  const body = response.bodyAsText ?? "";
+  if (body.includes(`"${key}"`)) return undefined;
+  const content = `${body.length} characters of ${response.headers.get("content-type") ?? "no content type"}`;
+  const message = `ARM GET ${path}: ${response.status} without ${key}: the reply is not one of ARM (${content})`;
+  return new CodedError("InvalidReply", message);
+}
 
 function errorOf(request: PipelineRequest, response: PipelineResponse): ArmError {
   const body = parseJson(response.bodyAsText ?? "");

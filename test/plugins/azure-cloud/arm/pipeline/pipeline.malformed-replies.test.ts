@@ -1,0 +1,52 @@
+import { describe, expect, test } from "bun:test";
+
+import { errorOf } from "../../../../kit/rejection.ts";
+import { type Answer, openGateway } from "../gateway.ts";
+
+const page = "<html><body>Sign in to continue</body></html>";
+
+/** What a proxy or a gateway may answer with in place of ARM. */
+const replies: Readonly<Record<string, () => Response>> = {
+  "a page of HTML": () => new Response(page, { headers: { "content-type": "text/html" } }),
+  "a page of HTML that claims to be JSON": () =>
+    new Response(page, { headers: { "content-type": "application/json" } }),
+  "an empty body": () => new Response(""),
+  "no content": () => new Response(undefined, { status: 204 }),
+  "an empty object": () => Response.json({}),
+  "an error": () => Response.json({ error: { code: "Oops", message: "Out of order." } }),
+};
+
+const only =
+  (path: string, reply: () => Response): Answer =>
+  (url, method) =>
+    method === "GET" && url.pathname.toLowerCase().endsWith(path.toLowerCase()) ? reply() : undefined;
+
+describe("a read that is answered with success and without anything of ARM", () => {
+  test.each(Object.entries(replies))(
+    "a list and a resource that are answered with %s cannot be read",
+    async (_what, reply) => {
+      await using gateway = await openGateway();
+      const { network, compute } = await gateway.clients();
+      gateway.answer(only("/loadBalancers", reply));
+      expect(await errorOf(Array.fromAsync(network.loadBalancers.list("rg0")))).toBeDefined();
+      gateway.answer(only("/networkSecurityGroups/nsg0", reply));
+      expect(await errorOf(network.networkSecurityGroups.get("rg0", "nsg0"))).toBeDefined();
+      gateway.answer(only("/virtualMachineScaleSets/vmss0", reply));
+      expect(await errorOf(compute.virtualMachineScaleSets.get("rg0", "vmss0"))).toBeDefined();
+      gateway.answer(() => undefined);
+      expect((await network.networkSecurityGroups.get("rg0", "nsg0")).name).toBe("nsg0");
+      expect(await Array.fromAsync(network.loadBalancers.list("rg0"))).toEqual([]);
+    },
+  );
+
+  test("the error names the request, the status and the kind of reply, and not its text", async () => {
+    await using gateway = await openGateway();
+    const { network } = await gateway.clients();
+    gateway.answer(only("/loadBalancers", () => new Response(page, { headers: { "content-type": "text/html" } })));
+    const error = await errorOf(Array.fromAsync(network.loadBalancers.list("rg0")));
+    expect(error).toMatchObject({ code: "InvalidReply" });
+    expect(String(error)).toContain("Microsoft.Network/loadBalancers: 200 without value");
+    expect(String(error)).toContain("45 characters of text/html");
+    expect(String(error)).not.toContain("Sign in");
+  });
+});

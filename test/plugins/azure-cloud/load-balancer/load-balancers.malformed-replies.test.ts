@@ -1,0 +1,55 @@
+import { describe, expect, test } from "bun:test";
+
+import { keyOf } from "cloud-controller-host/sdk";
+
+import { errorOf } from "../../../kit/rejection.ts";
+import { azureState, expectConverged } from "./azure-state.ts";
+import { fast, openCluster, serviceOf } from "./cluster.ts";
+
+/** A success whose body is an error, as gateways send it. */
+const malformed = { status: 200, code: "Oops", times: 1000 } as const;
+
+describe("reads that are answered with success and without a resource", () => {
+  for (const [what, path] of [
+    ["load balancers", /\/loadBalancers$/u],
+    ["public IPs", /\/publicIPAddresses$/u],
+    ["the security group", /\/networkSecurityGroups\/nsg0$/u],
+  ] as const)
+    test(`a Service is not deleted without its parts while reads of ${what} are answered with success and without a resource`, async () => {
+      await using cluster = await openCluster(1);
+      const { simulator } = cluster.world;
+      const generation = await cluster.start({ disableAPICallCache: true }, fast(100));
+      const [web, other] = [serviceOf("web"), serviceOf("other")];
+      for (const service of [web, other]) await cluster.ensure(generation, service);
+      const before = azureState(simulator);
+      simulator.failNext({ method: "GET", path }, malformed);
+      simulator.clearLog();
+      expect(await errorOf(cluster.remove(generation, web))).toMatchObject({ code: "InvalidReply" });
+      expect(await errorOf(cluster.ensure(generation, other))).toMatchObject({ code: "InvalidReply" });
+      expect(cluster.writes()).toEqual([]);
+      expect(azureState(simulator)).toEqual(before);
+      simulator.clearFailures();
+      await cluster.remove(generation, web);
+      expect(cluster.services.has(keyOf(web))).toBe(false);
+      expectConverged(cluster);
+    });
+
+  test.each([
+    ["an instance", /virtualMachines\/1$/u],
+    ["the model of a scale set", /virtualMachineScaleSets\/vmss0$/u],
+  ])(
+    "a Service whose nodes have not joined its pool because reads of %s are answered with success and without a resource is not done",
+    async (_what, path) => {
+      await using cluster = await openCluster(2);
+      const { simulator } = cluster.world;
+      const generation = await cluster.start({}, fast(100));
+      simulator.failNext({ method: "GET", path }, malformed);
+      expect(await errorOf(cluster.ensure(generation, serviceOf("web")))).toMatchObject({ code: "InvalidReply" });
+      simulator.clearFailures();
+      await cluster.ensure(generation, serviceOf("web"));
+      for (const instance of simulator.instances("vmss0"))
+        expect(JSON.stringify(instance)).toContain("loadBalancers/kubernetes/backendAddressPools");
+      expectConverged(cluster);
+    },
+  );
+});
