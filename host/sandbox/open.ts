@@ -1,5 +1,4 @@
 import { writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { join } from "node:path";
 
 import { type CloudSimulator, type Environment, kinds as knownKinds } from "cloud-controller-host/sdk";
@@ -11,7 +10,8 @@ import { Authorizer, hostUser } from "./authorizer.ts";
 import { flagsOfBundle, loadObjects, simulate } from "./contents.ts";
 import { claimDirectory, naming, temporaryDirectory } from "./directory.ts";
 import { registerNode } from "./kubelet.ts";
-import type { Declared, PrepareHost, SandboxHost } from "./launcher.ts";
+import type { Declared, PreparedHost, PrepareHost, SandboxHost } from "./launcher.ts";
+import { type HostPorts, reservePorts, startOn } from "./ports.ts";
 
 export interface SandboxOptions {
   /** Folder for kubeconfig, cloud config and log. Default: a temporary folder, removed at the end. */
@@ -63,15 +63,12 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
     log: join(directory, "host.log"),
     header: join(directory, "authorization"),
   };
-  await using port = await reservePort(defaultPorts.secure);
-  await using webhookPort = await reservePort(defaultPorts.webhooks);
-  const ports = { secure: port.number, webhooks: webhookPort.number };
+  await using reserved = await reservePorts(defaultPorts);
   const { bundle } = options;
-  const flags = flagsOf(files, ports, [
-    ...(bundle === undefined ? [] : flagsOfBundle(bundle)),
-    ...(options.flags ?? []),
-  ]);
-  const prepared = await prepare(flags, options.environment ?? process.env);
+  const own = [...(bundle === undefined ? [] : flagsOfBundle(bundle)), ...(options.flags ?? [])];
+  const prepareOn = (ports: HostPorts): Promise<PreparedHost> =>
+    prepare(flagsOf(files, ports, own), options.environment ?? process.env);
+  const prepared = await prepareOn(reserved.ports);
   const authorizer = new Authorizer(prepared.declared);
   const { kinds } = prepared.declared;
   const authorizes = authorizer.authorizes.bind(authorizer);
@@ -88,22 +85,23 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
   await writePrivate(files.log, "");
   const log = Bun.file(files.log).writer();
   opening.defer(async () => void (await log.end()));
-  await Promise.all([port.release(), webhookPort.release()]);
-  const host = await prepared.start(
-    (line) => void log.write(line),
-    (declared) => {
-      api.serve(declared.kinds);
-      authorizer.declared = declared;
-      api.webhooks = webhooksOf(declared);
-    },
-  );
-  api.webhooks = webhooksOf(prepared.declared);
+  const apply = (declared: Declared): void => {
+    api.serve(declared.kinds);
+    authorizer.declared = declared;
+    api.webhooks = webhooksOf(declared);
+  };
+  const start = (one: PreparedHost) => async (): Promise<SandboxHost> => {
+    const started = await one.start((line) => void log.write(line), apply);
+    api.webhooks = webhooksOf(one.declared);
+    return started;
+  };
+  const host = await startOn(reserved, start(prepared), async (ports) => start(await prepareOn(ports)));
   opening.defer(async () => {
     host.stop();
     await host.finished;
   });
   const token = api.tokens.of("admin");
-  const console = host.url === undefined ? undefined : opening.use(await openConsole(host.url, token));
+  const console = host.url === undefined ? undefined : opening.use(openConsole(host.url, token));
   const resources = opening.move();
   const { cloudConfig } = prepared;
   const disposal = { [Symbol.asyncDispose]: () => resources.disposeAsync() };
@@ -111,13 +109,17 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
 }
 
 /** The host's certificate is one of its own, and the connection stays on this machine. */
-async function openConsole(hostUrl: string, token: string): Promise<Loopback> {
-  const port = await reservePort(defaultPorts.console);
-  await port.release();
-  return serveLoopback(port.number, (path, headers, signal) => {
-    headers.set("Authorization", `Bearer ${token}`);
-    return fetch(`${hostUrl}${path}`, { headers, signal, tls: { rejectUnauthorized: false } });
-  });
+function openConsole(hostUrl: string, token: string): Loopback {
+  const serve = (port: number): Loopback =>
+    serveLoopback(port, (path, headers, signal) => {
+      headers.set("Authorization", `Bearer ${token}`);
+      return fetch(`${hostUrl}${path}`, { headers, signal, tls: { rejectUnauthorized: false } });
+    });
+  try {
+    return serve(defaultPorts.console);
+  } catch {
+    return serve(0);
+  }
 }
 
 /** The registrations that a cluster has as webhook configurations. */
@@ -130,11 +132,7 @@ const webhooksOf = ({ webhooks, webhookPort }: Declared): readonly AdmissionWebh
   }));
 
 /** The flags that point the host at the sandbox; the user's come last and override them. */
-function flagsOf(
-  files: SandboxFiles,
-  ports: Pick<typeof defaultPorts, "secure" | "webhooks">,
-  flags: readonly string[],
-): readonly string[] {
+function flagsOf(files: SandboxFiles, ports: HostPorts, flags: readonly string[]): readonly string[] {
   return [
     `--kubeconfig=${files.hostKubeconfig}`,
     `--cloud-config=${files.cloudConfig}`,
@@ -168,31 +166,4 @@ async function registerVMs(
 const nodeNamesOf = (api: SandboxApiServer): readonly string[] =>
   api.list(knownKinds.Node).map(({ metadata }) => metadata?.name ?? "");
 
-const defaultPorts: Readonly<Record<"secure" | "webhooks" | "console", number>> = {
-  secure: 10_258,
-  webhooks: 10_260,
-  console: 10_261,
-};
-
-interface ReservedPort extends AsyncDisposable {
-  readonly number: number;
-  release(): Promise<void>;
-}
-
-/** The wanted port, or any free one when it is taken. No other process can have it until it is released. */
-async function reservePort(wanted: number): Promise<ReservedPort> {
-  const server = createServer();
-  const listen = (port: number): Promise<boolean> =>
-    new Promise((resolve) => {
-      server.once("error", () => resolve(false));
-      server.listen(port, "127.0.0.1", () => resolve(true));
-    });
-  if (!(await listen(wanted))) await listen(0);
-  const address = server.address();
-  const release = (): Promise<void> => new Promise((resolve) => void server.close(() => resolve()));
-  return {
-    number: typeof address === "object" && address !== null ? address.port : wanted,
-    release,
-    [Symbol.asyncDispose]: release,
-  };
-}
+const defaultPorts: HostPorts & { readonly console: number } = { secure: 10_258, webhooks: 10_260, console: 10_261 };
