@@ -54,6 +54,7 @@ export async function openWebhookServing(
   const server = await serve({
     address: options.webhookBindAddress,
     port: options.webhookSecurePort,
+    flags: { port: "--webhook-secure-port", address: "--webhook-bind-address" },
     certificate: certificate.pair,
     handler: cas === undefined ? admit : requireCertificate(cas, admit, { clock, log }),
     log,

@@ -10,10 +10,19 @@ export interface ListenOptions {
   readonly address: string;
   /** 0 takes any free port. */
   readonly port: number;
+  /** Of port and address, for errors. Default: those of the secure port. */
+  readonly flags?: ListenFlags;
   /** SO_REUSEPORT. */
   readonly sharePort?: boolean;
   readonly log: Logger;
 }
+
+interface ListenFlags {
+  readonly port: string;
+  readonly address: string;
+}
+
+const secureFlags: ListenFlags = { port: "--secure-port", address: "--bind-address" };
 
 export interface Listener {
   readonly address: string;
@@ -96,13 +105,14 @@ function areExhausted(): boolean {
 }
 
 /** Go serves both families on `0.0.0.0`; so do we, where the machine has IPv6. */
-async function listenOn(server: Server, { address, port, sharePort = false }: ListenOptions): Promise<void> {
+async function listenOn(server: Server, options: ListenOptions): Promise<void> {
+  const { address, port, sharePort = false } = options;
   const hosts = address === "0.0.0.0" ? ["::", "0.0.0.0"] : [address];
   for (const host of hosts) {
     const error = await tryListen(server, { host, port, reusePort: sharePort });
     if (error === undefined) return;
     if (host !== hosts.at(-1) && (error.code === "EAFNOSUPPORT" || error.code === "EADDRNOTAVAIL")) continue;
-    throw cannotListen(error, address, port);
+    throw cannotListen(error, options);
   }
 }
 
@@ -120,12 +130,13 @@ function tryListen(
   });
 }
 
-function cannotListen(error: NodeJS.ErrnoException, address: string, port: number): CodedError {
+function cannotListen(error: NodeJS.ErrnoException, options: ListenOptions): CodedError {
+  const { address, port, flags = secureFlags } = options;
   const where = isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`;
   const why = {
-    EADDRINUSE: `--secure-port: ${where} is already in use by another process`,
-    EACCES: `--secure-port: this process may not listen on ${where}`,
-    EADDRNOTAVAIL: `--bind-address: ${address} is not an address of this machine`,
+    EADDRINUSE: `${flags.port}: ${where} is already in use by another process`,
+    EACCES: `${flags.port}: this process may not listen on ${where}`,
+    EADDRNOTAVAIL: `${flags.address}: ${address} is not an address of this machine`,
   }[error.code ?? ""];
-  return new CodedError("ListenFailed", why ?? `--secure-port: cannot listen on ${where}`, { cause: error });
+  return new CodedError("ListenFailed", why ?? `${flags.port}: cannot listen on ${where}`, { cause: error });
 }

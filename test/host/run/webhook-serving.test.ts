@@ -61,6 +61,13 @@ async function open(flags: (folder: string) => readonly string[] | Promise<reado
   return { log, folder: lab.azure.folder, send, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
+test("a webhook port that another process has is an error that names its flag", async () => {
+  using taken = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
+  await expect(open(() => ["--webhooks=*", `--webhook-secure-port=${taken.port}`])).rejects.toThrow(
+    `--webhook-secure-port: 127.0.0.1:${taken.port} is already in use by another process`,
+  );
+});
+
 test("a webhook that is loaded and not enabled is not served", async () => {
   await using served = await open(() => ["--webhooks=first"]);
   expect((await served.send("/first")).status).toBe(200);
