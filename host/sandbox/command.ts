@@ -36,7 +36,8 @@ the cloud has no simulator. 0 SECONDS ends the disturbance.
 
 Options:
   --check          print how long each step took, then exit with status 0, or
-                   with 1 when a step did not succeed within 30 s
+                   with 1 when a step did not succeed within 30 s or a plugin
+                   was left out
   --nodes=N        VMs at the start (default 3; 0 if the cloud has no simulator)
   --from=FILE      the cluster and the cloud of a bundle (see plan --bundle)
   --directory=DIR  folder for kubeconfig, cloud config and log: new, empty or of
@@ -158,7 +159,10 @@ async function runCheck(sandbox: Sandbox, print: (line: string) => void): Promis
   describe(sandbox, print);
   const many = sandbox.nodeNames.length > 100 ? " (many nodes need more: -- --kube-api-qps=500)" : "";
   const options = { print, clock: systemClock, timeoutMs: checkTimeoutMs, hint: many };
-  return (await runChecks(allChecks(sandbox), options)) ? 0 : 1;
+  const passed = await runChecks(allChecks(sandbox), options);
+  const { refusedPlugins } = sandbox.host.status;
+  for (const { plugin, reason } of refusedPlugins) print(`  ✗ Plugin left out: ${plugin}: ${reason}`);
+  return passed && refusedPlugins.length === 0 ? 0 : 1;
 }
 
 async function runUntilStopped(sandbox: Sandbox, output: Output, print: (line: string) => void): Promise<number> {

@@ -6,6 +6,11 @@ import { actions } from "./actions.ts";
 import type { Sandbox } from "./open.ts";
 
 const ctrlC = "\u0003";
+const escape = "\u001B";
+/** What arrow and function keys send after the escape character. */
+const afterEscape = /^(?:\[[0-9;]*[@-~]|O?.)?/u;
+/** More characters at once were pasted, such as a command for another terminal: no key of it is meant. */
+const maxKeysAtOnce = 4;
 
 /**
  * Runs an action for each key pressed on a terminal, until it is disposed of. Without a terminal it does nothing.
@@ -28,17 +33,26 @@ export function listenToKeys(
 ): Disposable {
   const { stdin } = process;
   if (!stdin.isTTY) return { [Symbol.dispose]: () => undefined };
+  let isStopping = false;
   const press = (key: string): void => {
     if (key === "q" || key === ctrlC) {
-      report("Stopping");
+      if (!isStopping) report("Stopping");
+      isStopping = true;
       return stop();
     }
+    if (isStopping) return;
     if (key === "?" || key === "h") return repeat();
     const action = actions.find((candidate) => candidate.key === key);
     if (action === undefined) return /[!-~]/u.test(key) ? report(`Unknown key ${key}; ? lists the keys`) : undefined;
     action.run(sandbox, "", report).then(report, (error: unknown) => report(`Error: ${messageOf(error)}`));
   };
-  const listener = (data: Buffer): void => data.toString("utf8").split("").forEach(press);
+  const listener = (data: Buffer): void => {
+    const [typed = "", ...others] = data.toString("utf8").split(escape);
+    const text = [typed, ...others.map((part) => part.replace(afterEscape, ""))].join("");
+    const isPasted = text.length > maxKeysAtOnce && !isStopping;
+    if (isPasted) report("Pasted text is ignored: type commands in another terminal; ? lists the keys");
+    else text.split("").forEach(press);
+  };
   stdin.setRawMode(true);
   stdin.on("data", listener);
   stdin.resume();

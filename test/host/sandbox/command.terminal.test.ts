@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { appendFile, mkdtemp, readFile, rm } from "node:fs/promises";
+import { appendFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -51,6 +51,11 @@ class Terminal implements AsyncDisposable {
     const shown = this.#screen.slice(0, end);
     this.#screen = this.#screen.slice(end);
     return shown;
+  }
+
+  /** What came after the last awaited line. */
+  rest(): string {
+    return this.#screen;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -209,6 +214,32 @@ test("fits a screen of 80 by 24, answers an unknown key, and ? repeats the addre
   terminal.press("\u0003");
   await terminal.shows(/Stopping/);
   expect(await terminal.process.exited).toBe(0);
+});
+
+test("ignores a pasted command, arrow keys, and what is typed for the shell after q", async () => {
+  await using terminal = new Terminal(join(folder, "paste"));
+  await terminal.shows(/Changes:/);
+  terminal.press("kubectl get pods -A\r");
+  await terminal.shows(/Pasted text is ignored: type commands in another terminal; \? lists the keys/);
+  terminal.press("\u001b[A");
+  terminal.press("\u001bOPz");
+  const shown = await terminal.shows(/Unknown key ./);
+  expect(shown).toEndWith("Unknown key z");
+  expect(shown).not.toContain("VM ");
+  terminal.press("q");
+  await terminal.shows(/Stopping/);
+  for (const key of ["a", "t"]) terminal.press(key);
+  expect(await terminal.process.exited).toBe(0);
+  expect(terminal.rest()).not.toMatch(/VM |throttled/);
+});
+
+test("--check ends with 1 and the reason when a plugin is left out", async () => {
+  const plugins = join(folder, "plugins");
+  await mkdir(join(plugins, "broken"), { recursive: true });
+  await writeFile(join(plugins, "broken", "plugin.ts"), 'throw new Error("no prices today");\n');
+  const { status, text } = await run("--check", "--", `--plugin-dir=${plugins}`, "--secure-port=0");
+  expect(text).toMatch(/\u2713 .*changed config swapped in[^]*\u2717 Plugin left out: .*broken: .*no prices today/);
+  expect(status).toBe(1);
 });
 
 test("names the cloud config that a flag names, not its own", async () => {
