@@ -16,6 +16,8 @@ export interface StateAccess extends Pick<CloudSimulator, "addInstances" | "remo
   get(id: string): Resource | undefined;
   /** Every resource, in order of creation. */
   resources(): readonly Resource[];
+  /** Changes with everything that `resources` and `instances` show. */
+  revision(): string;
   /** Stores a resource as a PUT would, without a request. */
   put(id: string, body: JsonObject): Resource;
   delete(id: string): boolean;
@@ -51,6 +53,7 @@ export function accessTo(state: SubscriptionState, resourceGroup: string): State
     // Copies: what a caller does with them does not end up in the state.
     get: (id) => structuredClone(shownAt(state, fullId(id))),
     resources: () => structuredClone(state.store.all().flatMap(({ id }) => shownAt(state, id) ?? [])),
+    revision: () => state.revision(),
     put: (id, body) => putResource(state, fullId(id), body),
     delete: (id) => deleteResource(state, fullId(id)),
     addResourceGroup: (name) => state.store.addGroup(state.subscription, name),

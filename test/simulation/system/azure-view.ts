@@ -52,11 +52,21 @@ const instanceOf = /\/virtualMachineScaleSets\/([^/]+)\/virtualMachines\/(\d+)\/
 /** The simulated subscription at one moment, in the terms of Services and nodes. */
 export class AzureView {
   readonly resources: readonly JsonObject[];
+  readonly #names: ReadonlySet<string>;
+  readonly #balancers: readonly JsonObject[];
+  readonly #publicIPs: readonly JsonObject[];
+  readonly #securityRules: readonly JsonObject[];
   /** Nodes by `scale set/instance` and by private address. */
   readonly #nodeNames: ReadonlyMap<string, string>;
 
   constructor(azure: AzureSimulator, scaleSets: readonly string[]) {
     this.resources = azure.resources();
+    this.#names = new Set(this.resources.map(nameOf));
+    this.#balancers = this.resources.filter(isOfType("loadbalancers"));
+    this.#publicIPs = this.resources.filter(isOfType("publicipaddresses"));
+    this.#securityRules = this.resources
+      .filter(isOfType("networksecuritygroups"))
+      .flatMap((group) => objectsAt(propertiesOf(group), "securityRules"));
     this.#nodeNames = new Map(
       scaleSets.flatMap((scaleSet) =>
         azure.instances(scaleSet).flatMap(({ instanceId, computerName, privateIP }) => {
@@ -67,22 +77,8 @@ export class AzureView {
     );
   }
 
-  get #balancers(): readonly JsonObject[] {
-    return this.resources.filter(isOfType("loadbalancers"));
-  }
-
-  get #publicIPs(): readonly JsonObject[] {
-    return this.resources.filter(isOfType("publicipaddresses"));
-  }
-
-  get #securityRules(): readonly JsonObject[] {
-    return this.resources
-      .filter(isOfType("networksecuritygroups"))
-      .flatMap((group) => objectsAt(propertiesOf(group), "securityRules"));
-  }
-
   has(name: string): boolean {
-    return this.resources.some((resource) => nameOf(resource) === name);
+    return this.#names.has(name);
   }
 
   serviceOf(service: Service, family: string): ServiceInAzure {

@@ -63,6 +63,8 @@ class Run {
   #requests = 0;
   #writes = 0;
   #minute = { number: 0, requests: 0 };
+  /** The revision of the last check. */
+  #checked: string | undefined;
 
   constructor(world: World, history: History) {
     this.#world = world;
@@ -100,11 +102,16 @@ class Run {
   #perform(action: Action): void {
     if (!perform(this.#world, action)) return;
     this.#happened[action.kind] = (this.#happened[action.kind] ?? 0) + 1;
+    this.#checked = undefined;
     this.#removals.accept(this.#world.view());
     if (this.#world.meddled) this.#continuity.forget();
   }
 
+  /** What is as it was the last time has nothing new to show. */
   #check(): void {
+    const revision = `${this.#world.revision} ${this.#continuity.settledReturns}`;
+    if (revision === this.#checked) return;
+    this.#checked = revision;
     const view = this.#world.view();
     this.#continuity.check(view);
     this.#removals.check(view);

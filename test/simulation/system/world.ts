@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { kinds, type Service } from "cloud-controller-host/sdk";
+import { kinds, type KubeObject, type Service } from "cloud-controller-host/sdk";
 
 import type { HostInput } from "../../../host/run/process-parts.ts";
 import { type AzureSimulator, startSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
@@ -14,6 +14,7 @@ import type { History } from "./history.ts";
 import { configKey, configSecret, SimulatedHost } from "./host-program.ts";
 import { enter } from "./runtime/install.ts";
 import { type Exchange, VirtualNetwork } from "./runtime/network.ts";
+import { releaseSignals } from "./runtime/signals.ts";
 import { VirtualRuntime } from "./runtime/virtual-runtime.ts";
 import { Trace } from "./trace.ts";
 import { WatchWeather } from "./watch-weather.ts";
@@ -63,6 +64,9 @@ export class World implements AsyncDisposable {
   /** Services whose finalizers a person has removed. */
   readonly abandoned: Service[] = [];
   #secret: string = hostIdentity.clientSecret;
+  #view: { readonly revision: string; readonly view: AzureView } | undefined;
+  /** Of Services and nodes. */
+  #changes = 0;
   readonly #longUntil = new Map<string, number>();
   readonly #afterWrites = new Map<SimulatedHost, { left: number; readonly work: () => void }>();
 
@@ -116,6 +120,8 @@ export class World implements AsyncDisposable {
       passed: (exchange, part) => this.watches.passed(exchange, part),
       done: (exchange, status, text) => this.#done(exchange, status, text),
     };
+    for (const kind of [kinds.Service, kinds.Node])
+      this.api.onChange<KubeObject>(kind, () => void (this.#changes += 1));
     this.writeConfig({});
   }
 
@@ -136,8 +142,17 @@ export class World implements AsyncDisposable {
     return this.api.list(kinds.Service).filter(({ metadata }) => metadata?.name !== "kubernetes");
   }
 
+  /** Azure as it is: the same view until something in it changes. */
   view(): AzureView {
-    return new AzureView(this.azure, this.cluster.scaleSets);
+    const revision = this.azure.revision();
+    if (this.#view?.revision !== revision)
+      this.#view = { revision, view: new AzureView(this.azure, this.cluster.scaleSets) };
+    return this.#view.view;
+  }
+
+  /** Changes with Azure, and with every Service and node. */
+  get revision(): string {
+    return `${this.azure.revision()} ${this.#changes}`;
   }
 
   /** The VM that has a name now, as `scale set/instance`. */
@@ -251,6 +266,7 @@ export class World implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const host of this.hosts) host.kill();
     await this.#stack.disposeAsync();
+    releaseSignals();
   }
 }
 

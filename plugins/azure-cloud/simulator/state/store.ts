@@ -66,6 +66,7 @@ export class ResourceStore extends Resources {
   readonly #revisions = new Map<string, number>();
   readonly #history = new Map<string, Superseded[]>();
   #readLagMs = 0;
+  #changes = 0;
 
   addGroup(subscription: string, name: string): void {
     this.#groups.set(`/subscriptions/${subscription}/resourcegroups/${name}`.toLowerCase(), name);
@@ -79,6 +80,11 @@ export class ResourceStore extends Resources {
     const prefix = `/subscriptions/${subscription}/resourcegroups/${name}`.toLowerCase();
     this.#groups.delete(prefix);
     for (const [key, { id }] of this.resources) if (key.startsWith(`${prefix}/`)) this.delete(id);
+  }
+
+  /** Changes with every write of a resource. */
+  get changes(): number {
+    return this.#changes;
   }
 
   /** A revision that changes with every write of a resource of one type (lower case). */
@@ -140,6 +146,7 @@ export class ResourceStore extends Resources {
 
   #supersede(key: string, resource: Resource | undefined, type: string): void {
     const lower = type.toLowerCase();
+    this.#changes += 1;
     this.#revisions.set(lower, this.revision(lower) + 1);
     if (this.#readLagMs === 0) return;
     const entries = this.#history.get(key) ?? [];

@@ -116,6 +116,11 @@ export class Continuity {
     return this.#world.now - (this.#returnedAt.get(uid) ?? Number.NEGATIVE_INFINITY) > returnMs;
   }
 
+  /** How many nodes that have come back have settled: a change that only time makes. */
+  get settledReturns(): number {
+    return [...this.#returnedAt.keys()].filter((uid) => this.#hasSettled(uid)).length;
+  }
+
   readonly #idOf = (node: Node): string => `${node.metadata?.uid} ${this.#world.vmOf(keyOf(node))}`;
 
   /** What others take from a Service is not ours to keep: it has settled when it is whole again. */

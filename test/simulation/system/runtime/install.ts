@@ -7,6 +7,7 @@ import { EventEmitter } from "node:events";
 import { createRequire } from "node:module";
 
 import { type Handler, VirtualNetwork } from "./network.ts";
+import { anySignal } from "./signals.ts";
 import { editSources } from "./sources.ts";
 import { sleep, timersOf } from "./timers.ts";
 import { awaited, VirtualRuntime } from "./virtual-runtime.ts";
@@ -128,7 +129,7 @@ Object.assign(Bun, { serve, FetchSession, sleep: (ms: number) => sleep(runtime()
 Object.assign(performance, { now: () => runtime().monotonic() });
 Object.assign(Math, { random: () => runtime().random() });
 Object.assign(crypto, { randomUUID, getRandomValues });
-Object.assign(AbortSignal, { timeout });
+Object.assign(AbortSignal, { timeout, any: anySignal });
 Object.assign(moduleNamed("node:timers"), timers);
 Object.assign(moduleNamed("node:timers/promises"), {
   setTimeout: (ms: number, value: unknown, options?: { readonly signal?: AbortSignal }) =>
@@ -138,8 +139,8 @@ Object.assign(moduleNamed("node:timers/promises"), {
 Object.assign(moduleNamed("node:crypto"), { randomUUID });
 Object.assign(moduleNamed("node:https"), { request });
 Object.assign(moduleNamed("node:worker_threads"), { Worker: IdleWorker });
-// A collection takes 100 ms of real time, and nothing that the world could see.
-Object.assign(moduleNamed("bun:jsc"), { fullGC: () => 0 });
+// A collection takes up to 100 ms of real time, and nothing that the world could see.
+Object.assign(moduleNamed("bun:jsc"), { fullGC: () => 0, edenGC: () => 0 });
 
 // Imports are real work, and nothing but the source shows where they begin.
 Object.assign(globalThis, { awaitedImport: awaited });
