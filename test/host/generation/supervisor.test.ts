@@ -113,6 +113,7 @@ describe("a reload", () => {
     plugins = rig.plugins([rig.controller("beta", main)], "two");
     change("version: 1\npassword: secret-b\nnested: { deep: 1 }\n");
     await eventually("it runs", () => supervisor.status.reloads === 2);
+    expect(supervisor.status.disabled).toBe(false);
     change("version: 1\npassword: secret-b\nnested: { deep: 1 }\n");
     await eventually("it is skipped", () => rig.lines.some((line) => line.includes("Reload skipped")));
     change("disableCloudProvider: maybe");

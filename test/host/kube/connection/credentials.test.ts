@@ -74,6 +74,13 @@ describe("credentials", () => {
     expect(api.requests.map(({ headers }) => headers["authorization"])).toEqual([bearer("vendor")]);
   });
 
+  test("credentials of a cloud vendor's auth provider go to a plain HTTP server, too", async () => {
+    const config = { "access-token": "vendor", expiry: new Date(Date.now() + 3_600_000).toISOString() };
+    const user = { name: "u", authProvider: { name: "gcp", config } };
+    const plain = { name: "c", server: "http://127.0.0.1:8001", skipTLSVerify: false };
+    expect((await apiServerOf(plain, user).credentials()).headers).toEqual({ Authorization: bearer("vendor") });
+  });
+
   test("credentials that stay rejected are tried twice and no more", async () => {
     const transport = connect(apiServerOf(cluster(), { name: "u", token: "wrong" }));
     only("right");

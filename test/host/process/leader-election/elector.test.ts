@@ -117,6 +117,7 @@ describe("an election", () => {
   test("is won at once without a leader, and renewed every retry period", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const { elector, run, metrics, events } = candidate(leases, clock);
+    expect((await metrics.render()).body).toContain('master_status{name="cloud-controller-manager"} 0');
     const { seen, stop, ended } = run();
     await clock.advance(0);
     expect(seen).toEqual(["lead"]);

@@ -130,14 +130,14 @@ test("does not lead while the Leases cannot be read", async () => {
   await expect(shards.isAlive("ccm-b")).rejects.toThrow("no answer");
 });
 
-test("leads beside a main Lease that shows nothing, with a warning, and ignores other Leases without the annotation", async () => {
+test("leads beside a main Lease that shows nothing, with one warning, and ignores other Leases without the annotation", async () => {
   const { shards, lines, cluster } = shardsOf({ shard: "a", serviceSelector: "shard=a" });
   cluster.leases = [
     leaseOf("ccm", "the Go provider"),
     leaseOf("kube-scheduler", "it"),
     leaseOf("ccm-c", "x", "garbage"),
   ];
-  expect(await shards.mayLead()).toBe(true);
+  for (let attempt = 0; attempt < 2; attempt++) expect(await shards.mayLead()).toBe(true);
   expect(lines).toEqual(["warn Unable to determine whether another shard serves some of the same Services"]);
   expect(shards.known.map(({ lease, relation }) => [lease, relation])).toEqual([
     ["ccm", "undecided"],
