@@ -103,7 +103,8 @@ const headersPolicy = (userAgent: string): PipelinePolicy => ({
 
 /**
  * Throws every reply other than 2xx as an `ArmError`, and the poll that reports the failure of a long-running operation
- * too, of which the SDK would keep only the text. A read whose reply is not one of ARM fails as well. Redirects are not followed; ARM sends none.
+ * too, of which the SDK would keep only the text. A reply of success that is not one of ARM is an error as well.
+ * Redirects are not followed; ARM sends none.
  */
 const errorPolicy: PipelinePolicy = {
   name: "errors",
@@ -118,18 +119,21 @@ const errorPolicy: PipelinePolicy = {
   },
 };
 
+/** Methods whose reply is the resource or a list, unless an operation has only begun. */
+const answered: ReadonlySet<string> = new Set(["GET", "PUT"]);
+
 /**
- * A read that succeeds without a resource or a list of them: a proxy or a gateway has answered. The SDK would return an
- * object without properties, of which nothing is known and which looks like a resource that has nothing.
+ * A reply of success without a resource or a list: a proxy or a gateway has answered. The SDK would return an object
+ * without properties, which looks like a resource that has nothing, and a write would seem to be carried out.
  */
 function malformedReply(request: PipelineRequest, response: PipelineResponse): CodedError | undefined {
   const { resourceGroup, type, collection, path } = targetOf(request.url);
-  if (request.method !== "GET" || resourceGroup === "" || type === "") return undefined;
+  if (!answered.has(request.method) || response.status === 202 || resourceGroup === "" || type === "") return undefined;
   const key = collection ? "value" : "id";
   const body = response.bodyAsText ?? "";
   if (body.includes(`"${key}"`)) return undefined;
   const content = `${body.length} characters of ${response.headers.get("content-type") ?? "no content type"}`;
-  const message = `ARM GET ${path}: ${response.status} without ${key}: the reply is not one of ARM (${content})`;
+  const message = `ARM ${request.method} ${path}: ${response.status} without ${key}: the reply is not one of ARM (${content})`;
   return new CodedError("InvalidReply", message);
 }
 

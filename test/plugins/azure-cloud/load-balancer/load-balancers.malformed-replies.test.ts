@@ -53,3 +53,26 @@ describe("reads that are answered with success and without a resource", () => {
     },
   );
 });
+
+describe("a write that is answered with success and without a resource", () => {
+  test.each([
+    ["a public IP", /\/publicIPAddresses\/kubernetes-a/u],
+    ["a load balancer", /\/loadBalancers\/kubernetes$/u],
+    ["the security group", /\/networkSecurityGroups\/nsg0$/u],
+    ["an instance", /\/virtualMachines\/1$/u],
+  ])(
+    "a Service is not done while writes of %s are answered with success and without a resource",
+    async (_what, path) => {
+      await using cluster = await openCluster(2);
+      const { simulator } = cluster.world;
+      const generation = await cluster.start({}, fast(100));
+      const web = serviceOf("web");
+      simulator.failNext({ method: "PUT", path }, malformed);
+      expect(await errorOf(cluster.ensure(generation, web))).toMatchObject({ code: "InvalidReply" });
+      expect(simulator.log.filter((one) => one.method === "PUT" && path.test(one.path))).toHaveLength(1);
+      simulator.clearFailures();
+      await cluster.ensure(generation, web);
+      expectConverged(cluster);
+    },
+  );
+});
