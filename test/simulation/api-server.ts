@@ -81,6 +81,11 @@ export class SimulatedApiServer {
     for (const watch of this.#watches) watch.lose(time);
   }
 
+  /** Makes the connections of a process's watches slow. */
+  slowWatches(time: ProcessTime): void {
+    for (const watch of this.#watches) watch.slow(time);
+  }
+
   transport(caller: Caller): Transport {
     return {
       url: "https://simulated",

@@ -92,7 +92,7 @@ export class SimHost {
     };
     const log = this.#log();
     const events = { recorder: () => ({ event: () => undefined }) };
-    const pool = new InformerPool({ transport: api.transport(caller), clock, log });
+    const pool = new InformerPool({ transport: api.transport(caller), clock, log, catchUpFrom: 1 });
     const clients = { transport: () => api.transport(caller) };
     const parts = { clock, log, metrics: { root: noMetrics }, health: { addProcess: () => undefined }, events };
     this.#leadership = createLeadership({ options, migrations: [] }, { ...parts, informers: pool, clients });

@@ -25,6 +25,8 @@ const tornMs = 200;
 const wholeMs = 700;
 const tornWrites = 6;
 const otherObjects = 4;
+/** Between two writes of other clients. */
+const [quietMs, busyMs] = [1_000, 50];
 
 /** Runs a schedule. The real jitter of leader election comes from `Math.random`, which is the seed's meanwhile. */
 export async function simulate(schedule: Schedule): Promise<SimulationResult> {
@@ -72,11 +74,16 @@ class Simulation {
     return { violations, steps: this.#timeline.steps, duration: this.#timeline.now, log };
   }
 
+  /** Watches of a busy cluster bring something all the time, as they do where many nodes report their status. */
+  get #isBusy(): boolean {
+    return this.#schedule.seed % 3 === 0;
+  }
+
   /** Other clients write ConfigMaps all the time. */
   #touch(): void {
     const random = this.#timeline.random();
     this.#api.store.touch(`other-${Math.floor(random * otherObjects)}`);
-    this.#timeline.after(1_000 * (1 + random), () => this.#touch());
+    this.#timeline.after((this.#isBusy ? busyMs : quietMs) * (1 + random), () => this.#touch());
   }
 
   #start(index: number): void {
@@ -164,12 +171,19 @@ class Simulation {
     }
   }
 
-  /** The leader stops while a standby waits for a list that was sent before, or for the next event of a lost watch. */
+  /**
+   * The leader stops while a standby waits for a list that was sent before, or for the next event of a lost watch, or
+   * while its watch brings what is long past.
+   */
   #overtake(standby: SimHost, forMs: number): void {
     const { time, index } = standby;
-    if (this.#timeline.random() < 0.5) this.#api.loseWatches(time);
-    else this.#api.expireWatches(time);
-    this.#api.faults.push({ host: index, fault: "lateReply", until: this.#timeline.now + forMs });
+    const kind = this.#timeline.random();
+    if (kind < 1 / 3) this.#api.slowWatches(time);
+    else {
+      if (kind < 2 / 3) this.#api.loseWatches(time);
+      else this.#api.expireWatches(time);
+      this.#api.faults.push({ host: index, fault: "lateReply", until: this.#timeline.now + forMs });
+    }
     this.#timeline.after(forMs * this.#timeline.random(), () => this.#hosts.find(({ leads }) => leads)?.stop());
   }
 

@@ -56,6 +56,11 @@ export class SimulatedWatch {
     if (this.#options.time === time) this.#fate = "lost";
   }
 
+  /** The connection has become slow: what it brings is long past. */
+  slow(time: ProcessTime): void {
+    if (this.#options.time === time) this.#fate ??= "slow";
+  }
+
   /** Ends as a watch does whose version is no longer known. */
   expire(time: ProcessTime): void {
     if (this.#options.time !== time || this.#ended) return;

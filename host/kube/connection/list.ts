@@ -41,6 +41,12 @@ export async function listAll<T extends KubeObject>(
   return { items, resourceVersion: page.resourceVersion };
 }
 
+/** The version that a collection has come to: a consistent read of the metadata of one object. */
+export async function latestVersion(transport: Transport, kind: KindRef, options: ListOptions): Promise<string> {
+  const page = await readPage(transport, kind, { ...options, metadataOnly: true }, { limit: "1" });
+  return page.resourceVersion;
+}
+
 interface Page<T extends KubeObject> extends Listing<T> {
   /** The continue token of the next page, empty on the last one. */
   readonly next: string;

@@ -18,6 +18,9 @@ export function pathOf(
   return `${root}${scope}/${kind.plural}${name}${subresource}`;
 }
 
+/** A kind in messages: `nodes`, `leases.coordination.k8s.io`. */
+export const resourceOf = ({ group, plural }: KindRef): string => (group === "" ? plural : `${plural}.${group}`);
+
 /** True if a document is an object of the kind; list items lack a kind and are accepted. */
 export const isObjectOf = <T extends KubeObject>(kind: KindRef<T>, value: unknown): value is T =>
   isObject(value) && isObject(value["metadata"]) && (value["kind"] === undefined || value["kind"] === kind.kind);

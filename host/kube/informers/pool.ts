@@ -20,13 +20,15 @@ import {
 import { LinkedSignal } from "../../async/linked-signal.ts";
 import { within } from "../../async/timeout.ts";
 import type { Transport } from "../connection/transport.ts";
+import { resourceOf } from "../connection/wire.ts";
+import type { CatchUpOptions } from "./catch-up.ts";
 import { LogOnce } from "./log-once.ts";
 import { informerMetrics } from "./metrics.ts";
-import type { Selection } from "./reflector.ts";
+import type { Selection } from "./requests.ts";
 import { SharedInformer, type WatchContent } from "./shared-informer.ts";
 import { WriteTracker } from "./write-tracker.ts";
 
-export interface InformerPoolOptions {
+export interface InformerPoolOptions extends Pick<CatchUpOptions, "catchUpFrom"> {
   readonly transport: Transport;
   readonly clock: Clock;
   readonly log: Logger;
@@ -85,10 +87,7 @@ export class InformerPool {
   }
 
   share(): GenerationInformers {
-    return new Share({
-      resyncMs: this.#options.resyncMs ?? 0,
-      take: (kind, selection) => this.#take(kind, selection),
-    });
+    return new Share(this.#options.resyncMs ?? 0, (kind, selection) => this.#take(kind, selection));
   }
 
   /** The latest version of an object from a watch of the whole kind; undefined if no watch has it. */
@@ -161,6 +160,7 @@ export class InformerPool {
       log: this.#log,
       metrics: metrics && informerMetrics(metrics, ["shared-informers", ...chosen].join("/"), kind),
       unreachable: this.#unreachable,
+      catchUpFrom: this.#options.catchUpFrom,
     });
     const { observers } = this.#options;
     if (observers !== undefined && selection.metadataOnly !== true) {
@@ -208,20 +208,19 @@ interface Taken<T extends KubeObject> {
   readonly letGo: () => void;
 }
 
+type Take = <T extends KubeObject>(kind: KindRef<T>, selection: Selection) => Taken<T>;
+
 class Share implements GenerationInformers {
   readonly #resyncMs: number;
-  readonly #take: <T extends KubeObject>(kind: KindRef<T>, selection: Selection) => Taken<T>;
+  readonly #take: Take;
   /** The informers that this share uses, without duplicates. */
   readonly #taken = new Map<SharedInformer<KubeObject>, () => void>();
   readonly #handlers = new Set<{ remove(): void }>();
   #released = false;
 
-  constructor(options: {
-    readonly resyncMs: number;
-    readonly take: <T extends KubeObject>(kind: KindRef<T>, selection: Selection) => Taken<T>;
-  }) {
-    this.#resyncMs = options.resyncMs;
-    this.#take = options.take;
+  constructor(resyncMs: number, take: Take) {
+    this.#resyncMs = resyncMs;
+    this.#take = take;
   }
 
   of<T extends KubeObject>(kind: KindRef<T>, selection: Selection = {}): Informer<T> {
@@ -252,7 +251,7 @@ class Share implements GenerationInformers {
   }
 
   get unsynced(): readonly string[] {
-    return [...this.#taken.keys()].filter(({ synced }) => !synced).map(nameOf);
+    return [...this.#taken.keys()].filter(({ synced }) => !synced).map(({ kind }) => resourceOf(kind));
   }
 
   async refreshed(since: number, signal: AbortSignal): Promise<void> {
@@ -263,7 +262,9 @@ class Share implements GenerationInformers {
   }
 
   stale(since: number): readonly string[] {
-    return [...this.#taken.keys()].filter((informer) => informer.synced && !informer.isFresh(since)).map(nameOf);
+    return [...this.#taken.keys()]
+      .filter((informer) => informer.synced && !informer.isFresh(since))
+      .map(({ kind }) => resourceOf(kind));
   }
 
   release(): void {
@@ -274,9 +275,6 @@ class Share implements GenerationInformers {
     this.#taken.clear();
   }
 }
-
-const nameOf = ({ kind: { group, plural } }: SharedInformer<KubeObject>): string =>
-  group === "" ? plural : `${plural}.${group}`;
 
 /** Rejects when the signal aborts, and leaves no callback behind on the informer. */
 function until(

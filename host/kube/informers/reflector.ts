@@ -15,19 +15,13 @@ import { LinkedSignal } from "../../async/linked-signal.ts";
 import { jsonLines } from "../connection/json-lines.ts";
 import { streamList } from "../connection/stream-list.ts";
 import type { Transport } from "../connection/transport.ts";
-import { metadataAccept, objectOf, pathOf, statusError, textAt } from "../connection/wire.ts";
+import { objectOf, resourceOf, statusError, textAt } from "../connection/wire.ts";
+import { CatchUp, type CatchUpOptions } from "./catch-up.ts";
 import { isUnreachable, LogOnce } from "./log-once.ts";
+import { listOptions, type Selection, watchRequest } from "./requests.ts";
 import { type Change, isOlder, type ObjectStore } from "./store.ts";
 
-/** Which objects of a kind are watched. Empty strings and absent fields select everything. */
-export interface Selection {
-  readonly namespace?: string | undefined;
-  readonly labelSelector?: string | undefined;
-  readonly fieldSelector?: string | undefined;
-  readonly metadataOnly?: boolean | undefined;
-}
-
-export interface ReflectorOptions<T extends KubeObject> {
+export interface ReflectorOptions<T extends KubeObject> extends Pick<CatchUpOptions, "catchUpFrom"> {
   readonly transport: Transport;
   readonly clock: Clock;
   readonly log: Logger;
@@ -42,8 +36,6 @@ export interface ReflectorOptions<T extends KubeObject> {
   synced(): void;
 }
 
-/** The server ends a watch after a random time in [5 min, 10 min), so that watches do not end all at once. */
-const watchSeconds = { least: 300, spread: 300 };
 /** Bookmarks come about once a minute; a watch that is silent for longer has lost its server without noticing. */
 const idleLimitMs = 150_000;
 /** A watch that ends sooner and brought nothing counts as a failure. */
@@ -75,16 +67,26 @@ export class Reflector<T extends KubeObject> {
   #syncedOnce = false;
   /** When the list was sent that is under way; undefined while none is. */
   #listingSince: number | undefined;
-  #listedAt = Number.NEGATIVE_INFINITY;
+  #freshAt = Number.NEGATIVE_INFINITY;
+  readonly #catchUp: CatchUp;
   /** Ends the list, watch or pause under way. */
   #step: LinkedSignal | undefined;
 
   constructor(options: ReflectorOptions<T>) {
     const { kind, log } = options;
     this.#options = options;
-    this.#what = kind.group === "" ? kind.plural : `${kind.plural}.${kind.group}`;
+    this.#what = resourceOf(kind);
     this.#refused = new LogOnce(log, `${this.#what} are listed and watched again`);
     this.#fields = [["metadata", "managedFields"], ...(dropped[`${kind.group}/${kind.kind}`] ?? [])];
+    this.#catchUp = new CatchUp({
+      ...options,
+      version: () => this.#version,
+      proven: (sentAt) => {
+        this.#freshAt = sentAt;
+        options.changed([], this.#version ?? "");
+      },
+      unproven: () => this.#listAgain(),
+    });
   }
 
   /** The reply by which the API server does not let the kind be read; undefined for other failures, and once it does. */
@@ -100,13 +102,18 @@ export class Reflector<T extends KubeObject> {
         if (this.#version === undefined) await this.#list(step.signal);
         else await this.#watch(this.#version, step);
       } catch (error) {
-        if (signal.aborted) return;
+        if (signal.aborted) break;
         if (isRelist(step.signal.reason)) continue;
         this.#report(error);
+        if (this.#catchUp.paused()) {
+          this.#listAgain();
+          continue;
+        }
         using pause = this.#begin(signal);
         await this.#options.clock.sleep(this.#backoff.next(), pause.signal);
       }
     }
+    this.#catchUp.paused();
   }
 
   #begin(signal: AbortSignal): LinkedSignal {
@@ -114,17 +121,21 @@ export class Reflector<T extends KubeObject> {
     return this.#step;
   }
 
-  /** When the last list was sent whose result is in the store; by the monotonic clock. */
-  get listedAt(): number {
-    return this.#listedAt;
+  /** The store shows what the API server held then, by the monotonic clock, or later. */
+  get freshAt(): number {
+    return this.#freshAt;
   }
 
   /**
    * Lists everything again, now, unless a list that was sent at or after `since` is stored or under way: also in place
-   * of a list that was sent earlier, and of a pause after failures.
+   * of a list that was sent earlier, and of a pause after failures. A large store may be proven fresh instead.
    */
   relist(since: number): void {
-    if (this.#listedAt >= since || (this.#listingSince ?? Number.NEGATIVE_INFINITY) >= since) return;
+    if (this.#freshAt >= since || (this.#listingSince ?? Number.NEGATIVE_INFINITY) >= since) return;
+    if (!this.#catchUp.begin(since)) this.#listAgain();
+  }
+
+  #listAgain(): void {
     this.#version = undefined;
     this.#backoff.reset();
     this.#step?.abort(new CodedError(relist, "everything is listed again"));
@@ -136,17 +147,14 @@ export class Reflector<T extends KubeObject> {
     this.#listingSince = sentAt;
     try {
       const { items, resourceVersion } = await streamList(transport, kind, {
-        ...(selection.namespace && { namespace: selection.namespace }),
-        ...(selection.labelSelector && { labelSelector: selection.labelSelector }),
-        ...(selection.fieldSelector && { fieldSelector: selection.fieldSelector }),
-        ...(selection.metadataOnly && { metadataOnly: true }),
+        ...listOptions(selection),
         signal,
         trim: this.#trim,
       });
       signal.throwIfAborted();
       this.#options.unreachable.ended();
       this.#version = resourceVersion;
-      this.#listedAt = sentAt;
+      this.#freshAt = sentAt;
       this.#options.changed(store.replace(items), resourceVersion);
     } finally {
       this.#listingSince = undefined;
@@ -158,21 +166,7 @@ export class Reflector<T extends KubeObject> {
   async #watch(from: string, step: LinkedSignal): Promise<void> {
     const { transport, kind, selection, clock } = this.#options;
     const startedAt = clock.monotonic();
-    const response = await transport.send({
-      method: "GET",
-      path: pathOf(kind, { namespace: selection.namespace }),
-      ...(selection.metadataOnly && { accept: metadataAccept.object }),
-      query: {
-        watch: "true",
-        allowWatchBookmarks: "true",
-        resourceVersion: from,
-        timeoutSeconds: String(Math.floor(watchSeconds.least + Math.random() * watchSeconds.spread)),
-        labelSelector: selection.labelSelector || undefined,
-        fieldSelector: selection.fieldSelector || undefined,
-      },
-      signal: step.signal,
-      stream: true,
-    });
+    const response = await transport.send({ ...watchRequest(kind, selection, from), signal: step.signal });
     this.#options.unreachable.ended();
     const heard = response.body === null ? 0 : await this.#follow(response.body, step);
     if (heard === 0 && clock.monotonic() - startedAt < shortWatchMs)
@@ -221,6 +215,7 @@ export class Reflector<T extends KubeObject> {
     } finally {
       this.#options.changed(changes, this.#version ?? "");
     }
+    this.#catchUp.heard();
     return heard;
   }
 

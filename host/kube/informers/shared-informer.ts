@@ -32,7 +32,7 @@ export class SharedInformer<T extends KubeObject> {
   readonly #waiters = new Set<() => void>();
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
-  readonly #reflector: Pick<Reflector<KubeObject>, "listedAt" | "refusal" | "relist">;
+  readonly #reflector: Pick<Reflector<KubeObject>, "freshAt" | "refusal" | "relist">;
   #synced = false;
   #version = "";
 
@@ -75,17 +75,17 @@ export class SharedInformer<T extends KubeObject> {
     return { kind: this.#kind, objects: this.store.list(), refusal: this.#reflector.refusal };
   }
 
-  /** Lists again unless a list that was sent at or after `since` is stored or under way. */
+  /** Lists again, or proves the store fresh, unless a list that was sent at or after `since` is stored or under way. */
   refresh(since: number): void {
     this.#reflector.relist(since);
   }
 
   /**
-   * True if the store shows what the API server held at `since`, or later: a list that was sent after that is in it, and
-   * the watch only continues from there.
+   * True if the store shows what the API server held at `since`, or later: a list that was sent after that is in it, from
+   * which the watch only continues, or the watch has caught up with a read that was sent after that.
    */
   isFresh(since: number): boolean {
-    return this.#reflector.listedAt >= since;
+    return this.#reflector.freshAt >= since;
   }
 
   /**

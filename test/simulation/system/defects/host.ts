@@ -30,10 +30,24 @@ export const hostDefects: Readonly<Record<string, HostDefect>> = {
   },
   "takes every cache that has synced for fresh": {
     file: `${informers}/shared-informer.ts`,
-    from: "return this.#reflector.listedAt >= since;",
+    from: "return this.#reflector.freshAt >= since;",
     to: "return this.#synced || since < 0;",
     by: "starts with version",
     seed: 6,
+  },
+  "takes a store for fresh whose watch is behind the version that was read": {
+    file: `${informers}/catch-up.ts`,
+    from: "if (target !== undefined && (version === target || isOlder(target, version))) reached",
+    to: "if (target !== undefined && version !== undefined) reached",
+    by: "starts with version",
+    seed: 30,
+  },
+  "takes a store for fresh that has the version it had before the read": {
+    file: `${informers}/catch-up.ts`,
+    from: "proof.target = target;",
+    to: "proof.target = known;",
+    by: "starts with version",
+    seed: 30,
   },
   "continues a watch where everything is to be listed again": {
     file: `${informers}/reflector.ts`,

@@ -1,0 +1,41 @@
+import type { KindRef, ListOptions } from "cloud-controller-host/sdk";
+
+import type { ApiRequest } from "../connection/transport.ts";
+import { metadataAccept, pathOf } from "../connection/wire.ts";
+
+/** Which objects of a kind are watched. Empty strings and absent fields select everything. */
+export interface Selection {
+  readonly namespace?: string | undefined;
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+  readonly metadataOnly?: boolean | undefined;
+}
+
+/** The server ends a watch after a random time in [5 min, 10 min), so that watches do not end all at once. */
+const watchSeconds = { least: 300, spread: 300 };
+
+/** A selection as lists take it. */
+export const listOptions = (
+  selection: Selection,
+): Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector" | "metadataOnly"> => ({
+  ...(selection.namespace && { namespace: selection.namespace }),
+  ...(selection.labelSelector && { labelSelector: selection.labelSelector }),
+  ...(selection.fieldSelector && { fieldSelector: selection.fieldSelector }),
+  ...(selection.metadataOnly && { metadataOnly: true }),
+});
+
+/** The watch of a selection that continues from a version. */
+export const watchRequest = (kind: KindRef, selection: Selection, from: string): ApiRequest => ({
+  method: "GET",
+  path: pathOf(kind, { namespace: selection.namespace }),
+  ...(selection.metadataOnly && { accept: metadataAccept.object }),
+  query: {
+    watch: "true",
+    allowWatchBookmarks: "true",
+    resourceVersion: from,
+    timeoutSeconds: String(Math.floor(watchSeconds.least + Math.random() * watchSeconds.spread)),
+    labelSelector: selection.labelSelector || undefined,
+    fieldSelector: selection.fieldSelector || undefined,
+  },
+  stream: true,
+});
