@@ -28,6 +28,9 @@ import { cpuSecondsOf, engineSettings, loadAverage, memoryOf, numberOf, realClus
 /** A kubelet reports an unchanged status this often; its lease, which is renewed more often, is not watched. */
 const statusReportSeconds = 300;
 
+/** Status reports reach a standby for so long before the leader stops, as they do in any real rollout. */
+const settleMs = 2000;
+
 /** The deletion guard of the node lifecycle controller would hold more than this at once. */
 const maxRemovedShare = 0.09;
 
@@ -105,7 +108,11 @@ async function runOnce(options: Readonly<Record<string, string>>): Promise<reado
   await third.host.until("a host stands by", ({ generation, running }) => generation === 1 && !running);
   const gone = names.slice(0, Math.min(numberOf(options, "removed"), Math.floor(count * maxRemovedShare)));
   await removeMachines(place.admin, azure, gone);
-  const handedOver = await handOver(second, third, place.admin, gone);
+  const over = new AbortController();
+  const reporting = reportStatuses(place.admin, names.slice(gone.length), () => over.signal.aborted);
+  await Bun.sleep(settleMs);
+  const handedOver = await handOver(second, third, place.admin, gone).finally(() => over.abort());
+  await reporting;
   await third.host.stop();
   return [...initialized, ...rested, ...added, ...reloaded, ...restart, ...handedOver];
 }
@@ -136,7 +143,24 @@ async function sandbox(stack: AsyncDisposableStack, folder: string): Promise<Pla
 const isDone = (node: Node): boolean =>
   !isUninitialized(node) && (node.status?.addresses?.some(({ type }) => type === "InternalIP") ?? false);
 
-/** Each node reports its status as often as a kubelet does. */
+/** Each node reports its status as often as a kubelet does, until `ended`. Resolves to the number of reports. */
+async function reportStatuses(admin: KubeClient, names: readonly string[], ended: () => boolean): Promise<number> {
+  const begun = performance.now();
+  let sent = 0;
+  while (!ended()) {
+    const elapsed = performance.now() - begun;
+    const due = Math.floor((names.length * elapsed) / 1000 / statusReportSeconds);
+    for (; sent < due; sent++) {
+      const at = new Date().toISOString().replace(/\.\d+Z$/, "Z");
+      const status = { conditions: [{ type: "Ready", lastHeartbeatTime: at }] };
+      const name = names[sent % names.length] ?? "";
+      await admin.patch(kinds.Node, { name }, "strategic", { status }, { subresource: "status" });
+    }
+    await Bun.sleep(10);
+  }
+  return sent;
+}
+
 async function rest(
   subject: Subject,
   admin: KubeClient,
@@ -145,22 +169,7 @@ async function rest(
 ): Promise<readonly Figure[]> {
   await subject.standing("");
   const [cpuBefore, begun] = [await cpuSecondsOf(subject.host.pid), performance.now()];
-  let sent = 0;
-  for (let elapsed = 0; elapsed < restMs; elapsed = performance.now() - begun) {
-    const due = Math.floor((names.length * elapsed) / 1000 / statusReportSeconds);
-    for (; sent < due; sent++) {
-      const at = new Date().toISOString().replace(/\.\d+Z$/, "Z");
-      const status = { conditions: [{ type: "Ready", lastHeartbeatTime: at }] };
-      await admin.patch(
-        kinds.Node,
-        { name: names[sent % names.length] ?? "" },
-        "strategic",
-        { status },
-        { subresource: "status" },
-      );
-    }
-    await Bun.sleep(100);
-  }
+  const sent = await reportStatuses(admin, names, () => performance.now() - begun >= restMs);
   const seconds = (performance.now() - begun) / 1000;
   const percent = (100 * (await cpuSecondsOf(subject.host.pid)) - 100 * cpuBefore) / seconds;
   return [

@@ -11,18 +11,17 @@ type Scope = Pick<ProcessScope, "clock" | "log" | "settings" | "locks">;
 const slowMs = 5000;
 
 /**
- * The informer caches of one generation. A take-over starts controllers only when each of them holds the result of a
- * list that was sent after the lease was free; the proof that nothing in it is older than the lease:
+ * The informer caches of one generation. A take-over starts controllers only when each of them shows what the API server
+ * held after the lease was free; the proof that nothing in it is older than the lease:
  *
  * The lease is won by a write on the condition that it has not been written since it was observed to be free, so from that
  * observation on no other process has led. Every list is sent after that observation, which the process's own clock
  * alone decides, and is answered with what the API server holds then, so it shows all that an earlier leader has
- * written. A watch only continues from a list; what a watch has delivered, and when, proves nothing, since its bytes may
+ * written. A watch only continues from a list; when a watch has delivered something proves nothing, since its bytes may
  * have waited in a buffer.
  *
- * A list of one object would give the version that a cache must have reached, and Kubernetes 1.35 lets versions of a kind
- * be compared (KEP-5504). But a watch shows how far it has come only by events, and by a bookmark once a minute: for a
- * kind at rest, as most are, the list that has to follow would come later than one that is sent at once.
+ * `CatchUp` proves the same of a large cache without a list, by the versions of what its watch has delivered. A small one
+ * is listed sooner than its watch would bring something.
  */
 export class GenerationCaches {
   readonly #scope: Scope;

@@ -137,7 +137,7 @@ export class StubApi implements AsyncDisposable {
     return this.#watches.size;
   }
 
-  /** `LIST` and `WATCH` requests so far, with the version that each began from. */
+  /** Requests so far: lists, reads of a version by a list of one object, and watches with the version that each began from. */
   get reads(): readonly string[] {
     return this.requests
       .filter((request) => request.method === "GET")
@@ -146,7 +146,9 @@ export class StubApi implements AsyncDisposable {
           ? "STREAM"
           : query.has("watch")
             ? `WATCH ${query.get("resourceVersion")}`
-            : "LIST",
+            : query.get("limit") === "1"
+              ? "VERSION"
+              : "LIST",
       );
   }
 
@@ -228,7 +230,7 @@ export class StubApi implements AsyncDisposable {
     const token = query.get("continue");
     if (token !== null && this.expireTokens) return status(410, "Expired", "the continue token is too old");
     const start = Number(token ?? 0);
-    const limit = query.has("limit") ? this.pageSize : Number.POSITIVE_INFINITY;
+    const limit = query.has("limit") ? Math.min(this.pageSize, Number(query.get("limit"))) : Number.POSITIVE_INFINITY;
     const end = Math.min(all.length, start + limit);
     const metadata = { resourceVersion: String(this.#version), ...(end < all.length && { continue: String(end) }) };
     return { status: 200, body: { kind: "WidgetList", metadata, items: all.slice(start, end) } };

@@ -14,16 +14,16 @@ export class PoolRig implements AsyncDisposable {
   readonly lines: ReturnType<typeof capturedLog>["lines"];
   readonly api: StubApi;
 
-  private constructor(api: StubApi, verbosity: number) {
+  private constructor(api: StubApi, verbosity: number, catchUpFrom: number | undefined) {
     this.api = api;
     const { log, lines } = capturedLog(verbosity);
     this.lines = lines;
     const transport = createTransport(api.access(), { userAgent: "test", qps: -1 });
-    this.pool = new InformerPool({ transport, clock: this.clock, log });
+    this.pool = new InformerPool({ transport, clock: this.clock, log, catchUpFrom });
   }
 
-  static async start(verbosity = 4): Promise<PoolRig> {
-    return new PoolRig(await StubApi.start(), verbosity);
+  static async start(verbosity = 4, catchUpFrom?: number): Promise<PoolRig> {
+    return new PoolRig(await StubApi.start(), verbosity, catchUpFrom);
   }
 
   /** Starts an informer of widgets, with the deletions that its handler receives. */

@@ -135,6 +135,49 @@ describe("a refresh", () => {
   });
 });
 
+describe("a refresh of a large store", () => {
+  beforeEach(async () => {
+    await rig[Symbol.asyncDispose]();
+    rig = await PoolRig.start(4, 1);
+    rig.api.put(widgets, widget("a", 1));
+  });
+
+  /** Watches, until the watch has brought something. */
+  async function busy() {
+    const watched = await rig.watch();
+    rig.api.put(widgets, widget("a", 2));
+    await eventually("the change arrives", () => watched.store.get("ns/a")?.spec?.size === 2);
+    await rig.clock.advance(1);
+    return watched;
+  }
+
+  test("sends no list: it ends with the next change of the watch", async () => {
+    const { share, store } = await busy();
+    const since = rig.clock.monotonic();
+    const refreshing = share.refreshed(since, never);
+    await eventually("the version is read", () => rig.api.reads.includes("VERSION"));
+    expect(share.stale(since)).toEqual(["widgets.test.io"]);
+    rig.api.put(widgets, widget("b"));
+    await refreshing;
+    expect([store.size, share.stale(since)]).toEqual([2, []]);
+    expect(rig.api.reads).toEqual(["LIST", "WATCH 101", "VERSION"]);
+    expect(rig.api.watches).toBe(1);
+  });
+
+  test("lists again when the watch lacks a change and brings nothing further", async () => {
+    const { share, store } = await busy();
+    rig.unseen(widget("b"));
+    const refreshing = share.refreshed(rig.clock.monotonic(), never);
+    await eventually("the version is read", () => rig.api.reads.includes("VERSION"));
+    await rig.clock.advance(250);
+    await refreshing;
+    await rig.watching();
+    expect(store.size).toBe(2);
+    expect(rig.api.reads).toEqual(["LIST", "WATCH 101", "VERSION", "LIST", "WATCH 103"]);
+    expect(warnings()).toBe(0);
+  });
+});
+
 test("a share that is taken again within the grace period has a watch that stays", async () => {
   const { share } = await rig.watch();
   share.release();

@@ -26,14 +26,14 @@ export const hostDefects: Readonly<Record<string, HostDefect>> = {
     from: "const waiting = informers.filter(({ synced }) => synced);",
     to: "const waiting: typeof informers = [];",
     by: "starts with version",
-    seed: 6,
+    seed: 30,
   },
   "takes every cache that has synced for fresh": {
     file: `${informers}/shared-informer.ts`,
     from: "return this.#reflector.freshAt >= since;",
     to: "return this.#synced || since < 0;",
     by: "starts with version",
-    seed: 6,
+    seed: 30,
   },
   "takes a store for fresh whose watch is behind the version that was read": {
     file: `${informers}/catch-up.ts`,
@@ -68,14 +68,14 @@ export const hostDefects: Readonly<Record<string, HostDefect>> = {
     from: 'when: "a candidate waits", to: "preparing", effects: ["refresh"] }',
     to: 'when: "a candidate waits", to: "running", ...none, effects: ["start"] }',
     by: "starts with version",
-    seed: 6,
+    seed: 30,
   },
   "takes a lease that is free for free since the process began": {
     file: `${election}/lock.ts`,
     from: "    this.#availableSinceMs = this.#monotonic();\n    if (this.held) slowPath",
     to: "    this.#availableSinceMs = 0;\n    if (this.held) slowPath",
     by: "starts with version",
-    seed: 6,
+    seed: 30,
   },
   "never observes that a record was renewed": {
     file: `${election}/lock.ts`,
