@@ -153,6 +153,7 @@ describe("a refresh of a large store", () => {
 
   test("sends no list: it ends with the next change of the watch", async () => {
     const { share, store } = await busy();
+    rig.api.put(kinds.Lease, { metadata: { name: "other", namespace: "ns" } });
     const since = rig.clock.monotonic();
     const refreshing = share.refreshed(since, never);
     await eventually("the version is read", () => rig.api.reads.includes("VERSION"));
