@@ -88,6 +88,13 @@ async function runOnce(options: Readonly<Record<string, string>>): Promise<reado
     { name: "cpuSeconds", value: await cpuSecondsOf(first.host.pid), unit: "s of one processor until then" },
     ...(await first.standing("initialized")),
   ];
+  const eventsBegan = performance.now();
+  await first.silent(limitMs);
+  const events: Figure = {
+    name: "eventsSeconds",
+    value: (performance.now() - eventsBegan) / 1000,
+    unit: "s from there until the nodes' events are written",
+  };
   const rested = await rest(first, place.admin, names, numberOf(options, "rest"));
   const added = await addOne(first, place.admin, () => azure.simulator.addInstances(1));
   const reloaded = await reload(first, azure.config, numberOf(options, "reloads"));
@@ -114,7 +121,7 @@ async function runOnce(options: Readonly<Record<string, string>>): Promise<reado
   const handedOver = await handOver(second, third, place.admin, gone).finally(() => over.abort());
   await reporting;
   await third.host.stop();
-  return [...initialized, ...rested, ...added, ...reloaded, ...restart, ...handedOver];
+  return [...initialized, events, ...rested, ...added, ...reloaded, ...restart, ...handedOver];
 }
 
 async function real(stack: AsyncDisposableStack, roles: Awaited<ReturnType<typeof rolesOf>>): Promise<Place> {

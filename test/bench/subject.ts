@@ -2,6 +2,9 @@ import { HostProcess } from "../kit/host-process.ts";
 import type { Figure } from "./report.ts";
 import { memoryOf } from "./world.ts";
 
+const queued = /^workqueue_(?:depth|unfinished_work_seconds)\{.*\} (\S+)$/gm;
+const creations = /^rest_client_requests_total\{(?=.*method="POST").*\} (\S+)$/gm;
+
 /** A host, with what its metrics show. */
 export class Subject {
   readonly host: HostProcess;
@@ -12,12 +15,25 @@ export class Subject {
   }
 
   /** Waits until no key of a work queue waits or is in progress. */
-  async idle(limitMs: number): Promise<void> {
+  idle(limitMs: number): Promise<void> {
+    return this.#still(limitMs, async () => (await this.#sum(queued)) === 0);
+  }
+
+  /** Waits until the events of finished work are written as well: thousands may wait behind the queue's own writes. */
+  async silent(limitMs: number): Promise<void> {
+    let created = Number.NaN;
+    await this.#still(limitMs, async () => {
+      const before = created;
+      created = await this.#sum(creations);
+      return created === before;
+    });
+  }
+
+  async #still(limitMs: number, holds: () => Promise<boolean>): Promise<void> {
     const deadline = performance.now() + limitMs;
     for (let still = 0; still < 3 && performance.now() < deadline;) {
       await Bun.sleep(200);
-      const busy = await this.#sum(/^workqueue_(?:depth|unfinished_work_seconds)\{.*\} (\S+)$/gm);
-      still = busy === 0 ? still + 1 : 0;
+      still = (await holds()) ? still + 1 : 0;
     }
   }
 
