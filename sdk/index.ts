@@ -147,7 +147,7 @@ export {
   taints,
   taintsOf,
 } from "./labels.ts";
-export { forEachConcurrently, repeat, retryOnConflict, runTogether } from "./loops.ts";
+export { createCooperativeYield, forEachConcurrently, repeat, retryOnConflict, runTogether } from "./loops.ts";
 export { controllerAliases, controllerNames, namePattern } from "./names.ts";
 export {
   conditionPatch,

@@ -1,6 +1,24 @@
 import type { Clock } from "./context.ts";
 import { isConflict } from "./errors.ts";
 
+/** Longest time that a loop without I/O may hold the event loop before it yields. */
+const budgetMs = 5;
+
+/**
+ * Keeps a long loop from starving the rest of the process, above all the lease. Call it between two items: it returns
+ * undefined within the budget of this turn, and then a promise that resolves in a later turn.
+ */
+export function createCooperativeYield(): () => Promise<void> | undefined {
+  let turnBegan = performance.now();
+  const nextTurn = async (): Promise<void> => {
+    await new Promise<void>((resolve) => void setImmediate(resolve));
+    turnBegan = performance.now();
+  };
+  return () => {
+    return performance.now() - turnBegan < budgetMs ? undefined : nextTurn();
+  };
+}
+
 /** Runs `pass` immediately and again `periodMs` after each run has ended, until the signal aborts. */
 export async function repeat(
   options: { readonly clock: Clock; readonly signal: AbortSignal; readonly periodMs: number },
@@ -13,15 +31,21 @@ export async function repeat(
   }
 }
 
-/** Calls `work` for each item, up to `workers` concurrently. Starts no further item once the signal aborts. */
+/**
+ * Calls `work` for each item, up to `workers` concurrently. Starts no further item once the signal aborts. Work that
+ * needs no I/O does not hold the event loop for all items at once.
+ */
 export async function forEachConcurrently<T>(
   options: { readonly workers: number; readonly signal?: AbortSignal },
   items: readonly T[],
   work: (item: T, index: number) => Promise<void>,
 ): Promise<void> {
   const iterator = items.entries();
+  const pause = createCooperativeYield();
   const worker = async (): Promise<void> => {
     for (const [index, item] of iterator) {
+      const turn = pause();
+      if (turn !== undefined) await turn;
       if (options.signal?.aborted) return;
       await work(item, index);
     }

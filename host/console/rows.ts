@@ -1,6 +1,4 @@
-import type { KubeObject, Store } from "cloud-controller-host/sdk";
-
-import { createCooperativeYield } from "../async/cooperative-yield.ts";
+import { createCooperativeYield, type KubeObject, type Store } from "cloud-controller-host/sdk";
 
 /** A row, with the text that a filter looks into. */
 export interface Indexed<Row> {

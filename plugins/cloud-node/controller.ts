@@ -5,6 +5,7 @@ import {
   type ControllerContext,
   type EventRecorder,
   type Explanation,
+  forEachConcurrently,
   type Instances,
   isUninitialized,
   keyOf,
@@ -55,12 +56,19 @@ class SyncedEvents {
 
   add(node: Node): void {
     this.#nodes.push(node);
-    if (this.#nodes.length >= maxPendingEvents) this.flush();
   }
 
-  flush(): void {
-    for (const node of this.#nodes) this.#events.event(node, "Normal", "Synced", "Node synced successfully");
+  get full(): boolean {
+    return this.#nodes.length >= maxPendingEvents;
+  }
+
+  /** Leaves turns of the event loop to others: a thousand events take 100 ms. */
+  async flush(): Promise<void> {
+    const nodes = this.#nodes;
     this.#nodes = [];
+    await forEachConcurrently({ workers: 1 }, nodes, async (node) => {
+      this.#events.event(node, "Normal", "Synced", "Node synced successfully");
+    });
   }
 }
 
@@ -122,7 +130,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
           await sync(name, signal);
           failing.ended(name);
         } finally {
-          if (queue.length === 0) synced.flush();
+          if (queue.length === 0 || synced.full) await synced.flush();
         }
       },
       failed(name, error) {
@@ -145,8 +153,8 @@ export function nodeController(context: ControllerContext, instances: Instances,
       try {
         await runTogether(signal, concurrentNodeSyncs > 0 ? [workQueue, addressLoop] : [addressLoop]);
       } finally {
-        synced.flush();
         registration.remove();
+        await synced.flush();
       }
     },
     status: () => failing.status,

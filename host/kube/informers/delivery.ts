@@ -1,6 +1,11 @@
-import { type InformerHandler, type KubeObject, type Logger, messageOf } from "cloud-controller-host/sdk";
+import {
+  createCooperativeYield,
+  type InformerHandler,
+  type KubeObject,
+  type Logger,
+  messageOf,
+} from "cloud-controller-host/sdk";
 
-import { createCooperativeYield } from "../../async/cooperative-yield.ts";
 import { Fifo } from "../../async/fifo.ts";
 import type { Change } from "./store.ts";
 

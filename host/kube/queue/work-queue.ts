@@ -1,5 +1,6 @@
 import {
   type Clock,
+  createCooperativeYield,
   isAborted,
   type Logger,
   messageOf,
@@ -10,7 +11,6 @@ import {
   type WorkQueueOptions,
 } from "cloud-controller-host/sdk";
 
-import { createCooperativeYield } from "../../async/cooperative-yield.ts";
 import { Fifo } from "../../async/fifo.ts";
 import type { BusyItems } from "./busy-items.ts";
 import { DelayedAdds } from "./delayed-adds.ts";

@@ -1,0 +1,44 @@
+import { expect, test } from "bun:test";
+
+import { forEachConcurrently } from "cloud-controller-host/sdk";
+
+const burn = (ms: number): void => {
+  for (const until = performance.now() + ms; performance.now() < until;);
+};
+
+/** Turns of the event loop that other work of the process gets during `work`. */
+async function turnsDuring(work: () => Promise<void>): Promise<number> {
+  let [turns, over] = [0, false];
+  const count = (): void => {
+    turns += 1;
+    if (!over) setImmediate(count);
+  };
+  setImmediate(count);
+  await work();
+  over = true;
+  return turns;
+}
+
+test("leaves turns of the event loop to others while each item's work needs no I/O", async () => {
+  const items = Array.from({ length: 100 }, (_, index) => index);
+  const done: number[] = [];
+  const turns = await turnsDuring(() =>
+    forEachConcurrently({ workers: 8 }, items, async (item) => {
+      burn(1);
+      done.push(item);
+    }),
+  );
+  expect(done.toSorted((one, other) => one - other)).toEqual(items);
+  expect(turns).toBeGreaterThan(1);
+});
+
+test("starts no further item when the signal aborts while the event loop is left to others", async () => {
+  const stop = new AbortController();
+  const started: number[] = [];
+  await forEachConcurrently({ workers: 1, signal: stop.signal }, [1, 2, 3], async (item) => {
+    started.push(item);
+    burn(10);
+    setImmediate(() => stop.abort());
+  });
+  expect(started).toEqual([1]);
+});
