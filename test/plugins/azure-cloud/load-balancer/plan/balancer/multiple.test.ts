@@ -344,3 +344,17 @@ test("Services go where the fewest ports are, those planned with them included",
     ["lb2", ["default/b", "default/c"]],
   ]);
 });
+
+test("a pool that still has network interfaces gets no addresses before they have left it", () => {
+  const config = keys({ name: "lb2", primaryVMSet: "vmss1" });
+  const intents = [intentOf({ nodes, annotations: { "azure-load-balancer-configurations": "kubernetes" } })];
+  const { observed } = converge(intents, start(), config);
+  const [one = {}] = observed.loadBalancers;
+  const [pool = {}] = one.backendAddressPools ?? [];
+  const { loadBalancerBackendAddresses: _addresses, ...empty } = pool;
+  const loadBalancers = [{ ...one, backendAddressPools: [empty] }];
+  const member = { ipConfigurationId: "/nic0/ipconfig0", node: "node-0", complete: true, gone: false };
+  const poolMembers = new Map([[`${one.id}/backendAddressPools/${pool.name}`.toLowerCase(), [member]]]);
+  const { stages } = plan(intents, { ...observed, loadBalancers, poolMembers }, config);
+  expect(stages.flatMap(({ writes }) => writes.map(({ kind }) => kind))).toEqual(["release-pools"]);
+});
