@@ -176,7 +176,9 @@ class Host implements RunningHost {
     const { leaderElect, leaderElectRenewDeadline: limitMs } = input.options;
     const format = logFormat(input.options);
     const leads = (): boolean => leadership.status.leading;
-    using watchdog = leaderElect ? startWatchdog({ limitMs, format, owner: parts.loopOwner, leads }) : undefined;
+    using watchdog = leaderElect
+      ? startWatchdog({ limitMs, format, owner: parts.loopOwner, log: parts.log, leads })
+      : undefined;
     try {
       return await runLifecycle({
         supervisor,

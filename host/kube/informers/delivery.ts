@@ -1,13 +1,17 @@
 import {
   createCooperativeYield,
   type InformerHandler,
+  keyOf,
   type KubeObject,
   type Logger,
-  messageOf,
 } from "cloud-controller-host/sdk";
 
 import { Fifo } from "../../async/fifo.ts";
 import type { Change } from "./store.ts";
+
+/** A handler that throws for one object throws for all: this many lines, and then one for each that many times. */
+const loggedErrors = 5;
+const loggedEvery = 1000;
 
 /**
  * Delivers changes to one handler, sequentially and in order, and never from within the call that made the change. An
@@ -20,6 +24,7 @@ export class HandlerDelivery<T extends KubeObject> {
   readonly #delivered: (durationMs: number) => void;
   readonly #pending = new Fifo<Change<T>>();
   #running = false;
+  #errors = 0;
 
   constructor(options: {
     readonly handler: InformerHandler<T>;
@@ -69,7 +74,14 @@ export class HandlerDelivery<T extends KubeObject> {
       else if (change.type === "updated") this.#handler.updated?.(change.before, change.object);
       else this.#handler.deleted?.(change.object);
     } catch (error) {
-      this.#log.error(`Informer handler of ${this.#what} threw: ${messageOf(error)}`, { change: change.type, error });
+      this.#errors++;
+      if (this.#errors > loggedErrors && this.#errors % loggedEvery !== 0) return;
+      this.#log.error(`Informer handler of ${this.#what} threw; the change is lost to it`, {
+        change: change.type,
+        object: keyOf(change.object),
+        errors: this.#errors,
+        error,
+      });
     }
   }
 }

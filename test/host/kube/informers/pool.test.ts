@@ -107,7 +107,28 @@ describe("an informer", () => {
     share.of(widgets).handle(handler);
     for (const name of ["a", "b"]) api.put(widgets, widget(name));
     await eventually("both are reported", () => reported.length === 2);
-    expect(lines().filter((line) => line.msg === "Informer handler of widgets threw: clumsy")).toHaveLength(2);
+    const fields = { change: "added", err: "clumsy" };
+    const threw = lines().filter(({ msg }) => msg === "Informer handler of widgets threw; the change is lost to it");
+    expect(threw).toMatchObject([
+      { ...fields, object: "ns/a", errors: 1 },
+      { ...fields, object: "ns/b", errors: 2 },
+    ]);
+  });
+
+  test("logs the first errors of a handler that always throws, and counts the rest in one line per thousand", async () => {
+    const { pool, lines } = setUp();
+    const share = pool.share();
+    const { reported, handler } = recorder();
+    share.of(widgets).handle({
+      added: () => {
+        throw new Error("clumsy");
+      },
+    });
+    share.of(widgets).handle(handler);
+    for (let index = 0; index < 2100; index++) api.put(widgets, widget(`w-${index}`));
+    await eventually("all are reported", () => reported.length === 2100);
+    const errors = lines().flatMap((line) => ("errors" in line ? [line.errors] : []));
+    expect(errors).toEqual([1, 2, 3, 4, 5, 1000, 2000]);
   });
 
   test("repeats everything as an update with equal objects, as often as each handler asked", async () => {

@@ -42,8 +42,18 @@ describe("the watchdog of the event loop", () => {
 
   test("leaves a process alone whose loop is blocked for less than the limit", async () => {
     await using child = start("60", "text", "5000");
-    const [stdout] = await Promise.all([child.stdout.text(), child.exited]);
+    const [stdout, stderr] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
     expect([stdout, child.exitCode, child.signalCode]).toEqual(["ready\nblocking\ndone\n", 0, null]);
+    expect(stderr).toBe("");
+  });
+
+  test("logs once, with the controller, that the loop of a process was blocked for a large part of the limit", async () => {
+    await using child = start("2000", "text", "5000", "standby");
+    const [stderr] = await Promise.all([child.stderr.text(), child.exited]);
+    const lines = stderr.split("\n").filter((line) => line.includes("Event loop was blocked"));
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(/^W.*; leases, probes and watches waited" controller="busy-controller" running=true /);
+    expect(Number(/blockedMs=(\d+)/u.exec(lines[0] ?? "")?.[1])).toBeWithin(1_500, 30_000);
   });
 
   test("leaves a process that does not lead alone for six times the limit, and ends it then", async () => {
