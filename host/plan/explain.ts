@@ -3,6 +3,7 @@ import {
   CodedError,
   type Explanation,
   type Fact,
+  InstanceNotFoundError,
   isNotFound,
   kinds,
   type KubeClient,
@@ -110,7 +111,8 @@ async function treeOf(
     part("instance", () => instanceFacts(cloud, node)),
     part(ofCloud, () => cloudPart(cloud, () => cloud.explain?.node?.(node))),
   ]);
-  return [{ title: `Node ${subject.name}`, facts: [...nodeFacts(node), ...instance, ...events] }, ...own];
+  const facts = [...nodeFacts(node), ...sameProviderID(node, nodes), ...instance, ...events];
+  return [{ title: `Node ${subject.name}`, facts }, ...own];
 }
 
 async function cloudPart(
@@ -120,10 +122,28 @@ async function cloudPart(
   return (await ask()) ?? [{ title: `cloud "${cloud.name}" does not explain this` }];
 }
 
+/** Two nodes of one instance: the pools have it once, and its deletion takes both. */
+function sameProviderID({ metadata, spec }: Node, nodes: readonly Node[]): readonly Fact[] {
+  const wanted = (spec?.providerID ?? "").toLowerCase();
+  const others = nodes
+    .filter((other) => wanted !== "" && other.spec?.providerID?.toLowerCase() === wanted)
+    .flatMap((other) => other.metadata?.name ?? [])
+    .filter((name) => name !== metadata?.name);
+  if (others.length === 0) return [];
+  return [{ name: "same provider ID", value: `${others.join(", ")}: all but one of these nodes are wrong` }];
+}
+
 async function instanceFacts({ instances }: Cloud, node: Node): Promise<readonly Fact[]> {
   if (instances === undefined) return [];
   const exists = await instances.instanceExists(node, { read: "fresh" });
   if (!exists) return [{ name: "instance", value: "does not exist" }];
+  // A cloud keeps a node whose provider ID it cannot read, although it knows no such instance.
+  const missing = await instances
+    .instanceMetadata(node, { read: "fresh" })
+    .then(() => undefined)
+    .catch((error: unknown) => (error instanceof InstanceNotFoundError ? error : Promise.reject(error)));
+  if (missing !== undefined && node.spec?.providerID)
+    return [{ name: "instance", value: `none known to the cloud, nor by this provider ID: ${messageOf(missing)}` }];
   const isShutDown = await instances.instanceShutdown(node, { read: "fresh" });
   return [{ name: "instance", value: isShutDown ? "shut down" : "running" }];
 }

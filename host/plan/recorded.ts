@@ -125,13 +125,15 @@ const compare = (one: string, other: string): number => (one < other ? -1 : Numb
 
 /** Times within texts, such as that of the next retry. */
 const times = /(?<=.)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/gu;
+/** Within the text of an error: each attempt has another. */
+const correlationIDs = / \(correlation ID [^)\s]+\)/gu;
 
-/** A document whose texts do not change with the time at which they are written. */
+/** A document whose texts do not change with the time or the attempt at which they are written. */
 export const withoutTimes = (document: Document): Document =>
   Object.fromEntries(Object.entries(document).map(([key, value]) => [key, timeless(value)]));
 
 function timeless(value: unknown): unknown {
-  if (typeof value === "string") return value.replaceAll(times, "(time)");
+  if (typeof value === "string") return value.replaceAll(times, "(time)").replaceAll(correlationIDs, "");
   if (Array.isArray(value)) return value.map(timeless);
   return isObject(value) ? withoutTimes(value) : value;
 }

@@ -31,8 +31,8 @@ const beatsPerLimit = 10;
  * lease, answer a probe or handle SIGTERM. Its fence would refuse writes as soon as it wakes up; until then nothing on
  * the blocked thread can log which controller blocks it, so a worker thread looks. Being suspended
  * as a whole (SIGSTOP, a paused VM) is not being blocked: there the local clock has closed the fence by the time the
- * process continues. A shorter block is logged when it has ended. Nor does a start on a saturated machine end the process, where importing a cloud's packages blocks
- * the loop for longer than the limit.
+ * process continues. Nor does a start on a saturated machine end the process, where importing a cloud's packages blocks
+ * the loop for longer than the limit. A shorter block is logged when it has ended.
  */
 export function startWatchdog({ limitMs, format, owner, log, leads }: WatchdogOptions): Watchdog {
   const beats = new Int32Array(new SharedArrayBuffer(8));

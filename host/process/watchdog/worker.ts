@@ -52,7 +52,7 @@ async function watch({ beats, limitMs, periodMs, format, owner, pid }: WatchdogD
     const beat = Atomics.load(beats, 0);
     if (beat === -1) return;
     if (beat !== seen && blockedMs > notablePeriods * periodMs)
-      parentPort?.postMessage({ ...controller, blockedMs: Math.round(blockedMs) } satisfies BlockedLoop);
+      parentPort?.postMessage({ ...controller, blockedMs: Math.round(blockedMs) } satisfies BlockedLoop, []);
     blockedMs = beat !== seen || passedMs > suspendedPeriods * periodMs ? 0 : blockedMs + passedMs;
     seen = beat;
     if (blockedMs > 0) controller = controllerOf(readOwner(owner));

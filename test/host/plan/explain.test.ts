@@ -139,6 +139,8 @@ describe("explain", () => {
     expect(late.status).toBe(1);
     expect(late.stdout).toContain("--leader-url=https://127.0.0.1:1: ");
     expect(denied.stdout).toMatch(/^ {2}last error +.*403 AuthorizationFailed: .*\(correlation ID [0-9a-f-]{36}\)$/mu);
+    // Its own plan fails alike, with another correlation ID: nothing that a host would change.
+    expect(denied.stdout).not.toContain("LoadBalancerReady].message");
     expect(denied.stdout).toMatch(
       /^latest writes by the leader\n(?: {2}.*\n)* {2}\d{4}-.*PUT \/subscriptions\/.*\/publicIPAddresses\/.*AuthorizationFailed/mu,
     );
@@ -183,6 +185,26 @@ describe("explain", () => {
     expect(running.stdout).toContain("pool kubernetes  member\n");
     await lab.azure.simulator.removeInstance(member);
     expect((await explain(lab, "node", member)).stdout).toMatch(/\n  instance +does not exist\n/u);
+  });
+
+  test("names nodes with the same provider ID, and does not call an instance running that no provider ID finds", async () => {
+    const { lab, names } = await served();
+    await using _ = lab;
+    const [, member = ""] = names;
+    const { spec } = await lab.admin.get(kinds.Node, { name: member });
+    const providerID = spec?.providerID?.toUpperCase().replace(/^AZURE/u, "azure") ?? "";
+    await lab.admin.create(kinds.Node, { metadata: { name: "twin" }, spec: { providerID } });
+    await lab.admin.create(kinds.Node, { metadata: { name: "stranger" }, spec: { providerID: "azure://nonsense" } });
+    const twin = await explain(lab, "node", "twin");
+    expect(twin.stdout).toMatch(
+      new RegExp(`\n  same provider ID +${member}: all but one of these nodes are wrong\n`, "u"),
+    );
+    expect((await explain(lab, "node", member)).stdout).toMatch(/\n {2}same provider ID +twin: /u);
+    const stranger = await explain(lab, "node", "stranger");
+    expect(stranger.stdout).toMatch(
+      /\n {2}instance +none known to the cloud, nor by this provider ID: instance not found/u,
+    );
+    expect(stranger.stdout).not.toContain("same provider ID");
   });
 
   test("needs only a kubeconfig and a cloud config, takes the other flags from the leader, and shows private links and the source of each setting", async () => {
