@@ -1,7 +1,9 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
+import { eventually } from "cloud-controller-host/sdk/testing";
+
 import type { Loopback } from "../../host/console/loopback.ts";
-import { createService, deleteService, until } from "../kit/sandbox-services.ts";
+import { createService, deleteService } from "../kit/sandbox-services.ts";
 import { untilText } from "./browser.ts";
 import { SandboxPages } from "./sandbox-pages.ts";
 
@@ -104,7 +106,7 @@ describe("the page", () => {
     await untilText(page, "Not live; read every 10 seconds");
     await createService(pages.sandbox, "unheard");
     await untilText(page, "unheard");
-    await until("it tries another stream", () => streams > 2);
+    await eventually("it tries another stream", () => streams > 2);
     says = "data: {}\n\n";
     await untilText(page, "● Live");
     const before = streams;
@@ -196,7 +198,7 @@ describe("the page", () => {
         `Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`,
       );
     await become("hidden");
-    await until("its stream has ended", () => liveStreams.size === 0, 10_000);
+    await eventually("its stream has ended", () => liveStreams.size === 0, 10_000);
     const before = requested.length;
     await createService(pages.sandbox, "unseen");
     await Bun.sleep(3_000);

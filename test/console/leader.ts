@@ -1,11 +1,11 @@
 import { kinds } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { serveLoopback } from "../../host/console/loopback.ts";
 import type { RunningHost } from "../../host/host.ts";
 import { freePort } from "../envtest/free-port.ts";
 import type { SandboxLab } from "../host/sandbox-lab.ts";
 import { joinNodes } from "../kit/azure.ts";
-import { until } from "../kit/sandbox-services.ts";
 import { addressesOf, balancedService, findService } from "../kit/services.ts";
 
 const flags = [
@@ -22,11 +22,15 @@ export const start = async (lab: SandboxLab): Promise<RunningHost> =>
 /** A host that leads, with Service web. */
 export async function leader(lab: SandboxLab): Promise<RunningHost> {
   const host = await start(lab);
-  await until("it leads", () => host.status.leading && host.status.running, 60_000);
+  await eventually("it leads", () => host.status.leading && host.status.running, 60_000);
   if ((await findService(lab.admin, "web")) !== undefined) return host;
   await joinNodes(lab.admin, lab.azure, 1);
   await lab.admin.create(kinds.Service, balancedService("web"));
-  await until("web has an address", async () => addressesOf(await findService(lab.admin, "web")).length > 0, 60_000);
+  await eventually(
+    "web has an address",
+    async () => addressesOf(await findService(lab.admin, "web")).length > 0,
+    60_000,
+  );
   return host;
 }
 

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 
 import { kinds, type Node, type Service, taints } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { freePort } from "../envtest/free-port.ts";
 import { SandboxLab } from "../host/sandbox-lab.ts";
-import { until } from "../kit/sandbox-services.ts";
 
 setDefaultTimeout(120_000);
 
@@ -44,8 +44,8 @@ beforeAll(async () => {
   const port = freePort();
   const { host } = await lab.host(["--controllers=service-lb-controller", `--secure-port=${port}`]);
   url = host.url ?? "";
-  await until("it runs", () => host.status.running, 60_000);
-  await until("it has all objects", async () => (await read("nodes")).total === nodes, 60_000);
+  await eventually("it runs", () => host.status.running, 60_000);
+  await eventually("it has all objects", async () => (await read("nodes")).total === nodes, 60_000);
 });
 
 afterAll(() => lab[Symbol.asyncDispose]());

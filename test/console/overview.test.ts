@@ -2,8 +2,9 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { appendFile, readFile, writeFile } from "node:fs/promises";
 
 import { kinds, taints } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { createService, deleteService, until } from "../kit/sandbox-services.ts";
+import { createService, deleteService } from "../kit/sandbox-services.ts";
 import { axeFindings, untilText } from "./browser.ts";
 import { SandboxPages } from "./sandbox-pages.ts";
 
@@ -66,7 +67,7 @@ test("the plan shows what would be written now, with its cause and its fields, a
     await page.evaluate("document.querySelector('main button:enabled')?.click()");
     return String(await page.evaluate("document.body.innerText")).includes("Because of Service default/planned");
   };
-  await until("the plan has it", again, 60_000);
+  await eventually("the plan has it", again, 60_000);
   await page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true");
   await untilText(page, "frontendIPConfigurations[");
   expect(await untilText(page, "change Service default/planned")).not.toContain("could not be planned");

@@ -1,8 +1,9 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 
+import { eventually } from "cloud-controller-host/sdk/testing";
+
 import { freePort } from "../envtest/free-port.ts";
 import { SandboxLab } from "../host/sandbox-lab.ts";
-import { until } from "../kit/sandbox-services.ts";
 
 setDefaultTimeout(60_000);
 
@@ -28,7 +29,7 @@ test("a third-party controller adds sections to the console, and whatever else i
   await lab.plugin("thrower", plugin("thrower", '(() => { throw new Error("no status today"); })()'));
   const names = "greeter,markup,thrower";
   const { host } = await lab.host([flag, `--controllers=${names}`, `--secure-port=${freePort()}`]);
-  await until("they run", () => host.status.running);
+  await eventually("they run", () => host.status.running, 20_000);
   const reply = await fetch(`${host.url}/ui/api/controllers`, {
     headers: { Authorization: `Bearer ${lab.api.tokens.of("admin")}` },
     tls: { rejectUnauthorized: false },

@@ -1,11 +1,9 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { once } from "node:events";
-import { connect as connectTls } from "node:tls";
 
 import { createLogger } from "../../host/process/log/log.ts";
-import { selfSigned } from "../../host/process/serving/self-signed.ts";
-import { serve, type Served } from "../../host/process/serving/tls-server.ts";
+import type { Served } from "../../host/process/serving/tls-server.ts";
 import { frame, headers as plainHeaders, preface } from "../kit/http2-frames.ts";
+import { exchange as exchangeBytes, serveLocally } from "../kit/serve.ts";
 
 setDefaultTimeout(60_000);
 
@@ -13,10 +11,7 @@ const handled: string[] = [];
 const lines: string[] = [];
 let served: Served;
 beforeAll(async () => {
-  served = await serve({
-    address: "127.0.0.1",
-    port: 0,
-    certificate: await selfSigned("", Date.now()),
+  served = await serveLocally({
     log: createLogger({ format: "text", verbosity: 0, write: (line) => lines.push(line) }),
     limits: { headerTimeMs: 2_000, idleTimeMs: 2_000, bodyTimeMs: 1_000 },
     handler: async (request) => {
@@ -29,17 +24,8 @@ beforeAll(async () => {
 });
 afterAll(() => served.close());
 
-/** Sends bytes over one connection, and returns what comes back until the server ends it. */
-async function exchange(protocol: string, bytes: Buffer): Promise<string> {
-  const at = { host: "127.0.0.1", port: served.port, rejectUnauthorized: false };
-  const socket = connectTls({ ...at, ALPNProtocols: [protocol] }).on("error", () => undefined);
-  await once(socket, "secureConnect");
-  let reply = "";
-  socket.on("data", (chunk: Buffer) => (reply += chunk.toString("latin1")));
-  socket.write(bytes);
-  if (!socket.closed) await once(socket, "close");
-  return reply;
-}
+const exchange = (protocol: string, bytes: Buffer): Promise<string> =>
+  exchangeBytes(served, bytes, { protocols: [protocol] });
 
 /** A field that is neither indexed nor compressed. */
 const field = (name: string, value: string): Buffer =>

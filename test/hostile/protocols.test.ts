@@ -1,20 +1,14 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { connect as connectTls } from "node:tls";
 
-import { createLogger } from "../../host/process/log/log.ts";
-import { selfSigned } from "../../host/process/serving/self-signed.ts";
-import { serve, type Served } from "../../host/process/serving/tls-server.ts";
+import type { Served } from "../../host/process/serving/tls-server.ts";
+import { exchange, serveLocally } from "../kit/serve.ts";
 
 setDefaultTimeout(60_000);
 
 let served: Served;
 let handled = 0;
 beforeAll(async () => {
-  served = await serve({
-    address: "127.0.0.1",
-    port: 0,
-    certificate: await selfSigned("", Date.now()),
-    log: createLogger({ format: "text", verbosity: 0, write: () => undefined }),
+  served = await serveLocally({
     limits: { headerTimeMs: 2_000 },
     handler: async () => {
       handled++;
@@ -23,23 +17,6 @@ beforeAll(async () => {
   });
 });
 afterAll(() => served.close());
-
-/** What a client gets that offers these protocols and sends these bytes, until the server ends the connection. */
-function exchange(protocols: readonly string[], bytes: Uint8Array | string): Promise<string> {
-  return new Promise((resolve) => {
-    let reply = "";
-    const socket = connectTls({
-      host: "127.0.0.1",
-      port: served.port,
-      rejectUnauthorized: false,
-      ALPNProtocols: [...protocols],
-    });
-    socket.on("secureConnect", () => socket.write(bytes));
-    socket.on("data", (chunk: Buffer) => (reply += chunk.toString("latin1")));
-    socket.on("error", () => undefined);
-    socket.on("close", () => resolve(reply));
-  });
-}
 
 const get = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -71,7 +48,7 @@ const oddities: readonly (readonly [name: string, protocols: readonly string[], 
 for (const [name, protocols, bytes, expected] of oddities)
   test(`a client that ${name} reaches no handler, and the next one is served`, async () => {
     handled = 0;
-    expect(await exchange(protocols, Buffer.from(bytes, "latin1"))).toMatch(expected);
+    expect(await exchange(served, Buffer.from(bytes, "latin1"), { protocols })).toMatch(expected);
     expect(handled).toBe(0);
-    expect(await exchange(["http/1.1"], get)).toContain("hello");
+    expect(await exchange(served, Buffer.from(get), { protocols: ["http/1.1"] })).toContain("hello");
   });

@@ -1,6 +1,4 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { once } from "node:events";
-import { connect as connectTls } from "node:tls";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
@@ -11,9 +9,9 @@ import { createTransport } from "../../host/kube/connection/transport.ts";
 import { openAccess } from "../../host/process/access/access.ts";
 import { createLogger } from "../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../host/process/metrics/metrics.ts";
-import { selfSigned } from "../../host/process/serving/self-signed.ts";
-import { serve, type Served } from "../../host/process/serving/tls-server.ts";
+import type { Served } from "../../host/process/serving/tls-server.ts";
 import { SandboxApiServer } from "../../sdk/testing/api-server/index.ts";
+import { exchange as exchangeBytes, serveLocally } from "../kit/serve.ts";
 
 setDefaultTimeout(120_000);
 
@@ -37,10 +35,7 @@ beforeAll(async () => {
     log,
     metrics: new MetricsRegistry().root,
   });
-  served = await serve({
-    address: "127.0.0.1",
-    port: 0,
-    certificate: await selfSigned("", Date.now()),
+  served = await serveLocally({
     log,
     handler: access.guard(async (request) => {
       handled.push(`${request.method} ${new URL(request.url).pathname} ${await request.text()}`);
@@ -51,18 +46,8 @@ beforeAll(async () => {
 });
 afterAll(() => stack.disposeAsync());
 
-/** Sends bytes over one connection, and returns all that comes back until it ends or half a second is silent. */
-async function exchange(text: string): Promise<string> {
-  const socket = connectTls({ host: "127.0.0.1", port: served.port, rejectUnauthorized: false });
-  socket.on("error", () => undefined);
-  await once(socket, "secureConnect");
-  let reply = "";
-  socket.on("data", (chunk: Buffer) => (reply += chunk.toString("latin1")));
-  socket.write(Buffer.from(text, "latin1"));
-  socket.setTimeout(500, () => socket.destroy());
-  if (!socket.closed) await once(socket, "close");
-  return reply;
-}
+const exchange = (text: string): Promise<string> =>
+  exchangeBytes(served, Buffer.from(text, "latin1"), { silenceMs: 500 });
 
 const statuses = (reply: string): readonly string[] =>
   [...reply.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, code = ""]) => code);

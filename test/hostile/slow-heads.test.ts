@@ -3,10 +3,9 @@ import { once } from "node:events";
 import { connect as connectTcp, createServer, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 
-import { createLogger } from "../../host/process/log/log.ts";
-import { selfSigned } from "../../host/process/serving/self-signed.ts";
-import { serve, type Served } from "../../host/process/serving/tls-server.ts";
+import type { Served } from "../../host/process/serving/tls-server.ts";
 import { frame, headers, preface } from "../kit/http2-frames.ts";
+import { serveLocally } from "../kit/serve.ts";
 
 setDefaultTimeout(60_000);
 
@@ -20,11 +19,7 @@ const clients = 20;
 
 let served: Served;
 beforeAll(async () => {
-  served = await serve({
-    address: "127.0.0.1",
-    port: 0,
-    certificate: await selfSigned("", Date.now()),
-    log: createLogger({ format: "text", verbosity: 0, write: () => undefined }),
+  served = await serveLocally({
     limits: { headerTimeMs, idleTimeMs },
     handler: async () => new Response("hello"),
   });

@@ -1,4 +1,5 @@
 import { kinds } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
 import type { Sandbox } from "../../host/sandbox-host.ts";
 
@@ -32,16 +33,12 @@ export const deleteService = (sandbox: Sandbox, name: string): Promise<void> =>
   send(sandbox, "DELETE", `${services}/${name}`);
 
 /** Waits until a Service has an address. */
-export const untilReady = (sandbox: Sandbox, name: string): Promise<void> =>
-  until(`Service ${name} has an address`, () => {
-    const service = sandbox.api.get(kinds.Service, { namespace: "default", name });
-    return (service?.status?.loadBalancer?.ingress ?? []).length > 0;
-  });
-
-export async function until(what: string, holds: () => boolean | Promise<boolean>, timeoutMs = 20_000): Promise<void> {
-  const end = performance.now() + timeoutMs;
-  while (!(await holds())) {
-    if (performance.now() > end) throw new Error(`not within ${timeoutMs / 1000} s: ${what}`);
-    await Bun.sleep(25);
-  }
-}
+export const untilReady = (sandbox: Sandbox, name: string): Promise<unknown> =>
+  eventually(
+    `Service ${name} has an address`,
+    () => {
+      const service = sandbox.api.get(kinds.Service, { namespace: "default", name });
+      return (service?.status?.loadBalancer?.ingress ?? []).length > 0;
+    },
+    20_000,
+  );

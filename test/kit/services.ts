@@ -32,3 +32,9 @@ export const finalizersOf = (service: Service | undefined): readonly string[] =>
 /** The addresses in its status. */
 export const addressesOf = (service: Service | undefined): readonly string[] =>
   (service?.status?.loadBalancer?.ingress ?? []).map(({ ip, hostname }) => ip ?? hostname ?? "");
+
+/** A Service of type LoadBalancer with the label that selects its shard. */
+export const shardedService = (name: string, shard: string): Service => ({
+  metadata: { namespace: "default", name, labels: { shard } },
+  spec: { type: "LoadBalancer", ports: [{ port: 80, protocol: "TCP" }] },
+});

@@ -5,6 +5,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { SandboxLab } from "../host/sandbox-lab.ts";
 import { joinNodes } from "../kit/azure.ts";
+import { shardedService } from "../kit/services.ts";
 
 setDefaultTimeout(60_000);
 
@@ -34,11 +35,7 @@ const left = (name: string): readonly string[] =>
   lab.azure.simulator.requests().filter((request) => request.startsWith("DELETE ") && request.includes(name));
 
 const reasons = (): readonly string[] => lab.api.list(kinds.Event).map(({ reason = "" }) => reason);
-const create = (name: string, shard: string): void =>
-  void lab.api.create(kinds.Service, {
-    metadata: { ...place, name, labels: { shard } },
-    spec: { type: "LoadBalancer", ports: [{ port: 80, protocol: "TCP" }] },
-  });
+const create = (name: string, shard: string): void => void lab.api.create(kinds.Service, shardedService(name, shard));
 const addresses = (...names: readonly string[]): Promise<unknown> =>
   eventually(`addresses of ${names.join(" ")}`, () => names.every((name) => addressOf(name) !== undefined), 20_000);
 

@@ -8,6 +8,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { SandboxLab } from "../host/sandbox-lab.ts";
 import { joinNodes } from "../kit/azure.ts";
 import type { HostProcess } from "../kit/host-process.ts";
+import { addressesOf, shardedService } from "../kit/services.ts";
 import { AzureView } from "./service-features.ts";
 
 setDefaultTimeout(900_000);
@@ -75,11 +76,7 @@ function keep(shard: Shard): { readonly kill: () => void; readonly log: () => st
 
 const place = (name: string): { readonly namespace: string; readonly name: string } => ({ namespace: "default", name });
 const all = (): readonly Service[] => lab.api.list(kinds.Service).filter(({ spec }) => spec?.type === "LoadBalancer");
-const create = (shard: Shard, name: string): void =>
-  void lab.api.create(kinds.Service, {
-    metadata: { ...place(name), labels: { shard } },
-    spec: { type: "LoadBalancer", ports: [{ port: 80, protocol: "TCP" }] },
-  });
+const create = (shard: Shard, name: string): void => void lab.api.create(kinds.Service, shardedService(name, shard));
 const change = (name: string, to: (now: Service) => Service): void =>
   void lab.api.update(kinds.Service, place(name), to);
 const withPort =
@@ -90,8 +87,6 @@ const moved =
   (now: Service): Service => ({ ...now, metadata: { ...now.metadata, labels: { shard } } });
 
 const shardOf = ({ metadata }: Service): string => metadata?.labels?.["shard"] ?? "";
-const addressesOf = (service: Service): readonly string[] =>
-  service.status?.loadBalancer?.ingress?.flatMap(({ ip }) => ip ?? []) ?? [];
 const portOf = ({ spec }: Service): number => spec?.ports?.[0]?.port ?? 0;
 const baseOf = ({ metadata }: Service): string => `a${metadata?.uid?.replaceAll("-", "")}`.slice(0, 32);
 const markOf = ({ metadata }: Service): string => metadata?.annotations?.["cloud-controller-host/served-by"] ?? "";

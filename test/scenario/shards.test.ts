@@ -7,6 +7,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { runNamedCommand } from "../../host/cli/commands.ts";
 import { SandboxLab } from "../host/sandbox-lab.ts";
 import { joinNodes } from "../kit/azure.ts";
+import { shardedService } from "../kit/services.ts";
 
 setDefaultTimeout(90_000);
 
@@ -31,11 +32,7 @@ const stored = (name: string): Service | undefined => lab.api.get(kinds.Service,
 const addressOf = (name: string): string | undefined => stored(name)?.status?.loadBalancer?.ingress?.[0]?.ip;
 const markOf = (name: string): string | undefined =>
   stored(name)?.metadata?.annotations?.["cloud-controller-host/served-by"];
-const create = (name: string, label: string): void =>
-  void lab.api.create(kinds.Service, {
-    metadata: { ...place(name), labels: { shard: label } },
-    spec: { type: "LoadBalancer", ports: [{ port: 80, protocol: "TCP" }] },
-  });
+const create = (name: string, label: string): void => void lab.api.create(kinds.Service, shardedService(name, label));
 const relabel = (name: string, label: string): void =>
   void lab.api.update(kinds.Service, place(name), (now) => ({
     ...now,

@@ -3,10 +3,11 @@ import { writeFile } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 
+import { eventually } from "cloud-controller-host/sdk/testing";
+
 import type { Surroundings } from "../../../host/cli/command.ts";
 import { checkConsole, runConsole } from "../../../host/cli/console.ts";
 import { openSandbox, type Sandbox } from "../../../host/sandbox-host.ts";
-import { until } from "../../kit/sandbox-services.ts";
 
 setDefaultTimeout(60_000);
 
@@ -71,7 +72,7 @@ let kubeconfig = "";
 
 beforeAll(async () => {
   sandbox = await openSandbox();
-  await until("it leads", () => sandbox.host.status.leading);
+  await eventually("it leads", () => sandbox.host.status.leading, 20_000);
   cluster = serveWithPods(sandbox, () => Number(new URL(sandbox.host.url ?? "").port));
   kubeconfig = join(sandbox.directory, "console.kubeconfig");
   await writeFile(kubeconfig, kubeconfigOf(sandbox.api.tokens.of("admin")));
@@ -126,7 +127,7 @@ async function run(argv: readonly string[], visit?: (url: string) => Promise<voi
     stop.signal,
   );
   const address = (): string | undefined => /http:\S+/u.exec(stdout)?.[0];
-  await Promise.race([running, until("it serves", () => address() !== undefined)]);
+  await Promise.race([running, eventually("it serves", () => address() !== undefined, 20_000)]);
   const url = address();
   if (url !== undefined) await visit?.(url);
   stop.abort();
@@ -159,7 +160,7 @@ describe("console", () => {
   test("ends when its terminal is closed", async () => {
     const { status } = await run([], async (url) => {
       process.emit("SIGHUP", "SIGHUP");
-      await until("it serves no more", async () => (await fetch(url).catch(() => undefined)) === undefined);
+      await eventually("it serves no more", async () => (await fetch(url).catch(() => undefined)) === undefined);
     });
     expect(status).toBe(0);
   });

@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import { Value } from "@sinclair/typebox/value";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { paths } from "../../../host/console/openapi.ts";
 import { answers } from "../../../host/console/schema.ts";
 import { openSandbox, type Sandbox } from "../../../host/sandbox-host.ts";
-import { createService, until, untilReady } from "../../kit/sandbox-services.ts";
+import { createService, untilReady } from "../../kit/sandbox-services.ts";
 
 setDefaultTimeout(60_000);
 
@@ -193,7 +194,7 @@ describe("the stream", () => {
     await createService(sandbox, "one-more");
     let message = first;
     while (versionsOf(message).services === versionsOf(first).services) message = await next();
-    await until("a stream resumes where another one has ended", async () => {
+    await eventually("a stream resumes where another one has ended", async () => {
       const latest = idIn(await (await events({}, controller.signal)).next());
       const again = await events({ "Last-Event-ID": latest }, controller.signal);
       return (await again.next()).endsWith(": nothing has changed\n\n");
@@ -206,7 +207,7 @@ describe("the stream", () => {
     expect(open.map(({ status }) => status)).toEqual(Array(20).fill(200));
     expect((await get("/ui/api/stream")).status).toBe(503);
     controllers[0]?.abort();
-    await until("there is room for one", async () => {
+    await eventually("there is room for one", async () => {
       const controller = new AbortController();
       const { status } = await events({}, controller.signal);
       controller.abort();

@@ -1,6 +1,7 @@
 import { systemClock } from "../../../host/async/clock.ts";
 import type { ConsoleSources, ConsoleStatus } from "../../../host/console/sources.ts";
 import { createLogger } from "../../../host/process/log/log.ts";
+import type { WriteRecord } from "../../../host/process/writes/record.ts";
 
 /** The status of a leader that has nothing to report. */
 export const idleStatus: ConsoleStatus = {
@@ -47,3 +48,17 @@ export const idleSources: ConsoleSources = {
   plans: { revision: 0, answer: () => "{}" },
   informers: { stored: () => undefined },
 };
+
+/** A write of the cloud. */
+export const cloudWrite = (more: Partial<WriteRecord> = {}): WriteRecord => ({
+  at: "2026-11-22T02:00:00Z",
+  controller: "cloud",
+  generation: 1,
+  system: "cloud",
+  operation: "PUT",
+  resource: "lb",
+  milliseconds: 1,
+  causes: [],
+  fields: [],
+  ...more,
+});

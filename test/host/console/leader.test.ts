@@ -1,10 +1,11 @@
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 
+import { eventually } from "cloud-controller-host/sdk/testing";
+
 import { Leader } from "../../../host/console/leader.ts";
 import { createClient } from "../../../host/kube/connection/client.ts";
 import type { ApiServer } from "../../../host/kube/connection/credentials.ts";
 import { createTransport } from "../../../host/kube/connection/transport.ts";
-import { until } from "../../kit/sandbox-services.ts";
 
 setDefaultTimeout(20_000);
 
@@ -84,14 +85,14 @@ afterEach(() => running.disposeAsync());
 
 const request = (): Promise<unknown> =>
   leader.forward("/ui/", new Headers(), new AbortController().signal).catch(() => "failed");
-const areOpen = (count: number) => until(`${count} are open`, () => Object.keys(server.closers).length === count);
+const areOpen = (count: number) => eventually(`${count} are open`, () => Object.keys(server.closers).length === count);
 
 test("requests that come at once share one forwarded port, which ends with the console", async () => {
   const requests = [request(), request(), request()];
   await areOpen(3);
   holder = "";
   await leader[Symbol.asyncDispose]();
-  await until("all connections are closed", () => server.closed.length === 3, 5_000);
+  await eventually("all connections are closed", () => server.closed.length === 3, 5_000);
   expect(await Promise.all(requests)).toEqual(["failed", "failed", "failed"]);
 });
 

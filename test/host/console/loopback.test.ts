@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { connect } from "node:net";
 
+import { eventually } from "cloud-controller-host/sdk/testing";
+
 import { type Loopback, refusalOf, serveLoopback } from "../../../host/console/loopback.ts";
-import { until } from "../../kit/sandbox-services.ts";
 
 setDefaultTimeout(20_000);
 
@@ -49,7 +50,7 @@ describe("the address on loopback", () => {
       "text/event-stream",
       "",
     ]);
-    await until("the host's answer is canceled", () => canceled === 1, 5_000);
+    await eventually("the host's answer is canceled", () => canceled === 1, 5_000);
     expect(canceled).toBe(1);
   });
 

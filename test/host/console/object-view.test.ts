@@ -3,25 +3,14 @@ import { expect, test } from "bun:test";
 import type { KindRef, KubeObject, Node } from "cloud-controller-host/sdk";
 
 import { ObjectView } from "../../../host/console/object-view.ts";
-import { idleSources } from "./idle-status.ts";
+import { cloudWrite, idleSources } from "./idle-status.ts";
 
 const node: Node = { apiVersion: "v1", kind: "Node", metadata: { name: "vm-0" } };
 
-/** A write of the cloud, behind which stands this object. */
-const write = (index: number, subject: string) => ({
-  at: "2026-11-22T02:00:00Z",
-  controller: "cloud",
-  generation: 1,
-  system: "cloud" as const,
-  operation: "PUT",
-  resource: `lb-${index}`,
-  milliseconds: 1,
-  causes: [subject],
-  fields: [],
-});
-
 test("the view of an object has its latest 100 writes, the latest first, and none of another", async () => {
-  const records = Array.from({ length: 210 }, (_, index) => write(index, index % 2 === 0 ? "Node vm-0" : "Node vm-1"));
+  const records = Array.from({ length: 210 }, (_, index) =>
+    cloudWrite({ resource: `lb-${index}`, causes: [`Node vm-${index % 2}`] }),
+  );
   const isNode = <T extends KubeObject>(kind: KindRef<T>, object: KubeObject): object is T => object.kind === kind.kind;
   const stored = <T extends KubeObject>(kind: KindRef<T>) => {
     const list = isNode(kind, node) ? [node] : [];

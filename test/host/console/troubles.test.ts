@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { nodeRow, serviceRow } from "../../../host/console/object-rows.ts";
 import type { ConsoleStatus } from "../../../host/console/sources.ts";
 import { type Findings, problemsIn } from "../../../host/console/troubles.ts";
-import { idleStatus } from "./idle-status.ts";
+import { cloudWrite, idleStatus } from "./idle-status.ts";
 
 const now = Date.parse("2026-11-22T12:00:00Z");
 const at = (minutesAgo: number): string => new Date(now - minutesAgo * 60_000).toISOString();
@@ -40,18 +40,8 @@ const found = (more: Partial<Omit<Findings, "status">> & { readonly status?: Par
     status: { ...idleStatus, ...more.status },
   });
 
-const write = (minutes: number, error?: string) => ({
-  at: at(minutes),
-  controller: "cloud",
-  generation: 1,
-  system: "cloud" as const,
-  operation: "PUT",
-  resource: "lb",
-  milliseconds: 1,
-  causes: [],
-  fields: [],
-  ...(error !== undefined && { error, status: 403 }),
-});
+const write = (minutes: number, error?: string) =>
+  cloudWrite({ at: at(minutes), ...(error !== undefined && { error, status: 403 }) });
 
 describe("the overview", () => {
   test("has no problem where nothing is wrong", () => {

@@ -3,19 +3,10 @@ import { expect, test } from "bun:test";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { eventsOf, Views } from "../../../host/console/views.ts";
-import { idleSources, idleStatus } from "./idle-status.ts";
+import { cloudWrite, idleSources, idleStatus } from "./idle-status.ts";
 
-const write = (milliseconds: number, operation = "PUT") => ({
-  at: "2026-11-22T02:00:00Z",
-  controller: "cloud",
-  generation: 1,
-  system: "cloud" as const,
-  operation,
-  resource: `lb-${milliseconds}`,
-  milliseconds,
-  causes: [],
-  fields: [],
-});
+const write = (milliseconds: number, operation = "PUT") =>
+  cloudWrite({ operation, resource: `lb-${milliseconds}`, milliseconds });
 
 test("the work of a queue per second is measured over five seconds or more, for all pages together", async () => {
   const clock = manualClock();

@@ -10,7 +10,7 @@ const maxPages = 5000;
 const maxLists = 200;
 
 /** Ends lists whose pages would go on without end: a next page that was read before, or too many pages. */
-export function pagingPolicy(limits = { maxPages, maxLists }): PipelinePolicy {
+export function pagingPolicy(): PipelinePolicy {
   /** Addresses of a list's pages so far, by the address of its next page. */
   const lists = new Map<string, Set<string>>();
   return {
@@ -24,14 +24,14 @@ export function pagingPolicy(limits = { maxPages, maxLists }): PipelinePolicy {
       if (link === undefined) return response;
       const problem = pages.has(link)
         ? "its next page is one that was read before"
-        : pages.size >= limits.maxPages
-          ? `it has more than ${limits.maxPages} pages`
+        : pages.size >= maxPages
+          ? `it has more than ${maxPages} pages`
           : undefined;
       if (problem !== undefined)
         throw new CodedError("EndlessList", `ARM ${request.method} ${targetOf(request.url).path}: ${problem}`);
       lists.set(link, pages.add(link));
       const [oldest] = lists.keys();
-      if (lists.size > limits.maxLists && oldest !== undefined) lists.delete(oldest);
+      if (lists.size > maxLists && oldest !== undefined) lists.delete(oldest);
       return response;
     },
   };

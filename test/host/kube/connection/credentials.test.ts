@@ -7,6 +7,7 @@ import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { type ApiServer, apiServerOf } from "../../../../host/kube/connection/credentials.ts";
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
+import { errorOf } from "../../../kit/rejection.ts";
 import { pem, status, StubApi } from "../stub-api.ts";
 
 let api: StubApi;
@@ -22,12 +23,6 @@ afterEach(async () => {
 
 const get = { method: "GET", path: "/api/v1/nodes" } as const;
 const connect = (access: ApiServer) => createTransport(access, { userAgent: "test", qps: -1 });
-
-const caught = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
 
 const bearer = (token: string): string => `Bearer ${token}`;
 const only = (token: string): void => {
@@ -84,7 +79,7 @@ describe("credentials", () => {
   test("credentials that stay rejected are tried twice and no more", async () => {
     const transport = connect(apiServerOf(cluster(), { name: "u", token: "wrong" }));
     only("right");
-    expect(await caught(transport.send(get))).toMatchObject({
+    expect(await errorOf(transport.send(get))).toMatchObject({
       status: 401,
       message: expect.stringMatching(/^Unauthorized; .* check the user in the kubeconfig/u),
     });
@@ -144,7 +139,7 @@ describe("credentials", () => {
 
   test("credentials of a plugin with invalid output fail without quoting it", async () => {
     const user = { name: "jane", exec: { command: "echo", args: ["top-secret-token"] } };
-    const error = await caught(connect(apiServerOf(cluster(), user)).send(get));
+    const error = await errorOf(connect(apiServerOf(cluster(), user)).send(get));
     expect(error).toMatchObject({
       code: "Credentials",
       message: `cannot get credentials for ${api.url}: the credential plugin of user "jane" printed something other than an ExecCredential in JSON`,
@@ -156,7 +151,7 @@ describe("credentials", () => {
     const tokenFile = join(directory, "token");
     const user = { name: "u", authProvider: { name: "tokenFile", config: { tokenFile } } };
     const transport = connect(apiServerOf(cluster(), user));
-    expect(await caught(transport.send(get))).toMatchObject({
+    expect(await errorOf(transport.send(get))).toMatchObject({
       code: "Credentials",
       message: expect.stringContaining(tokenFile),
     });

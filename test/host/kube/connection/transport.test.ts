@@ -8,6 +8,7 @@ import { eventually, type ManualClock, manualClock } from "cloud-controller-host
 import { requestMetrics } from "../../../../host/kube/connection/request-metrics.ts";
 import { createTransport, type TransportOptions } from "../../../../host/kube/connection/transport.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
+import { errorOf } from "../../../kit/rejection.ts";
 import { status, StubApi } from "../stub-api.ts";
 
 let api: StubApi;
@@ -24,12 +25,6 @@ const ways = [
   ["pooled", {}],
   ["dedicated", { dedicated: true }],
 ] as const;
-
-const caught = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
 
 /** Moves time on from pause to pause until the call has ended. */
 async function settled(clock: ManualClock, call: Promise<unknown>): Promise<void> {
@@ -89,21 +84,21 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
 
   test("a request to a server whose certificate is unknown is refused, naming the server", async () => {
     const stranger = { ...api.access(), credentials: () => Promise.resolve({ tls: {}, headers: {} }) };
-    const error = await caught(connectThisWay({}, stranger).send(get));
+    const error = await errorOf(connectThisWay({}, stranger).send(get));
     expect(error).toMatchObject({ code: "ApiServerUnreachable", message: `cannot reach the API server ${api.url}` });
     expect(api.requests).toHaveLength(0);
   });
 
   test("a request that is refused becomes an ApiError with the message of the Status", async () => {
     api.intercept = () => status(409, "AlreadyExists", 'nodes "a" already exists');
-    const error = await caught(connectThisWay().send(get));
+    const error = await errorOf(connectThisWay().send(get));
     expect(error).toBeInstanceOf(ApiError);
     expect(error).toMatchObject({ status: 409, reason: "AlreadyExists", message: 'nodes "a" already exists' });
   });
 
   test("a request that is refused without a Status is described by its code", async () => {
     api.intercept = () => ({ status: 503, body: "<html>secret</html>" });
-    expect(await caught(connectThisWay().send(get))).toMatchObject({
+    expect(await errorOf(connectThisWay().send(get))).toMatchObject({
       status: 503,
       reason: "ServiceUnavailable",
       message: "GET /api/v1/nodes: the API server answered 503",
@@ -112,7 +107,7 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
 
   test("a request that gets no reply in time fails as a timeout", async () => {
     api.intercept = () => "hang";
-    const error = await caught(connectThisWay({ timeoutMs: 50 }).send({ ...get, query: { secret: "s" } }));
+    const error = await errorOf(connectThisWay({ timeoutMs: 50 }).send({ ...get, query: { secret: "s" } }));
     expect(error).toBeInstanceOf(CodedError);
     expect(error).toMatchObject({ code: "Timeout", message: `GET ${api.url}/api/v1/nodes: no reply within 0.05 s` });
   });
@@ -120,12 +115,12 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
   test("a request that is aborted rejects with the signal's own reason and leaves no listener on it", async () => {
     api.intercept = () => "hang";
     const stop = new AbortController();
-    const failure = caught(connectThisWay().send({ ...get, signal: stop.signal }));
+    const failure = errorOf(connectThisWay().send({ ...get, signal: stop.signal }));
     await eventually("the request is there", () => api.requests.length === 1);
     const reason = new Error("the generation ends");
     stop.abort(reason);
     expect(await failure).toBe(reason);
-    expect(await caught(connectThisWay().send({ ...get, signal: stop.signal }))).toBe(reason);
+    expect(await errorOf(connectThisWay().send({ ...get, signal: stop.signal }))).toBe(reason);
     expect(api.requests).toHaveLength(1);
   });
 
@@ -134,7 +129,7 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
     const transport = connectThisWay({ timeoutMs: 50 });
     api.intercept = ({ query }) =>
       query.get("how") === "hang" ? "hang" : query.get("how") === "no" ? status(404, "", "") : undefined;
-    for (const how of ["hang", "no", "yes"]) await caught(transport.send({ ...get, query: { how }, signal }));
+    for (const how of ["hang", "no", "yes"]) await errorOf(transport.send({ ...get, query: { how }, signal }));
     if (way !== ways[0][1]) return;
     const stream = await transport.send({ ...get, query: { watch: "true" }, stream: true, signal });
     expect(getEventListeners(signal, "abort")).toHaveLength(1);
@@ -150,7 +145,7 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
     const guard = (): void => {
       if (allowed.tries-- === 0) throw new Error("no more");
     };
-    const failure = caught(connectThisWay({ clock }).send({ ...get, guard }));
+    const failure = errorOf(connectThisWay({ clock }).send({ ...get, guard }));
     await settled(clock, failure);
     expect(await failure).toMatchObject({ message: "no more" });
     expect(api.requests).toHaveLength(2);
@@ -166,7 +161,7 @@ describe("retries", () => {
       waits.push(clock.now() - began);
       return { ...status(429, "TooManyRequests", "busy"), headers: { "retry-after": "3" } };
     };
-    const failure = caught(connect({ clock }).send({ ...get, method: "POST", body: {} }));
+    const failure = errorOf(connect({ clock }).send({ ...get, method: "POST", body: {} }));
     await settled(clock, failure);
     expect(await failure).toMatchObject({ status: 429, retryAfterMs: 3000 });
     expect(waits).toEqual(Array.from({ length: 11 }, (_, index) => index * 3000));
@@ -174,7 +169,7 @@ describe("retries", () => {
 
   test("do not happen where the server does not say when", async () => {
     api.intercept = () => status(500, "InternalError", "no");
-    expect(await caught(connect().send(get))).toMatchObject({ status: 500 });
+    expect(await errorOf(connect().send(get))).toMatchObject({ status: 500 });
     expect(api.requests).toHaveLength(1);
   });
 
@@ -190,7 +185,7 @@ describe("retries", () => {
     for (const call of [{ ...get, method: "POST", body: {} } as const, { ...get, stream: true }]) {
       cuts = 0;
       const before = api.requests.length;
-      expect(await caught(connect({ clock }).send(call))).toMatchObject({ code: "ApiServerUnreachable" });
+      expect(await errorOf(connect({ clock }).send(call))).toMatchObject({ code: "ApiServerUnreachable" });
       expect(api.requests.length - before).toBe(1);
     }
   });
@@ -226,7 +221,7 @@ test("a stream lasts longer than the limit of a request", async () => {
   const stream = await transport.send({ ...get, query: { watch: "true" }, stream: true });
   const content = stream.text();
   // Sent later, with the same limit.
-  expect(await caught(transport.send({ ...get, query: { hang: "true" } }))).toMatchObject({ code: "Timeout" });
+  expect(await errorOf(transport.send({ ...get, query: { hang: "true" } }))).toMatchObject({ code: "Timeout" });
   api.endWatches();
   expect((await content).trim()).toBe("");
 });
@@ -270,7 +265,7 @@ test.each(ways)("a server that does not listen is named by a %s connection", asy
   const port = typeof address === "object" && address !== null ? address.port : 0;
   await new Promise((resolve) => closed.close(resolve));
   const url = `https://127.0.0.1:${port}`;
-  expect(await caught(connect(way, { ...api.access(), url }).send(get))).toMatchObject({
+  expect(await errorOf(connect(way, { ...api.access(), url }).send(get))).toMatchObject({
     code: "ApiServerUnreachable",
     message: `cannot reach the API server ${url}`,
     cause: { code: "ECONNREFUSED" },

@@ -7,9 +7,8 @@ import { SliMetrics } from "../../../../host/process/metrics/sli.ts";
 import { createProfiling } from "../../../../host/process/profiling/profiling.ts";
 import { createEndpoints, type Endpoints } from "../../../../host/process/serving/endpoints.ts";
 import { HealthChecks } from "../../../../host/process/serving/health.ts";
-import { selfSigned } from "../../../../host/process/serving/self-signed.ts";
-import { serve } from "../../../../host/process/serving/tls-server.ts";
 import { rejection } from "../../../kit/rejection.ts";
+import { serveLocally } from "../../../kit/serve.ts";
 
 let endpoints: Endpoints;
 let health: HealthChecks;
@@ -126,10 +125,7 @@ describe("the endpoints", () => {
   });
 
   test("are reached through the server, a provider's failure included", async () => {
-    const served = await serve({
-      address: "127.0.0.1",
-      port: 0,
-      certificate: await selfSigned("", Date.now()),
+    const served = await serveLocally({
       log,
       handler: (request) => endpoints.handle(request),
     });

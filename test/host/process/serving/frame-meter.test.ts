@@ -3,21 +3,16 @@ import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 
-import { createLogger } from "../../../../host/process/log/log.ts";
 import { FrameMeter } from "../../../../host/process/serving/frame-meter.ts";
-import { selfSigned } from "../../../../host/process/serving/self-signed.ts";
-import { serve, type Served } from "../../../../host/process/serving/tls-server.ts";
+import type { Served } from "../../../../host/process/serving/tls-server.ts";
 import { frame, headers, preface } from "../../../kit/http2-frames.ts";
+import { serveLocally } from "../../../kit/serve.ts";
 
 setDefaultTimeout(60_000);
 
 let served: Served;
 beforeAll(async () => {
-  served = await serve({
-    address: "127.0.0.1",
-    port: 0,
-    certificate: await selfSigned("", Date.now()),
-    log: createLogger({ format: "text", verbosity: 0, write: () => undefined }),
+  served = await serveLocally({
     handler: async (request) => new Response("x".repeat(request.url.endsWith("/large") ? 8_000_000 : 1)),
   });
 });

@@ -1,18 +1,12 @@
-import { afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import { connect, type TLSSocket } from "node:tls";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
-import { createLogger } from "../../../../host/process/log/log.ts";
-import { type KeyPair, selfSigned } from "../../../../host/process/serving/self-signed.ts";
-import { serve, type ServeOptions } from "../../../../host/process/serving/tls-server.ts";
-
-let certificate: KeyPair;
-beforeAll(async () => {
-  certificate = await selfSigned("", 1_900_000_000_000);
-});
+import type { ServeOptions } from "../../../../host/process/serving/tls-server.ts";
+import { serveLocally } from "../../../kit/serve.ts";
 
 let stack = new AsyncDisposableStack();
 afterEach(async () => {
@@ -27,8 +21,7 @@ interface Client {
 }
 
 async function connected(handler: ServeOptions["handler"]): Promise<() => Promise<Client>> {
-  const log = createLogger({ format: "text", verbosity: 0, write: () => undefined });
-  const served = await serve({ address: "127.0.0.1", port: 0, certificate, log, handler });
+  const served = await serveLocally({ handler });
   stack.defer(() => served.close());
   return async () => {
     const socket = connect({ port: served.port, host: "127.0.0.1", rejectUnauthorized: false });

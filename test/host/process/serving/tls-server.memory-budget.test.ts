@@ -1,18 +1,12 @@
-import { afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
 import { connect, type TLSSocket } from "node:tls";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { createLogger } from "../../../../host/process/log/log.ts";
-import { type KeyPair, selfSigned } from "../../../../host/process/serving/self-signed.ts";
-import { serve, type Served } from "../../../../host/process/serving/tls-server.ts";
-
-let certificate: KeyPair;
-beforeAll(async () => {
-  certificate = await selfSigned("", 1_900_000_000_000);
-});
+import type { Served } from "../../../../host/process/serving/tls-server.ts";
+import { serveLocally } from "../../../kit/serve.ts";
 
 let stack = new AsyncDisposableStack();
 afterEach(async () => {
@@ -28,14 +22,9 @@ let running: string[] = [];
 
 /** Reads bodies, answers /large with 12 MB and /known as to an authenticated client; /wait waits for the end of the test. */
 async function start(maxHeldBytes: number): Promise<Served> {
-  const log = createLogger({ format: "text", verbosity: 0, write: () => undefined });
   const over = Promise.withResolvers<void>();
   running = [];
-  const served = await serve({
-    address: "127.0.0.1",
-    port: 0,
-    certificate,
-    log,
+  const served = await serveLocally({
     limits: { maxHeldBytes, bodyTimeMs: 60_000 },
     handler: async (request, peer) => {
       const { pathname } = new URL(request.url);

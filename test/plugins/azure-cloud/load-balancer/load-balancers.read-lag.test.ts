@@ -24,8 +24,8 @@ const frontends = ({ world }: Cluster): number => azureState(world.simulator).fr
 
 describe.each([1, 10, 60])("reads that are %d s behind every write", (seconds) => {
   /** Another Service is there before reads lag. */
-  async function lagging(kind: string, count = 1) {
-    const cluster = await openCluster(count);
+  async function lagging(kind: string) {
+    const cluster = await openCluster(1);
     const make = kinds[kind] ?? serviceOf;
     const start = (): Promise<Generation> => cluster.start({ disableAPICallCache: true }, fast(speed));
     const generation = await start();

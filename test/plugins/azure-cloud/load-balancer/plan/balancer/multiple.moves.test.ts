@@ -6,19 +6,13 @@ import type { Node } from "cloud-controller-host/sdk";
 import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../../fixtures.ts";
-import { converge, nodesNamed, publicIP, world } from "../../world.ts";
+import { converge, publicIP, world } from "../../world.ts";
+import { balancer, chosenFrom, type Config, configOf, nodes, rules } from "./several-balancers.ts";
 
 setDefaultTimeout(120_000);
 
 type Annotations = Readonly<Record<string, string>>;
-type Config = ReturnType<typeof plannerConfigOf>;
 
-const nodes = nodesNamed("node-0", "node-1", "node-2");
-const configOf = (...configurations: readonly object[]): Config =>
-  plannerConfigOf({
-    loadBalancerBackendPoolConfigurationType: "nodeIP",
-    multipleStandardLoadBalancerConfigurations: [{ name: "kubernetes", primaryVMSet: "vmss0" }, ...configurations],
-  });
 const two = configOf({ name: "lb2", primaryVMSet: "vmss1" });
 const vmSets = new Map([
   ["node-0", "vmss0"],
@@ -180,10 +174,10 @@ describe("choosing among several load balancers", () => {
     ["internal to external with the LB config changing too: stale rules removed", pinnedInside, on("lb2")],
   ])("%s", (_title, before, after) => {
     const end = ensured(start(), two, primary(before), secondary(before), primary(after));
-    const rules = rulesIn(end);
+    const found = rulesIn(end);
     const old = "azure-load-balancer-internal" in before ? "kubernetes-internal" : "kubernetes";
-    expect(rules[old]).toEqual(["2-TCP-81"]);
-    expect(Object.entries(rules).filter(([name]) => name !== old)).toEqual([[expect.any(String), ["1-TCP-80"]]]);
+    expect(found[old]).toEqual(["2-TCP-81"]);
+    expect(Object.entries(found).filter(([name]) => name !== old)).toEqual([[expect.any(String), ["1-TCP-80"]]]);
   });
 
   test.each([
@@ -209,28 +203,11 @@ describe("choosing among several load balancers", () => {
   });
 });
 
-const rule = (name: string, count: number): Pick<LoadBalancer, "loadBalancingRules"> => ({
-  loadBalancingRules: Array.from({ length: count }, (_, index) => ({
-    name: `${name}-TCP-${index}`,
-    protocol: "Tcp",
-    frontendPort: index,
-  })),
-});
 const idOf = (name: string): string =>
   `/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/${name}`;
-const balancer = (name: string, more: Partial<LoadBalancer> = {}): LoadBalancer => ({
-  name,
-  id: idOf(name),
-  location: "eastus",
-  sku: { name: "Standard" },
-  ...more,
-});
-const chosen = (shape: ServiceShape, config: Config, from = start()): string | undefined => {
-  const { stages, results } = plan([intentOf({ nodes, ...shape })], from, config);
-  const problem = results.get("default/web")?.problem;
-  const put = stages.flatMap(({ writes }) => writes).find(({ kind }) => kind === "put-load-balancer");
-  return problem?.messages.join() ?? put?.name;
-};
+const identified = (name: string, more: Partial<LoadBalancer> = {}): LoadBalancer =>
+  balancer(name, { id: idOf(name), ...more });
+const chosen = (shape: ServiceShape, config: Config, from = start()) => chosenFrom(from, shape, config);
 
 describe("eligible load balancers", () => {
   const labels = { tier: "gold" };
@@ -259,31 +236,31 @@ describe("eligible load balancers", () => {
 
 describe("the most eligible load balancer", () => {
   test("the current load balancer stays the choice while it is eligible, however full", () => {
-    const loadBalancers = [balancer("kubernetes", rule("aweb", 9)), balancer("lb2")];
+    const loadBalancers = [identified("kubernetes", rules("aweb", 9)), identified("lb2")];
     expect(chosen({}, two, start({ loadBalancers }))).toBe("kubernetes");
   });
 
   test("internal kind respected", () => {
     const loadBalancers = [
-      balancer("kubernetes"),
-      balancer("kubernetes-internal", rule("x", 2)),
-      balancer("lb2", rule("y", 9)),
-      balancer("lb2-internal", rule("z", 1)),
+      identified("kubernetes"),
+      identified("kubernetes-internal", rules("x", 2)),
+      identified("lb2", rules("y", 9)),
+      identified("lb2-internal", rules("z", 1)),
     ];
     expect(chosen({ annotations: internal }, two, start({ loadBalancers }))).toBe("lb2-internal");
   });
 
   test("nil properties count as empty", () => {
-    const loadBalancers = [balancer("kubernetes", rule("x", 1)), { name: "lb2", id: idOf("lb2") }];
+    const loadBalancers = [identified("kubernetes", rules("x", 1)), { name: "lb2", id: idOf("lb2") }];
     expect(chosen({}, two, start({ loadBalancers }))).toBe("lb2");
   });
 
   test("existing empty LB preferred over a missing one", () => {
-    expect(chosen({}, two, start({ loadBalancers: [balancer("lb2")] }))).toBe("lb2");
+    expect(chosen({}, two, start({ loadBalancers: [identified("lb2")] }))).toBe("lb2");
   });
 
   test("an LB with 301 rules takes no more", () => {
-    const loadBalancers = [balancer("kubernetes", rule("x", 301)), balancer("lb2", rule("y", 301))];
+    const loadBalancers = [identified("kubernetes", rules("x", 301)), identified("lb2", rules("y", 301))];
     expect(chosen({}, two, start({ loadBalancers }))).toContain("has 301 rules");
   });
 });
@@ -329,7 +306,7 @@ describe("the name of the load balancer", () => {
 
   const attached = (name: string, more: Partial<Observed> = {}): Observed =>
     start({
-      loadBalancers: [balancer("kubernetes"), balancer(name, rule("x", 9))],
+      loadBalancers: [identified("kubernetes"), identified(name, rules("x", 9))],
       publicIPs: [
         publicIP("my-pip", "20.9.9.9", { ipConfiguration: { id: `${idOf(name)}/frontendIPConfigurations/x` } }),
       ],
@@ -387,7 +364,7 @@ describe("the name of the load balancer", () => {
   const frontend = (name: string) => ({ frontendIPConfigurations: [{ id: `${idOf("kubernetes")}/f`, name }] });
 
   test("primary FIP on an external LB decides over rules on lb2", () => {
-    const loadBalancers = [balancer("kubernetes", frontend("aweb")), balancer("lb2", rule("aweb", 1))];
+    const loadBalancers = [identified("kubernetes", frontend("aweb")), identified("lb2", rules("aweb", 1))];
     expect(plan([intentOf({ nodes })], start({ loadBalancers }), two).stages.flatMap(({ writes }) => writes)).toEqual(
       expect.arrayContaining([expect.objectContaining({ kind: "put-load-balancer", name: "kubernetes" })]),
     );
@@ -397,14 +374,14 @@ describe("the name of the load balancer", () => {
   });
 
   test("primary FIP on an internal LB is ignored for an external service", () => {
-    const loadBalancers = [balancer("lb2-internal", frontend("aweb")), balancer("kubernetes")];
+    const loadBalancers = [identified("lb2-internal", frontend("aweb")), identified("kubernetes")];
     expect(rulesIn(converge([intentOf({ nodes })], start({ loadBalancers }), two).observed)).toEqual({
       kubernetes: ["aweb-TCP-80"],
     });
   });
 
   test("FIP on an ineligible LB is ignored", () => {
-    const loadBalancers = [balancer("lb2", frontend("aweb")), balancer("kubernetes", rule("x", 3))];
+    const loadBalancers = [identified("lb2", frontend("aweb")), identified("kubernetes", rules("x", 3))];
     const { observed } = converge([intentOf({ nodes })], start({ loadBalancers }), excluding);
     expect(rulesIn(observed)["kubernetes"]).toContain("aweb-TCP-80");
   });
@@ -412,9 +389,9 @@ describe("the name of the load balancer", () => {
   const privateOn = (name: string) =>
     start({
       loadBalancers: [
-        balancer("kubernetes-internal"),
-        balancer(name, {
-          ...rule("x", 9),
+        identified("kubernetes-internal"),
+        identified(name, {
+          ...rules("x", 9),
           frontendIPConfigurations: [{ id: `${idOf(name)}/f`, name: "aother", privateIPAddress: "10.240.9.9" }],
         }),
       ],
@@ -451,13 +428,13 @@ describe("the name of the load balancer", () => {
 describe("configurations of several load balancers", () => {
   test("active services derived from rules of existing LBs", () => {
     const config = configOf({ name: "lb2", primaryVMSet: "vmss1", allowServicePlacement: false });
-    const loadBalancers = [balancer("lb2", rule("aweb", 1))];
+    const loadBalancers = [identified("lb2", rules("aweb", 1))];
     expect(chosen({}, config, start({ loadBalancers }))).toBe("lb2");
     expect(chosen({ name: "web1" }, config, start({ loadBalancers }))).toBe("kubernetes");
   });
 
   test("rules elsewhere make no difference to a single load balancer", () => {
-    const loadBalancers = [balancer("lb2", rule("x", 1)), balancer("kubernetes")];
+    const loadBalancers = [identified("lb2", rules("x", 1)), identified("kubernetes")];
     expect(chosen({}, plannerConfigOf(), start({ loadBalancers }))).toBe("kubernetes");
   });
 });

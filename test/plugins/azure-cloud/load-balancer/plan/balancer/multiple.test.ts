@@ -6,77 +6,53 @@ import type { Observed } from "../../../../../../plugins/azure-cloud/load-balanc
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { matches } from "../../../../../../plugins/azure-cloud/load-balancer/service/selectors.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../../fixtures.ts";
-import { converge, nodesNamed, publicIP, world } from "../../world.ts";
+import { converge, publicIP, world } from "../../world.ts";
+import { balancer, chosenFrom, type Config, configOf, nodes, rules } from "./several-balancers.ts";
 
-const nodes = nodesNamed("node-0", "node-1", "node-2");
 const gold = { matchLabels: { tier: "gold" } };
-const keys = (...configurations: readonly object[]) =>
-  plannerConfigOf({
-    loadBalancerBackendPoolConfigurationType: "nodeIP",
-    multipleStandardLoadBalancerConfigurations: [{ name: "kubernetes", primaryVMSet: "vmss0" }, ...configurations],
-  });
 const start = (about: Partial<Observed> = {}) =>
   world({ nodes, namespaceLabels: new Map([["default", { k: "v" }]]), ...about });
 
-const chosen = (shape: ServiceShape, config: ReturnType<typeof keys>, from = start()): string | undefined => {
-  const { stages, results } = plan([intentOf({ nodes, ...shape })], from, config);
-  const problem = results.get("default/web")?.problem;
-  const put = stages.flatMap(({ writes }) => writes).find(({ kind }) => kind === "put-load-balancer");
-  return problem?.messages.join() ?? put?.name;
-};
-
-const rule = (name: string, count: number): Pick<LoadBalancer, "loadBalancingRules"> => ({
-  loadBalancingRules: Array.from({ length: count }, (_, index) => ({
-    name: `${name}-TCP-${index}`,
-    protocol: "Tcp",
-    frontendPort: index,
-  })),
-});
-const balancer = (name: string, more: Partial<LoadBalancer> = {}): LoadBalancer => ({
-  name,
-  location: "eastus",
-  sku: { name: "Standard" },
-  ...more,
-});
+const chosen = (shape: ServiceShape, config: Config, from = start()) => chosenFrom(from, shape, config);
 
 describe("eligible load balancers", () => {
   const lb2 = { name: "lb2", primaryVMSet: "vmss1" };
   const only = (names: string) => ({ annotations: { "azure-load-balancer-configurations": names } });
 
   test("annotation `LB2 ,other` selects lb2 of the configs kubernetes and lb2", () => {
-    expect(chosen(only("LB2 ,other"), keys(lb2))).toBe("lb2");
+    expect(chosen(only("LB2 ,other"), configOf(lb2))).toBe("lb2");
   });
 
   test("an annotation that names no config is an error", () => {
-    expect(chosen(only("a,b"), keys(lb2))).toContain("selects 2 load balancers by annotation");
+    expect(chosen(only("a,b"), configOf(lb2))).toContain("selects 2 load balancers by annotation");
   });
 
   test("a matching label selector excludes configs without selectors", () => {
-    expect(chosen({ labels: { tier: "gold" } }, keys({ ...lb2, serviceLabelSelector: gold }))).toBe("lb2");
+    expect(chosen({ labels: { tier: "gold" } }, configOf({ ...lb2, serviceLabelSelector: gold }))).toBe("lb2");
   });
 
   test("configs without selectors are left when no selector matches", () => {
-    expect(chosen({}, keys({ ...lb2, serviceLabelSelector: gold }))).toBe("kubernetes");
+    expect(chosen({}, configOf({ ...lb2, serviceLabelSelector: gold }))).toBe("kubernetes");
   });
 
   test("namespace labels select", () => {
-    expect(chosen({}, keys({ ...lb2, serviceNamespaceSelector: { matchLabels: { k: "v" } } }))).toBe("lb2");
-    expect(chosen({}, keys({ ...lb2, serviceNamespaceSelector: { matchLabels: { k: "w" } } }))).toBe("kubernetes");
+    expect(chosen({}, configOf({ ...lb2, serviceNamespaceSelector: { matchLabels: { k: "v" } } }))).toBe("lb2");
+    expect(chosen({}, configOf({ ...lb2, serviceNamespaceSelector: { matchLabels: { k: "w" } } }))).toBe("kubernetes");
   });
 
   test("an empty selection is an error with the reason of each config", () => {
-    expect(chosen(only("lb2"), keys({ ...lb2, serviceLabelSelector: gold }))).toContain(
+    expect(chosen(only("lb2"), configOf({ ...lb2, serviceLabelSelector: gold }))).toContain(
       "lb2 (its label selector does not match)",
     );
-    expect(chosen(only("lb2"), keys({ ...lb2, allowServicePlacement: false }))).toContain(
+    expect(chosen(only("lb2"), configOf({ ...lb2, allowServicePlacement: false }))).toContain(
       "AllowServicePlacement set to false",
     );
   });
 
   test("a config with allowServicePlacement false is excluded unless it is active", () => {
-    const config = keys({ ...lb2, allowServicePlacement: false });
-    const active = balancer("lb2", rule("aweb", 1));
-    expect(chosen({}, config, start({ loadBalancers: [balancer("kubernetes", rule("x", 5))] }))).toBe("kubernetes");
+    const config = configOf({ ...lb2, allowServicePlacement: false });
+    const active = balancer("lb2", rules("aweb", 1));
+    expect(chosen({}, config, start({ loadBalancers: [balancer("kubernetes", rules("x", 5))] }))).toBe("kubernetes");
     expect(chosen({}, config, start({ loadBalancers: [active] }))).toBe("lb2");
   });
 
@@ -90,21 +66,21 @@ describe("eligible load balancers", () => {
 });
 
 describe("the most eligible load balancer", () => {
-  const config = keys({ name: "lb2", primaryVMSet: "vmss1" }, { name: "lb3", primaryVMSet: "vmss2" });
+  const config = configOf({ name: "lb2", primaryVMSet: "vmss1" }, { name: "lb3", primaryVMSet: "vmss2" });
   const on = (...loadBalancers: readonly LoadBalancer[]) => chosen({}, config, start({ loadBalancers }));
 
   test("first eligible when none exists", () => expect(on()).toBe("kubernetes"));
-  test("else first non-existing", () => expect(on(balancer("kubernetes", rule("x", 1)))).toBe("lb2"));
+  test("else first non-existing", () => expect(on(balancer("kubernetes", rules("x", 1)))).toBe("lb2"));
   test("existing empty LB wins over others", () =>
-    expect(on(balancer("kubernetes", rule("x", 1)), balancer("lb3"))).toBe("lb3"));
+    expect(on(balancer("kubernetes", rules("x", 1)), balancer("lb3"))).toBe("lb3"));
   test("else fewest rules", () => {
-    expect(on(balancer("kubernetes", rule("x", 3)), balancer("lb2", rule("y", 1)), balancer("lb3", rule("z", 2)))).toBe(
-      "lb2",
-    );
+    expect(
+      on(balancer("kubernetes", rules("x", 3)), balancer("lb2", rules("y", 1)), balancer("lb3", rules("z", 2))),
+    ).toBe("lb2");
   });
   test("an internal Service with only external load balancers gets the first eligible one", () => {
     const annotations = { "azure-load-balancer-internal": "true" };
-    const loadBalancers = [balancer("kubernetes", rule("x", 3)), balancer("lb2"), balancer("lb3")];
+    const loadBalancers = [balancer("kubernetes", rules("x", 3)), balancer("lb2"), balancer("lb3")];
     expect(chosen({ annotations }, config, start({ loadBalancers }))).toBe("kubernetes-internal");
   });
   test("new Services that are planned together are spread", () => {
@@ -115,11 +91,11 @@ describe("the most eligible load balancer", () => {
 });
 
 describe("the name of the load balancer", () => {
-  const config = keys({ name: "lb2", primaryVMSet: "vmss1" });
+  const config = configOf({ name: "lb2", primaryVMSet: "vmss1" });
   const pinned = { "azure-pip-name": "my-pip" };
   const attached = (name: string) =>
     start({
-      loadBalancers: [balancer("kubernetes"), balancer(name, rule("x", 9))],
+      loadBalancers: [balancer("kubernetes"), balancer(name, rules("x", 9))],
       publicIPs: [
         publicIP("my-pip", "20.9.9.9", {
           ipConfiguration: {
@@ -139,14 +115,14 @@ describe("the name of the load balancer", () => {
   });
 
   test("an IP on a load balancer that a label selector excludes is an error", () => {
-    const excluding = keys({ name: "lb2", primaryVMSet: "vmss1", serviceLabelSelector: gold });
+    const excluding = configOf({ name: "lb2", primaryVMSet: "vmss1", serviceLabelSelector: gold });
     expect(chosen({ annotations: pinned }, excluding, withIds(attached("lb2")))).toContain("not in the eligible set");
   });
 
   test("an internal Service with an IP on lb2 gets `lb2-internal`", () => {
     const annotations = { "azure-load-balancer-internal": "true", "azure-load-balancer-ipv4": "10.240.9.9" };
     const frontends = { frontendIPConfigurations: [{ name: "aother", privateIPAddress: "10.240.9.9" }] };
-    const loadBalancers = [balancer("lb2-internal", { ...rule("x", 9), ...frontends })];
+    const loadBalancers = [balancer("lb2-internal", { ...rules("x", 9), ...frontends })];
     expect(chosen({ annotations }, config, withIds(start({ loadBalancers })))).toBe("lb2-internal");
   });
 
@@ -169,7 +145,7 @@ const withIds = (observed: Observed): Observed => ({
 });
 
 describe("choosing among several load balancers", () => {
-  const config = keys({ name: "lb2", primaryVMSet: "vmss1" });
+  const config = configOf({ name: "lb2", primaryVMSet: "vmss1" });
   const onLb2 = { "azure-load-balancer-configurations": "lb2" };
   const names = ({ loadBalancers }: Observed) => loadBalancers.map(({ name }) => name);
 
@@ -225,7 +201,7 @@ describe("choosing among several load balancers", () => {
 });
 
 describe("nodes of several load balancers", () => {
-  const placed = (config: ReturnType<typeof keys>, about: Partial<Observed>) => {
+  const placed = (config: ReturnType<typeof configOf>, about: Partial<Observed>) => {
     const intents = ["a", "b"].map((name) => intentOf({ nodes, name }));
     const { observed } = converge(intents, start(about), config);
     return Object.fromEntries(
@@ -242,7 +218,7 @@ describe("nodes of several load balancers", () => {
   ]);
 
   test("primaryVMSet arrangement; the node of no set goes to the one with the fewest nodes", () => {
-    expect(placed(keys({ name: "lb2", primaryVMSet: "vmss1" }), { vmSets })).toEqual({
+    expect(placed(configOf({ name: "lb2", primaryVMSet: "vmss1" }), { vmSets })).toEqual({
       kubernetes: ["node-0", "node-2"],
       lb2: ["node-1"],
     });
@@ -252,7 +228,7 @@ describe("nodes of several load balancers", () => {
     const labeled = nodes.map((node, index) =>
       index === 2 ? { ...node, metadata: { ...node.metadata, labels: { pool: "x" } } } : node,
     );
-    const config = keys({ name: "lb2", primaryVMSet: "vmss1", nodeSelector: { matchLabels: { pool: "x" } } });
+    const config = configOf({ name: "lb2", primaryVMSet: "vmss1", nodeSelector: { matchLabels: { pool: "x" } } });
     const intents = ["a", "b"].map((name) => intentOf({ nodes: labeled, name }));
     const { observed } = converge(intents, start({ vmSets, nodes: labeled }), config);
     const lb2 = observed.loadBalancers.find(({ name }) => name === "lb2");
@@ -264,7 +240,7 @@ describe("nodes of several load balancers", () => {
 
   test("a load balancer that no node is assigned to takes all nodes", () => {
     const all = new Map(nodes.map(({ metadata }) => [metadata?.name ?? "", "vmss0"]));
-    expect(placed(keys({ name: "lb2", primaryVMSet: "vmss1" }), { vmSets: all })["lb2"]).toEqual([
+    expect(placed(configOf({ name: "lb2", primaryVMSet: "vmss1" }), { vmSets: all })["lb2"]).toEqual([
       "node-0",
       "node-1",
       "node-2",
@@ -272,7 +248,7 @@ describe("nodes of several load balancers", () => {
   });
 
   test("a node that was excluded returns to the load balancer of its set", () => {
-    const config = keys({ name: "lb2", primaryVMSet: "vmss1" });
+    const config = configOf({ name: "lb2", primaryVMSet: "vmss1" });
     const excluded = nodes.map((node, index) =>
       index === 1
         ? {
@@ -337,7 +313,7 @@ test("Services go where the fewest ports are, those planned with them included",
   const of = (name: string, count: number) =>
     intentOf({ name, nodes, spec: { ports: Array.from({ length: count }, (_, index) => port(index + 1)) } });
   const intents = [of("a", 5), of("b", 1), of("c", 1)];
-  const { stages } = plan(intents, start(), keys({ name: "lb2", primaryVMSet: "vmss1" }));
+  const { stages } = plan(intents, start(), configOf({ name: "lb2", primaryVMSet: "vmss1" }));
   const puts = stages.flatMap(({ writes }) => writes.filter(({ kind }) => kind === "put-load-balancer"));
   expect(puts.map(({ name, services }) => [name, services])).toEqual([
     ["kubernetes", ["default/a"]],

@@ -4,21 +4,13 @@ import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
 
 import type { Observed, ServiceIntent } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
-import { accessOf } from "../../../../../../plugins/azure-cloud/load-balancer/plan/security-group/access.ts";
 import { RuleSet } from "../../../../../../plugins/azure-cloud/load-balancer/plan/security-group/rules.ts";
-import { readSubject } from "../../../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../../fixtures.ts";
 import { converge, nodesNamed, publicIP, world } from "../../world.ts";
+import { accessFor, both, config, dualShape } from "./service-shapes.ts";
 
-const config = plannerConfigOf();
 const nodes = nodesNamed("node-0", "node-1");
 const internal = { "azure-load-balancer-internal": "true" };
-const both = [
-  { name: "tcp", protocol: "TCP", port: 80, nodePort: 30_080 },
-  { name: "udp", protocol: "UDP", port: 53, nodePort: 30_053 },
-];
-
-const accessFor = (shape: ServiceShape) => accessOf(readSubject(intentOf(shape).service, config).subject);
 
 describe("access from the Internet", () => {
   const spec = (...loadBalancerSourceRanges: readonly string[]) => ({
@@ -136,10 +128,6 @@ const after = (shapes: readonly ServiceShape[], start = world({ nodes })): Obser
 
 const pip = (name: string, address: string) => publicIP(name, address);
 const dual = world({ nodes, publicIPs: [pip("v4", "20.1.1.1"), pip("v6", "2603::1")] });
-const dualShape = (annotations: Readonly<Record<string, string>> = {}, spec = {}): ServiceShape => ({
-  annotations: { "azure-pip-name": "v4", "azure-pip-name-ipv6": "v6", ...annotations },
-  spec: { ports: both, ipFamilies: ["IPv4", "IPv6"], ...spec },
-});
 
 describe("the security rules of a Service", () => {
   test("an internal Service without an allow list is unchanged", () => {

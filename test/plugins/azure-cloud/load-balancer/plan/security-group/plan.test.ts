@@ -5,30 +5,17 @@ import type { SecurityRule } from "@azure/arm-network";
 import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import type { PlannerConfig } from "../../../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
-import { accessOf } from "../../../../../../plugins/azure-cloud/load-balancer/plan/security-group/access.ts";
 import { RuleSet } from "../../../../../../plugins/azure-cloud/load-balancer/plan/security-group/rules.ts";
 import { readSubject } from "../../../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
-import { intentOf, plannerConfigOf, type ServiceShape } from "../../fixtures.ts";
+import { intentOf, type ServiceShape } from "../../fixtures.ts";
 import { converge, nodesNamed, publicIP, world } from "../../world.ts";
+import { accessFor, both, config, dualShape } from "./service-shapes.ts";
 
 setDefaultTimeout(120_000);
 
-const config = plannerConfigOf();
 const nodes = nodesNamed("node-0", "node-1");
-const both = [
-  { name: "tcp", protocol: "TCP", port: 80, nodePort: 30_080 },
-  { name: "udp", protocol: "UDP", port: 53, nodePort: 30_053 },
-];
 const addresses = [publicIP("v4", "20.1.1.1"), publicIP("v6", "2603::1")];
 const start = (about: Partial<Observed> = {}): Observed => world({ nodes, publicIPs: addresses, ...about });
-
-const shapeOf = (
-  annotations: Readonly<Record<string, string>> = {},
-  spec: ServiceShape["spec"] = {},
-): ServiceShape => ({
-  annotations: { "azure-pip-name": "v4", "azure-pip-name-ipv6": "v6", ...annotations },
-  spec: { ports: both, ipFamilies: ["IPv4", "IPv6"], ...spec },
-});
 
 const after = (from: Observed, ...shapes: readonly ServiceShape[]): Observed => {
   const intents = shapes.map((shape) => intentOf({ nodes, ...shape }));
@@ -66,17 +53,17 @@ const unmanaged = { "azure-disable-load-balancer-nsg-rule": "true" };
 const inSpec = { loadBalancerSourceRanges: ["10.0.0.0/8", "2001:db8::/32"] };
 
 const combinations: readonly (readonly [string, ServiceShape])[] = [
-  ["no allow list", shapeOf()],
-  ["additional public IPs", shapeOf({ "azure-additional-public-ips": "198.51.100.8,2001:db8::8" })],
-  ["floating IP disabled", shapeOf(direct)],
-  ["floating IP disabled + NSG rule disabled", shapeOf({ ...direct, ...unmanaged })],
-  ["NSG rule disabled", shapeOf(unmanaged)],
-  ["allowed-ip-ranges", shapeOf(ranges)],
-  ["service tags", shapeOf(tags)],
-  ["source ranges", shapeOf({}, inSpec)],
-  ["tags and ranges", shapeOf({ ...tags, ...ranges })],
-  ["deny-all annotation", shapeOf({ ...ranges, ...deny })],
-  ["invalid ranges", shapeOf({ "azure-allowed-ip-ranges": "foo" })],
+  ["no allow list", dualShape()],
+  ["additional public IPs", dualShape({ "azure-additional-public-ips": "198.51.100.8,2001:db8::8" })],
+  ["floating IP disabled", dualShape(direct)],
+  ["floating IP disabled + NSG rule disabled", dualShape({ ...direct, ...unmanaged })],
+  ["NSG rule disabled", dualShape(unmanaged)],
+  ["allowed-ip-ranges", dualShape(ranges)],
+  ["service tags", dualShape(tags)],
+  ["source ranges", dualShape({}, inSpec)],
+  ["tags and ranges", dualShape({ ...tags, ...ranges })],
+  ["deny-all annotation", dualShape({ ...ranges, ...deny })],
+  ["invalid ranges", dualShape({ "azure-allowed-ip-ranges": "foo" })],
 ];
 
 describe("the security rules of a Service", () => {
@@ -100,7 +87,7 @@ describe("the security rules of a Service", () => {
   });
 
   test("allowed-ip-ranges make range rules by family in an empty group", () => {
-    expect(summary(after(start(), shapeOf(ranges)))).toEqual([
+    expect(summary(after(start(), dualShape(ranges)))).toEqual([
       "Allow Tcp 10.0.0.0/8,192.168.0.0/24 > 20.1.1.1 : 80",
       "Allow Tcp 2001:db8::/32 > 2603::1 : 80",
       "Allow Udp 10.0.0.0/8,192.168.0.0/24 > 20.1.1.1 : 53",
@@ -109,7 +96,7 @@ describe("the security rules of a Service", () => {
   });
 
   test("service tags make one rule per tag, family and protocol in an empty group", () => {
-    const lines = summary(after(start(), shapeOf(tags)));
+    const lines = summary(after(start(), dualShape(tags)));
     expect([lines.length, lines.slice(0, 4)]).toEqual([
       8,
       [
@@ -122,15 +109,15 @@ describe("the security rules of a Service", () => {
   });
 
   test("source ranges make range rules in an empty group", () => {
-    expect(summary(after(start(), shapeOf({}, { ...inSpec, ports: both.slice(0, 1) })))).toEqual([
+    expect(summary(after(start(), dualShape({}, { ...inSpec, ports: both.slice(0, 1) })))).toEqual([
       "Allow Tcp 10.0.0.0/8 > 20.1.1.1 : 80",
       "Allow Tcp 2001:db8::/32 > 2603::1 : 80",
     ]);
   });
 
   test("other ranges replace the rules of the old ones", () => {
-    const first = after(start(), shapeOf(ranges));
-    expect(summary(after(first, shapeOf({ "azure-allowed-ip-ranges": "10.9.0.0/16" })))).toEqual([
+    const first = after(start(), dualShape(ranges));
+    expect(summary(after(first, dualShape({ "azure-allowed-ip-ranges": "10.9.0.0/16" })))).toEqual([
       "Allow Tcp 10.9.0.0/16 > 20.1.1.1 : 80",
       "Allow Udp 10.9.0.0/16 > 20.1.1.1 : 53",
     ]);
@@ -138,7 +125,7 @@ describe("the security rules of a Service", () => {
 
   test("other ports replace the rules of the old ones", () => {
     const ports = [{ protocol: "TCP", port: 443, nodePort: 30_443 }];
-    expect(summary(after(after(start(), shapeOf()), shapeOf({}, { ports })))).toEqual([
+    expect(summary(after(after(start(), dualShape()), dualShape({}, { ports })))).toEqual([
       "Allow Tcp Internet > 20.1.1.1 : 443",
       "Allow Tcp Internet > 2603::1 : 443",
     ]);
@@ -150,8 +137,8 @@ describe("the security rules of a Service", () => {
       annotations: { "azure-pip-name": "v4" },
       spec: { ports: [{ protocol: "TCP", port: 81, nodePort: 30_081 }] },
     };
-    const first = after(start(), shapeOf(), other);
-    expect(summary(after(first, shapeOf(unmanaged), other))).toEqual(["Allow Tcp Internet > 20.1.1.1 : 81"]);
+    const first = after(start(), dualShape(), other);
+    expect(summary(after(first, dualShape(unmanaged), other))).toEqual(["Allow Tcp Internet > 20.1.1.1 : 81"]);
   });
 
   test("floating IP disabled: retained node ports of another service", () => {
@@ -177,7 +164,7 @@ describe("the security rules of a Service", () => {
   });
 
   test("destinations that no Service is known to have go, unless another deployment may know their Service", () => {
-    const before = after(start(), shapeOf({}, { ports: both.slice(0, 1) }));
+    const before = after(start(), dualShape({}, { ports: both.slice(0, 1) }));
     const securityRules = before.securityGroup?.securityRules?.map(({ destinationAddressPrefix, ...rule }) =>
       destinationAddressPrefix === "20.1.1.1"
         ? { ...rule, destinationAddressPrefixes: ["20.1.1.1", "20.9.9.9"] }
@@ -185,7 +172,7 @@ describe("the security rules of a Service", () => {
     );
     const observed = { ...before, securityGroup: { ...before.securityGroup, securityRules: securityRules ?? [] } };
     const destinations = (settings: Partial<PlannerConfig>, marked: boolean): boolean => {
-      const web = intentOf({ nodes, ...shapeOf({}, { ports: both.slice(0, 1) }) });
+      const web = intentOf({ nodes, ...dualShape({}, { ports: both.slice(0, 1) }) });
       const other = {
         metadata: { name: "other", namespace: "default", annotations: { "cloud-controller-host/served-by": "x" } },
       };
@@ -201,18 +188,18 @@ describe("the security rules of a Service", () => {
   });
 
   test("node addresses leave the rules when floating IP is enabled again", () => {
-    const first = after(start(), shapeOf(direct));
-    expect(summary(after(first, shapeOf())).join()).not.toContain("10.240.0.");
+    const first = after(start(), dualShape(direct));
+    expect(summary(after(first, dualShape())).join()).not.toContain("10.240.0.");
   });
 
   test("more than 4000 sources in one rule, and in two rules, are an error", () => {
     const many = (count: number) =>
       Array.from({ length: count }, (_, index) => `${1 + (index >> 8)}.${index & 255}.0.0/31`);
-    const ready = after(start(), shapeOf());
+    const ready = after(start(), dualShape());
     const refused = (count: number, ofUser: number) => {
       const users = { name: "users-many", priority: 100, sourceAddressPrefixes: many(ofUser) };
       const observed = { ...ready, securityGroup: { ...ready.securityGroup, securityRules: [users] } };
-      const shape = shapeOf({ "azure-allowed-ip-ranges": many(count).join() }, { ports: both.slice(0, 1) });
+      const shape = dualShape({ "azure-allowed-ip-ranges": many(count).join() }, { ports: both.slice(0, 1) });
       const { results } = plan([intentOf({ nodes, ...shape })], observed, config);
       return results.get("default/web")?.problem?.messages.join();
     };
@@ -225,9 +212,9 @@ describe("the security rules of a Service", () => {
     "the newest Service alone is refused where its %s prefixes are all that is too many",
     (side) => {
       const publicIPs = [...addresses, publicIP("w4", "20.1.1.2"), publicIP("w6", "2603::2")];
-      const old = { ...shapeOf(), name: "a-old" };
+      const old = { ...dualShape(), name: "a-old" };
       const late: ServiceShape = {
-        ...shapeOf({ ...tags, ...ranges, ...deny, "azure-pip-name": "w4", "azure-pip-name-ipv6": "w6" }),
+        ...dualShape({ ...tags, ...ranges, ...deny, "azure-pip-name": "w4", "azure-pip-name-ipv6": "w6" }),
         name: "b-late",
       };
       const count = ({ securityGroup }: Observed): number =>
@@ -258,7 +245,7 @@ describe("the security rules of a Service", () => {
 
 describe("adding rules to a security group", () => {
   const one = (annotations: Readonly<Record<string, string>>) =>
-    summary(after(start(), shapeOf(annotations, { ports: both.slice(0, 1) })));
+    summary(after(start(), dualShape(annotations, { ports: both.slice(0, 1) })));
 
   test.each<[string, Readonly<Record<string, string>>, readonly string[]]>([
     ["no access control config", {}, ["Allow Tcp Internet > 20.1.1.1 : 80", "Allow Tcp Internet > 2603::1 : 80"]],
@@ -328,25 +315,23 @@ describe("keeping rules of a security group", () => {
 
 describe("cleaning a security group", () => {
   test("a destination that nothing in the cluster has any more goes with the next write", () => {
-    const first = after(start(), shapeOf());
+    const first = after(start(), dualShape());
     const stale = withRules(first, (one) =>
       one.name?.startsWith("k8s-azure-lb_allow_IPv4")
         ? { ...one, destinationAddressPrefixes: ["20.1.1.1", "20.7.7.7"] }
         : one,
     );
-    expect(summary(after(stale, shapeOf())).join()).not.toContain("20.7.7.7");
+    expect(summary(after(stale, dualShape())).join()).not.toContain("20.7.7.7");
   });
 
   test("managed rules of other priorities are a user's", () => {
     const users = rule(["20.7.7.7"], { priority: 4097, name: "k8s-azure-lb_mine" });
     const first = start();
     const securityRules = [...(first.securityGroup?.securityRules ?? []), users];
-    const end = after({ ...first, securityGroup: { ...first.securityGroup, securityRules } }, shapeOf());
+    const end = after({ ...first, securityGroup: { ...first.securityGroup, securityRules } }, dualShape());
     expect(end.securityGroup?.securityRules).toContain(users);
   });
 });
-
-const accessFor = (shape: ServiceShape) => accessOf(readSubject(intentOf(shape).service, config).subject);
 
 describe("the annotation for internal Services", () => {
   test.each([
@@ -452,13 +437,13 @@ describe("the rules of allowed ranges", () => {
 
 describe("the changed security group", () => {
   test("an unchanged group causes no PUT", () => {
-    expect(plan([intentOf({ nodes, ...shapeOf() })], after(start(), shapeOf()), config).stages).toEqual([]);
+    expect(plan([intentOf({ nodes, ...dualShape() })], after(start(), dualShape()), config).stages).toEqual([]);
   });
 });
 
 describe("rules for every port", () => {
   test("deny rules have the single range `*`, allow rules a list", () => {
-    const found = managed(after(start(), shapeOf({ ...ranges, ...deny })));
+    const found = managed(after(start(), dualShape({ ...ranges, ...deny })));
     for (const one of found)
       expect([one.destinationPortRange, one.destinationPortRanges !== undefined]).toEqual(
         one.access === "Deny" ? ["*", false] : [undefined, true],
@@ -468,7 +453,7 @@ describe("rules for every port", () => {
 });
 
 test("the rules of a Service whose load balancer is not written yet stay when another Service is planned", () => {
-  const early = { name: "early", uid: "early", ...shapeOf() };
+  const early = { name: "early", uid: "early", ...dualShape() };
   const other = { name: "other", uid: "other", annotations: { "azure-pip-name": "my-pip" } };
   const publicIPs = [...addresses, publicIP("my-pip", "20.9.9.9")];
   const { securityGroup } = after(start({ publicIPs }), early, other);
