@@ -201,7 +201,7 @@ describe("choosing among several load balancers", () => {
 });
 
 describe("nodes of several load balancers", () => {
-  const placed = (config: ReturnType<typeof configOf>, about: Partial<Observed>) => {
+  const placed = (config: Config, about: Partial<Observed>) => {
     const intents = ["a", "b"].map((name) => intentOf({ nodes, name }));
     const { observed } = converge(intents, start(about), config);
     return Object.fromEntries(
@@ -322,7 +322,7 @@ test("Services go where the fewest ports are, those planned with them included",
 });
 
 test("a pool that still has network interfaces gets no addresses before they have left it", () => {
-  const config = keys({ name: "lb2", primaryVMSet: "vmss1" });
+  const config = configOf({ name: "lb2", primaryVMSet: "vmss1" });
   const intents = [intentOf({ nodes, annotations: { "azure-load-balancer-configurations": "kubernetes" } })];
   const { observed } = converge(intents, start(), config);
   const [one = {}] = observed.loadBalancers;
