@@ -49,14 +49,15 @@ export class Timeline {
   /** Runs something after a delay; the result cancels it. */
   after(ms: number, run: () => void): () => void {
     const entry = { at: this.#now + Math.max(0, ms), tie: this.#ties(), run, canceled: false };
-    this.#entries.push(entry);
-    let index = this.#entries.length - 1;
+    let index = this.#entries.length;
     while (index > 0) {
-      const parent = (index - 1) >> 1;
-      if (!this.#isBefore(index, parent)) break;
-      this.#swap(index, parent);
-      index = parent;
+      const above = (index - 1) >> 1;
+      const parent = this.#entries[above];
+      if (parent === undefined || !isBefore(entry, parent)) break;
+      this.#entries[index] = parent;
+      index = above;
     }
+    this.#entries[index] = entry;
     return () => void (entry.canceled = true);
   }
 
@@ -82,33 +83,23 @@ export class Timeline {
 
   #pop(): void {
     const last = this.#entries.pop();
-    if (last === undefined || this.#entries.length === 0) return;
-    this.#entries[0] = last;
+    const { length } = this.#entries;
+    if (last === undefined || length === 0) return;
     let index = 0;
     for (;;) {
-      const [left, right] = [2 * index + 1, 2 * index + 2];
-      let least = index;
-      if (left < this.#entries.length && this.#isBefore(left, least)) least = left;
-      if (right < this.#entries.length && this.#isBefore(right, least)) least = right;
-      if (least === index) return;
-      this.#swap(index, least);
-      index = least;
+      const left = 2 * index + 1;
+      const [one, other] = [this.#entries[left], this.#entries[left + 1]];
+      const isRight = one !== undefined && other !== undefined && isBefore(other, one);
+      const least = isRight ? other : one;
+      if (least === undefined || !isBefore(least, last)) break;
+      this.#entries[index] = least;
+      index = isRight ? left + 1 : left;
     }
-  }
-
-  #isBefore(one: number, other: number): boolean {
-    const [a, b] = [this.#entries[one], this.#entries[other]];
-    if (a === undefined || b === undefined) return false;
-    return a.at === b.at ? a.tie < b.tie : a.at < b.at;
-  }
-
-  #swap(one: number, other: number): void {
-    const [a, b] = [this.#entries[one], this.#entries[other]];
-    if (a === undefined || b === undefined) return;
-    this.#entries[one] = b;
-    this.#entries[other] = a;
+    this.#entries[index] = last;
   }
 }
+
+const isBefore = (one: Entry, other: Entry): boolean => (one.at === other.at ? one.tie < other.tie : one.at < other.at);
 
 /** Real time's own, whatever a simulation puts in its place. */
 const { setImmediate } = globalThis;

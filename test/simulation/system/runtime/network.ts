@@ -99,6 +99,8 @@ class Call {
   readonly #reject: (error: unknown) => void;
   readonly #connection = new AbortController();
   readonly #fate: Fate;
+  /** Ends listening to the caller's signal: a process would keep every request that it has sent. */
+  #ended = (): void => undefined;
 
   constructor(
     runtime: VirtualRuntime,
@@ -125,13 +127,11 @@ class Call {
   #send(signal: AbortSignal | undefined): void {
     const { process } = this.#exchange;
     const closed = (): void => {
+      this.#ended();
       this.#connection.abort();
       this.#reject(signal?.reason);
     };
-    if (signal !== undefined) {
-      const ended = process.onAbort(signal, closed);
-      this.#connection.signal.addEventListener("abort", ended, { once: true });
-    }
+    if (signal !== undefined) this.#ended = process.onAbort(signal, closed);
     this.#observer?.sent(this.#exchange);
     const { delayMs, lost, reset } = this.#fate;
     if (lost === "request") return;
@@ -173,11 +173,17 @@ class Call {
     if (lost === "reply") return;
     if (reset === "after") return this.#fail("ECONNRESET");
     const { status, headers: replied } = response;
-    this.#deliver(() => this.#resolve(new Response(text === "" ? null : text, { status, headers: replied })));
+    this.#deliver(() => {
+      this.#ended();
+      this.#resolve(new Response(text === "" ? null : text, { status, headers: replied }));
+    });
   }
 
   #fail(code: string): void {
-    this.#deliver(() => this.#reject(networkError(code)));
+    this.#deliver(() => {
+      this.#ended();
+      this.#reject(networkError(code));
+    });
   }
 
   #deliver(work: () => void): void {
@@ -194,6 +200,7 @@ class Call {
     let open = true;
     const end = (): void => {
       open = false;
+      this.#ended();
       void reader?.cancel().catch(() => undefined);
     };
     const body = new ReadableStream<Uint8Array>({
@@ -223,6 +230,7 @@ class Call {
           if (!done) continue;
           later(() => {
             open = false;
+            this.#ended();
             controller?.close();
           });
           return;
@@ -230,6 +238,7 @@ class Call {
       } catch {
         later(() => {
           open = false;
+          this.#ended();
           controller?.error(networkError("ECONNRESET"));
         });
       }
