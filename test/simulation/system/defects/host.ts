@@ -166,7 +166,7 @@ export const hostDefects: Readonly<Record<string, HostDefect>> = {
     from: "    this.#report.withoutPlugins(generation.refused);\n    this.#report.started(",
     to: "    this.#report.started(",
     by: "refused plugins",
-    seed: 30,
+    seed: 51,
   },
   "removes the files of plugins that run": {
     file: `${generation}/prepare/prepare.ts`,
