@@ -1,11 +1,12 @@
 import { existsSync, readFileSync } from "node:fs";
-import { dirname, join, sep } from "node:path";
+import { readFile } from "node:fs/promises";
+import { dirname, isAbsolute, join, resolve, sep } from "node:path";
 
 import { plugin } from "bun";
 import { CodedError } from "cloud-controller-host/sdk";
 
 import { sourceFile } from "./plugin-tree.ts";
-import { packageOf } from "./sealed-content.ts";
+import { importsOf, packageOf } from "./sealed-content.ts";
 
 /** A copied folder and where it really is. */
 export interface CopiedFolder {
@@ -18,23 +19,51 @@ export interface CopiedFolder {
 }
 
 /**
- * Refuses what the copy of a locked plugin imports by an absolute path outside of it. A relative path leads nowhere: what
- * is not part of the copy does not exist around it.
+ * Refuses a path made at run time by which the copy of a locked plugin would import from outside of it: an absolute one, or
+ * one that climbs to the root of the file system. Below that, what is not part of the copy does not exist around it.
  */
 export function refuseOutside(copies: () => Iterable<CopiedFolder>): void {
   plugin({
     name: "locked-plugins-stay-in-their-copy",
     setup(build) {
-      build.onResolve({ filter: /^\// }, ({ path, importer }) => {
+      build.onResolve({ filter: /^\/|(?:^|\/)\.\.\// }, ({ path, importer }) => {
         const copy = [...copies()].find(({ base, sealed }) => sealed !== undefined && importer.startsWith(base + sep));
-        if (copy === undefined || path.startsWith(copy.base + sep)) return undefined;
-        throw new CodedError(
-          "OutsideImport",
-          `Cannot import ${path} from ${importer}: --plugin-lock does not cover it`,
-        );
+        if (copy === undefined || resolve(dirname(importer), path).startsWith(copy.base + sep)) return undefined;
+        throw outsideImport(path, importer);
       });
     },
   });
+}
+
+const outsideImport = (path: string, importer: string): CodedError =>
+  new CodedError("OutsideImport", `Cannot import ${path} from ${importer}: --plugin-lock does not cover it`);
+
+/**
+ * Refuses the copy of a locked plugin whose sources, or the packages that they import, lead outside of it: by a path, or
+ * because a package.json or a tsconfig.json redirects a name. Bun resolves most imports without a callback.
+ */
+export async function checkImports(base: string, folder: string, files: readonly string[]): Promise<void> {
+  const pending = new Set(files.filter((file) => file.startsWith(folder + sep)));
+  // What is added meanwhile is visited, too.
+  for (const file of pending) {
+    if (!sourceFile.test(file)) continue;
+    for (const path of importsOf(file, await readFile(file))) {
+      const target = resolved(path, dirname(file));
+      if (target === undefined) continue;
+      if (!target.startsWith(base + sep)) throw outsideImport(path, file.slice(base.length));
+      pending.add(target);
+    }
+  }
+}
+
+/** The file that an import leads to; undefined for a module of the runtime, for the SDK, and where there is none. */
+function resolved(path: string, folder: string): string | undefined {
+  try {
+    const target = Bun.resolveSync(path, folder);
+    return isAbsolute(target) ? target : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /**
@@ -63,11 +92,9 @@ export function resolveOutside(copies: () => Iterable<CopiedFolder>): void {
  * has a `node_modules`. Bun resolves such imports without a callback.
  */
 function refuseDownloads(file: string, seen: Set<string>): void {
-  const extension = sourceFile.exec(file)?.[1];
-  if (extension === undefined || seen.has(file) || hasDependencies(dirname(file))) return;
+  if (!sourceFile.test(file) || seen.has(file) || hasDependencies(dirname(file))) return;
   seen.add(file);
-  const scanner = new Bun.Transpiler({ loader: extension === "ts" || extension === "tsx" ? extension : "jsx" });
-  for (const { path } of scanner.scanImports(readFileSync(file))) {
+  for (const path of importsOf(file, readFileSync(file))) {
     if (/^\.{0,2}\//u.test(path)) refuseDownloads(Bun.resolveSync(path, dirname(file)), seen);
     else if (packageOf(path) !== undefined)
       throw new CodedError("PackageNotFound", `Cannot find package '${path}' imported from ${file}`);

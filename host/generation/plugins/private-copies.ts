@@ -7,7 +7,7 @@ import { type Clock, CodedError } from "cloud-controller-host/sdk";
 import type { ErrorOrigin } from "../scope/scope.ts";
 import { type CopiesFolder, openCopiesFolder } from "./copies-folder.ts";
 import { linkDependencies, TreeContent, writeAll } from "./copy-files.ts";
-import { type CopiedFolder, refuseOutside, resolveOutside } from "./outside-imports.ts";
+import { checkImports, type CopiedFolder, refuseOutside, resolveOutside } from "./outside-imports.ts";
 import { leavesFolder, listTree, type PluginTree } from "./plugin-tree.ts";
 import { readSealed, type SealedContent } from "./sealed-content.ts";
 
@@ -90,7 +90,7 @@ export class PrivateCopies implements AsyncDisposable {
       if (sealed.sha256 === sha256) {
         const hash = await this.#hashOf(tree, new TreeContent(tree));
         const spare = this.#spare(tree, hash, sha256);
-        return this.#use(spare ?? (await this.#copy(tree, hash, sha256, (base) => this.#seal(base, sealed))));
+        return this.#use(spare ?? (await this.#copy(tree, hash, sha256, (base) => this.#seal(base, tree, sealed))));
       }
       if ((await listTree(folder)).stamp === tree.stamp) return undefined;
     }
@@ -209,13 +209,14 @@ export class PrivateCopies implements AsyncDisposable {
     return writeAll([...files].map(([file, bytes]) => [base + join(tree.folder, file), bytes]));
   }
 
-  async #seal(base: string, { files, links }: SealedContent): Promise<readonly string[]> {
+  async #seal(base: string, { folder }: PluginTree, { files, links }: SealedContent): Promise<readonly string[]> {
     this.#refuseOutside();
     const written = await writeAll([...files].map(([path, bytes]) => [base + path, bytes]));
     for (const [path, target] of links) {
       await mkdir(dirname(base + path), { recursive: true });
       await symlink(base + target, base + path);
     }
+    await checkImports(base, base + folder, written);
     return written;
   }
 

@@ -31,7 +31,11 @@ export async function readSealed({ folder, files }: PluginTree): Promise<SealedC
   await read(files.map((file) => join(folder, file)));
   const links = new Map<string, string>();
   const packages = new Set([folder]);
-  const wanted = [...content].flatMap(([path, bytes]) => importsOf(path, bytes).map((name) => ({ name, from: path })));
+  const wanted = [...content].flatMap(([path, bytes]) =>
+    importsOf(path, bytes)
+      .flatMap((specifier) => packageOf(specifier) ?? [])
+      .map((name) => ({ name, from: path })),
+  );
   const manifest = join(folder, "package.json");
   wanted.push(...dependenciesOf(content.get(manifest)).map((name) => ({ name, from: manifest })));
   for (const { name, from } of wanted) {
@@ -66,13 +70,13 @@ export function packageOf(specifier: string): string | undefined {
   return name === undefined || isBuiltin(specifier) || name === "cloud-controller-host" ? undefined : name;
 }
 
-/** Packages that a source file imports by a literal name. */
-function importsOf(path: string, content: Buffer): readonly string[] {
+/** What a source file imports by a literal name or path. */
+export function importsOf(path: string, content: Buffer): readonly string[] {
   const extension = sourceFile.exec(path)?.[1];
   if (extension === undefined) return [];
   const scanner = new Bun.Transpiler({ loader: extension === "ts" || extension === "tsx" ? extension : "jsx" });
   try {
-    return scanner.scanImports(content).flatMap((found) => packageOf(found.path) ?? []);
+    return scanner.scanImports(content).map((found) => found.path);
   } catch {
     // The import of the plugin reports the syntax error.
     return [];
