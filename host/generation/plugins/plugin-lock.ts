@@ -1,7 +1,6 @@
-import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 
-import { CodedError, messageOf } from "cloud-controller-host/sdk";
+import { CodedError, isObject, messageOf } from "cloud-controller-host/sdk";
 
 import { readText } from "../../config/parse/read-text.ts";
 import { listTree } from "./plugin-tree.ts";
@@ -64,11 +63,12 @@ export async function lockEntry(folder: string): Promise<LockedPlugin> {
   return { version: await versionOf(folder), sha256: await sealedHash(folder) };
 }
 
-/** From the `package.json` of a plugin's folder; empty without one. */
+/** From the `package.json` of a plugin's folder; empty without a valid one. */
 export async function versionOf(folder: string): Promise<string> {
-  const manifest = await readFile(join(folder, "package.json"), "utf8").catch(() => "{}");
-  const { version }: { readonly version?: unknown } = JSON.parse(manifest);
-  return typeof version === "string" ? version : "";
+  const manifest: unknown = await readText(join(folder, "package.json"))
+    .then(JSON.parse)
+    .catch(() => undefined);
+  return isObject(manifest) && typeof manifest["version"] === "string" ? manifest["version"] : "";
 }
 
 /** A copy of a third-party plugin, or the reason why it may not be imported: it is not listed, or differs. */

@@ -178,6 +178,65 @@ test("a locked plugin imports nothing by an absolute path outside its folder, an
   expect(await load()).toBe("good");
 });
 
+const climbing = (path: string): string => "../".repeat(40) + path.slice(1);
+const manifest = (fields: object): string => JSON.stringify({ name: "dep", ...fields });
+
+test.each<[title: string, files: (outside: string) => Files]>([
+  ["a path without an extension", (file) => ({ "plugin.ts": plugin(`import { word } from "${file.slice(0, -3)}";`) })],
+  ["a path that climbs to the root", (file) => ({ "plugin.ts": plugin(`import { word } from "${climbing(file)}";`) })],
+  [
+    "a path that climbs to the root and is made at run time",
+    (file) => ({ "plugin.ts": plugin(`const { word } = await import("../".repeat(40) + "${file.slice(1)}");`) }),
+  ],
+  [
+    "a path in a dependency",
+    (file) => ({
+      "plugin.ts": importDep,
+      ...dependency("node_modules/dep", `export * from "${climbing(file).slice(0, -3)}";`),
+    }),
+  ],
+  [
+    "the main file of a dependency",
+    (file) => ({ "plugin.ts": importDep, "node_modules/dep/package.json": manifest({ main: file }) }),
+  ],
+  [
+    "the main file of a dependency's dependency",
+    (file) => ({
+      "plugin.ts": importDep,
+      "node_modules/dep/package.json": manifest({ main: "i.js", dependencies: { inner: "1" } }),
+      "node_modules/dep/i.js": 'export * from "inner";',
+      "node_modules/inner/package.json": manifest({ module: climbing(file) }),
+    }),
+  ],
+  [
+    "the main file of a folder",
+    (file) => ({ "plugin.ts": plugin('import { word } from "./sub";'), "sub/package.json": manifest({ main: file }) }),
+  ],
+  [
+    "a path in its tsconfig.json",
+    (file) => ({ "plugin.ts": importDep, "tsconfig.json": `{"compilerOptions": {"paths": {"dep": ["${file}"]}}}` }),
+  ],
+  [
+    "the base URL in its tsconfig.json",
+    (file) => ({
+      "plugin.ts": plugin('import { word } from "outside";'),
+      "tsconfig.json": `{"compilerOptions": {"baseUrl": "${dirname(file)}"}}`,
+    }),
+  ],
+])("a locked plugin imports nothing outside its copy by %s", async (_, files) => {
+  const inPlugin = Object.entries(files(join(root, "outside.ts"))).map(([path, text]) => [
+    join("plugins/p", path),
+    text,
+  ]);
+  await write({ "outside.ts": `${evil}`, ...Object.fromEntries(inPlugin) });
+  await lock();
+  const before = evilRuns();
+  expect(await load()).toMatch(
+    /^plugin .*plugin\.ts cannot be imported: Cannot import .* from \/.*\/plugins\/p\/.*: --plugin-lock does not cover it/u,
+  );
+  expect(evilRuns()).toBe(before);
+});
+
 test("a dependency that is swapped between the check and a lazy import runs as it was locked", async () => {
   const file = join(root, "plugins/p/node_modules/dep/index.js");
   await write({
@@ -302,6 +361,20 @@ test.each([
   const before = evilRuns();
   expect(await load()).toContain("not a lock file of this version");
   expect(evilRuns()).toBe(before);
+});
+
+test.each([
+  ["is not JSON", (path: string) => writeFile(path, '{"version":')],
+  ["is not an object", (path: string) => writeFile(path, "null")],
+  ["is a pipe", (path: string) => Bun.$`mkfifo ${path}`.quiet()],
+  ["is a device", (path: string) => symlink("/dev/zero", path)],
+])("a plugin whose package.json %s is listed and locked without a version", async (_, make) => {
+  await write({ "plugins/p/plugin.ts": plugin() });
+  await make(join(root, "plugins/p/package.json"));
+  await lock();
+  expect(JSON.parse(await readFile(lockFile(), "utf8"))).toMatchObject({ plugins: { p: { version: "" } } });
+  expect(await runPlugins(["list", `--plugin-dir=${join(root, "plugins")}`])).toContain("p-controller");
+  expect(await load()).toBe("plain");
 });
 
 test("a lock of the first version, which covered less, is refused", async () => {
