@@ -200,12 +200,12 @@ test.each<[title: string, files: (outside: string) => Files]>([
     (file) => ({ "plugin.ts": importDep, "node_modules/dep/package.json": manifest({ main: file }) }),
   ],
   [
-    "the main file of a dependency's dependency",
+    "the main file of a dependency's dependency in the folder above",
     (file) => ({
       "plugin.ts": importDep,
-      "node_modules/dep/package.json": manifest({ main: "i.js", dependencies: { inner: "1" } }),
-      "node_modules/dep/i.js": 'export * from "inner";',
-      "node_modules/inner/package.json": manifest({ module: climbing(file) }),
+      "../node_modules/dep/package.json": manifest({ main: "i.js", dependencies: { inner: "1" } }),
+      "../node_modules/dep/i.js": 'export * from "inner";',
+      "../node_modules/inner/package.json": manifest({ module: climbing(file) }),
     }),
   ],
   [
@@ -228,11 +228,11 @@ test.each<[title: string, files: (outside: string) => Files]>([
     join("plugins/p", path),
     text,
   ]);
-  await write({ "outside.ts": `${evil}`, ...Object.fromEntries(inPlugin) });
+  await write({ "outside.ts": evil, ...Object.fromEntries(inPlugin) });
   await lock();
   const before = evilRuns();
   expect(await load()).toMatch(
-    /^plugin .*plugin\.ts cannot be imported: Cannot import .* from \/.*\/plugins\/p\/.*: --plugin-lock does not cover it/u,
+    /^plugin .*plugin\.ts cannot be imported: Cannot import .* from \/.*\/plugins\/.*: --plugin-lock does not cover it/u,
   );
   expect(evilRuns()).toBe(before);
 });
