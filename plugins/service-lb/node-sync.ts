@@ -2,6 +2,7 @@ import {
   type Clock,
   CodedError,
   ImplementedElsewhereError,
+  keyOf,
   type LoadBalancers,
   type Logger,
   retryAfterOf,
@@ -111,7 +112,7 @@ async function update(parts: NodeSyncParts, service: Service, set: NodeSet, sign
     const exists = await balancers.getLoadBalancer(clusterName, service, { signal }).then(
       (status) => status !== undefined,
       (reason: unknown) => {
-        log.warn("Failed to check if the load balancer exists", { error: reason });
+        log.warn("Failed to check if the load balancer exists", { service: keyOf(service), error: reason });
         return true;
       },
     );

@@ -161,7 +161,7 @@ class KeyQueue implements WorkQueue {
     try {
       options.failed(key, error);
     } catch (thrown) {
-      this.#log.error(`the failure handler of queue ${this.name} threw`, { key, error: thrown });
+      this.#log.error("Failure handler of the queue threw", { queue: this.name, key, error: thrown });
     }
   }
 

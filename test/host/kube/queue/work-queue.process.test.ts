@@ -168,7 +168,7 @@ describe("working the queue", () => {
     queue.add("a");
     await setImmediate();
     expect(queue.requeues("a")).toBe(1);
-    expect(lines()[0]).toMatchObject({ msg: "the failure handler of queue test threw", err: "handler" });
+    expect(lines()[0]).toMatchObject({ msg: "Failure handler of the queue threw", queue: "test", err: "handler" });
     stop.abort();
     await work;
   });

@@ -112,3 +112,22 @@ describe("routes of nodes", () => {
     expect(routesIn(world)).toBe(count + 1);
   });
 });
+
+describe("the config names another route table", () => {
+  test.each([
+    ["NetworkUnavailable", "RouteCreated", true],
+    ["NetworkUnavailable", "CalicoIsUp", false],
+    ["Ready", "RouteCreated", false],
+  ])("with the condition %s=False, %s: reported as lost is %p", async (type, reason, isLost) => {
+    await using lab = await routed();
+    lab.world.nodes.splice(0, count, ...indices.map(nodeAt).map((node) => withCondition(node, type, reason)));
+    const other = await lab.world.create({ routeTableName: "rt1" });
+    const removals = await other.unrequestedRemovals?.({});
+    expect(JSON.stringify(removals ?? "").includes("route table rt1")).toBe(isLost);
+  });
+});
+
+const withCondition = (node: Node, type: string, reason: string): Node => ({
+  ...node,
+  status: { ...node.status, conditions: [{ type, reason, status: "False" }] },
+});

@@ -215,6 +215,11 @@ describe("a load balancer", () => {
     ["a subnet that does not exist", "InvalidResourceReference", withFrontends([internalIn(`${subnet}x`)])],
     ["a rule with an unknown frontend", "InvalidResourceReference", { loadBalancingRules: [rule("r", "g")] }],
     ["a rule with an unknown probe", "InvalidResourceReference", { probes: [] }],
+    [
+      "a backend address that has neither an address nor a reference",
+      "InvalidRequestFormat",
+      { backendAddressPools: [{ name: "kubernetes", properties: { loadBalancerBackendAddresses: [{ name: "a" }] } }] },
+    ],
     ["two children of one name", "DuplicateResourceName", { backendAddressPools: [{ name: "p" }, { name: "P" }] }],
     [
       "children without a frontend",

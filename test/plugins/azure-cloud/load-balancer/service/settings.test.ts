@@ -4,6 +4,8 @@ import type { PrivateLinkService } from "@azure/arm-network";
 
 import type { Observed } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { annotations as rows } from "../../../../../plugins/azure-cloud/load-balancer/service/annotations.ts";
+import { readSettings } from "../../../../../plugins/azure-cloud/load-balancer/service/settings.ts";
 import { readSubject } from "../../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
 import { intentOf, plannerConfigOf } from "../fixtures.ts";
 import { converge, nodesNamed, world } from "../world.ts";
@@ -43,6 +45,11 @@ describe("a Service that asks for a private link service", () => {
     const { "azure-pls-create": _create, ...without } = annotations;
     expect(created(value === undefined ? without : annotations).privateLinkServices).toHaveLength(expected);
   });
+});
+
+test("a Service without annotations has no settings and no problems", () => {
+  const { settings, problems } = readSettings({ metadata: { name: "web" } });
+  expect([settings.get(rows.internal), problems]).toEqual([undefined, []]);
 });
 
 describe("the network policies of the subnet", () => {
