@@ -119,22 +119,28 @@ const errorPolicy: PipelinePolicy = {
   },
 };
 
-/** Methods whose reply is the resource or a list, unless an operation has only begun. */
-const answered: ReadonlySet<string> = new Set(["GET", "PUT"]);
-
 /**
- * A reply of success without a resource or a list: a proxy or a gateway has answered. The SDK would return an object
- * without properties, which looks like a resource that has nothing, and a write would seem to be carried out.
+ * A reply of success without a resource, a list or the status of an operation: a proxy or a gateway has answered. The SDK
+ * would return an object without properties, which looks like a resource that has nothing, and take the operation of a
+ * write for one that has succeeded.
  */
 function malformedReply(request: PipelineRequest, response: PipelineResponse): CodedError | undefined {
-  const { resourceGroup, type, collection, path } = targetOf(request.url);
-  if (!answered.has(request.method) || response.status === 202 || resourceGroup === "" || type === "") return undefined;
-  const key = collection ? "value" : "id";
+  const key = response.status === 202 ? undefined : requiredKey(request);
   const body = response.bodyAsText ?? "";
-  if (body.includes(`"${key}"`)) return undefined;
+  if (key === undefined || body.includes(`"${key}"`)) return undefined;
   const content = `${body.length} characters of ${response.headers.get("content-type") ?? "no content type"}`;
-  const message = `ARM ${request.method} ${path}: ${response.status} without ${key}: the reply is not one of ARM (${content})`;
+  const message = `ARM ${request.method} ${targetOf(request.url).path}: ${response.status} without ${key}: the reply is not one of ARM (${content})`;
   return new CodedError("InvalidReply", message);
+}
+
+/** A member that every reply of success to such a request has. */
+function requiredKey({ method, url }: PipelineRequest): string | undefined {
+  const { resourceGroup, type, collection, path } = targetOf(url);
+  if (method !== "GET" && method !== "PUT") return undefined;
+  // A poll for the result of an operation, which may be empty, has the path of one for its status.
+  if (operationPath.test(path)) return new URL(url).searchParams.has("monitor") ? undefined : "status";
+  if (resourceGroup === "" || type === "") return undefined;
+  return collection ? "value" : "id";
 }
 
 function errorOf(request: PipelineRequest, response: PipelineResponse): ArmError {

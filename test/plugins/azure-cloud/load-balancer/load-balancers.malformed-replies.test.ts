@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
 import { keyOf } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { errorOf } from "../../../kit/rejection.ts";
 import { azureState, expectConverged } from "./azure-state.ts";
@@ -75,4 +76,35 @@ describe("a write that is answered with success and without a resource", () => {
       expectConverged(cluster);
     },
   );
+});
+
+describe("a poll that is answered with success and without a status", () => {
+  const poll = { method: "GET", path: "/operations/" } as const;
+
+  test("a Service is not done while the polls of its writes are answered with success and without a status", async () => {
+    await using cluster = await openCluster(1, { operationPolls: 2 });
+    const { simulator } = cluster.world;
+    const generation = await cluster.start({}, fast(100));
+    const web = serviceOf("web");
+    simulator.failNext(poll, malformed);
+    expect(await errorOf(cluster.ensure(generation, web))).toMatchObject({ code: "InvalidReply" });
+    simulator.clearFailures();
+    await cluster.ensure(generation, web);
+    expectConverged(cluster);
+  });
+
+  test("a Service is not deleted while the polls of its deletions are answered with success and without a status", async () => {
+    await using cluster = await openCluster(1, { operationPolls: 2 });
+    const { simulator } = cluster.world;
+    const generation = await cluster.start({}, fast(100));
+    const web = serviceOf("web");
+    await cluster.ensure(generation, web);
+    simulator.failNext(poll, malformed);
+    expect(await errorOf(cluster.remove(generation, web))).toMatchObject({ code: "InvalidReply" });
+    simulator.clearFailures();
+    // The write that was not waited for may still be in progress.
+    const isRemoved = async () => (await errorOf(cluster.remove(generation, web))) === undefined;
+    await eventually("the Service is deleted", isRemoved, 20_000);
+    expectConverged(cluster);
+  });
 });

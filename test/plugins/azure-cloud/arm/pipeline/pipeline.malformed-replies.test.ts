@@ -49,4 +49,27 @@ describe("a read that is answered with success and without anything of ARM", () 
     expect(String(error)).toContain("45 characters of text/html");
     expect(String(error)).not.toContain("Sign in");
   });
+
+  test.each([
+    [
+      "for the status of a deletion that is answered with an empty body is an error",
+      "azure-asyncoperation",
+      "",
+      "InvalidReply",
+    ],
+    ["for the result of a deletion may be answered with an empty body", "location", "&monitor=true", undefined],
+  ])("a poll %s", async (_what, header, query, code) => {
+    await using gateway = await openGateway();
+    const { network } = await gateway.clients();
+    const poll = "/subscriptions/sub0/providers/Microsoft.Network/locations/eastus/operations/1";
+    gateway.answer((url, method) => {
+      if (url.pathname === poll) return new Response("");
+      if (method !== "DELETE") return undefined;
+      const address = `${gateway.origin}${poll}?api-version=2025-05-01${query}`;
+      return new Response("", { status: 202, headers: { [header]: address } });
+    });
+    const error = await errorOf(Promise.resolve(network.publicIPAddresses.delete("rg0", "mine")));
+    if (code === undefined) expect(error).toBeUndefined();
+    else expect(error).toMatchObject({ code });
+  });
 });
