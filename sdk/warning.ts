@@ -1,9 +1,16 @@
 /**
  * Conditions that the console explains with a remedy of their own. `ServicesFail` is for a Service with its `subject`,
- * which the console shows where the Service's own condition does not, and for lines that only count.
+ * which the console shows where the Service's own condition does not, and for lines that only count. `NodesFail` is for a
+ * Node with its `subject`: the console shows the line as the cause of its state.
  */
 export type WarningKind =
-  "RemovalsHeld" | "NodeDeletionsHeld" | "AllocationSuspended" | "RequestsThrottled" | "RequestsFail" | "ServicesFail";
+  | "RemovalsHeld"
+  | "NodeDeletionsHeld"
+  | "AllocationSuspended"
+  | "RequestsThrottled"
+  | "RequestsFail"
+  | "ServicesFail"
+  | "NodesFail";
 
 /** A condition that needs an operator, of a kind that the host knows. */
 export interface KnownWarning {

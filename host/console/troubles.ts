@@ -1,10 +1,11 @@
 import { isTurnedOff, type Rollback } from "../generation/report/reload-status.ts";
 import type { OwnWarning } from "../generation/slot/generation.ts";
 import type { WriteRecord } from "../process/writes/record.ts";
+import { errorsOfNodes, type Found, hiddenIn, maxNamed, named } from "./found.ts";
 import type { runbook } from "./runbook.ts";
 import type { NodeRow, Problem, ServiceRow } from "./schema.ts";
 import type { ConsoleStatus } from "./sources.ts";
-import { aboutService, warningKinds } from "./warning-kinds.ts";
+import { aboutNode, aboutService, warningKinds } from "./warning-kinds.ts";
 
 /** Input of the rules for troubles. Rows are undefined while nothing here watches the kind. */
 export interface Findings {
@@ -16,16 +17,12 @@ export interface Findings {
   readonly now: number;
 }
 
-type Found = Pick<Problem, "cause"> & Partial<Pick<Problem, "title" | "since" | "view">>;
-
 /** A kind of trouble: a row is all that a new kind needs. */
 export interface Trouble extends Pick<Problem, "severity" | "title" | "advice"> {
   readonly runbook: keyof typeof runbook;
   readonly find: (findings: Findings) => readonly Found[];
 }
 
-/** Objects of one kind that are named; a last line counts the others. */
-const maxNamed = 20;
 const recentMs = 600_000;
 /** A Service or a node that is new waits for a while. */
 const patienceMs = 60_000;
@@ -197,7 +194,8 @@ const troubles: readonly Trouble[] = [
     runbook: "Warnings",
     // A plugin of a later version may have kinds that this host does not know.
     find: ({ warnings }) => {
-      const lines = warnings.filter(({ kind = "" }) => kind !== aboutService && !Object.hasOwn(warningKinds, kind));
+      const shown = new Set<string>([aboutService, aboutNode, ...Object.keys(warningKinds)]);
+      const lines = warnings.filter(({ kind = "" }) => !shown.has(kind));
       return [...Map.groupBy(lines, ({ source }) => source)].map(([source, own]) => ({
         title: `${source} needs an operator`,
         cause: own.map(({ text }) => text).join("\n"),
@@ -210,13 +208,29 @@ const troubles: readonly Trouble[] = [
     title: "Node is not initialized",
     advice: "Is cloud-node enabled, and does an instance with the node's name exist? Controllers has the latest error.",
     runbook: "NodeNotInitialized",
-    find: ({ nodes = [] }) =>
-      named(
-        nodes
-          .filter(({ state }) => state === "uninitialized")
-          .map(({ name, since }) => ({ name, view: `nodes/${name}`, ...(since !== undefined && { since }) })),
+    find: ({ nodes = [], warnings }) => {
+      const errors = errorsOfNodes(warnings);
+      const waiting = nodes.filter(({ state }) => state === "uninitialized");
+      return named(
+        waiting.map(({ name, since }) => ({
+          name: errors.get(name) ?? name,
+          view: `nodes/${name}`,
+          ...(since !== undefined && { since }),
+        })),
         "nodes?filter=state:uninitialized",
-      ),
+      );
+    },
+  },
+  {
+    severity: "warning",
+    title: "Node fails",
+    advice: "Its labels and addresses are not updated; the controller tries again by itself.",
+    runbook: "NodeNotInitialized",
+    find: ({ nodes = [], warnings }) => {
+      const waiting = new Set(nodes.filter(({ state }) => state === "uninitialized").map(({ name }) => name));
+      const others = [...errorsOfNodes(warnings)].filter(([name]) => !waiting.has(name));
+      return others.map(([name, cause]) => ({ cause, view: `nodes/${name}` }));
+    },
   },
   {
     severity: "note",
@@ -261,29 +275,4 @@ function servicesIn(services: readonly ServiceRow[], state: ServiceRow["state"])
     })),
     `services?filter=state:${state}`,
   );
-}
-
-/** Failing Services whose condition is not among the shown ones; those without a line of their own as a number. */
-function hiddenIn(warnings: readonly OwnWarning[], shown: ReadonlySet<string>): readonly Found[] {
-  const hidden = warnings.flatMap(({ text, subject, since }) =>
-    subject === undefined || shown.has(subject)
-      ? []
-      : [{ cause: text, view: `services/${subject}`, ...(since !== undefined && { since }) }],
-  );
-  const unnamed = shown.difference(new Set(warnings.map(({ subject }) => subject)));
-  const further = warnings.reduce((sum, warning) => sum + (warning.further ?? 0), 0) - unnamed.size;
-  return further > 0 ? [...hidden, { cause: `further failing Services: ${further}`, view: "services" }] : hidden;
-}
-
-interface Named extends Partial<Found> {
-  readonly name: string;
-}
-
-function named(found: readonly Named[], all: string): readonly Found[] {
-  const first = found.slice(0, maxNamed).map(({ name, cause, ...rest }) => ({
-    ...rest,
-    cause: cause === undefined ? name : `${name}: ${cause}`,
-  }));
-  const more = found.length - first.length;
-  return more > 0 ? [...first, { cause: `and ${more} more`, view: all }] : first;
 }

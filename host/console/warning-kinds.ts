@@ -11,8 +11,11 @@ interface Explained extends Pick<Problem, "title" | "advice"> {
 /** The kind of what the Service's own condition shows too, where it could be written. */
 export const aboutService = "ServicesFail" satisfies WarningKind;
 
+/** The kind of what a node's state shows too, without the error. */
+export const aboutNode = "NodesFail" satisfies WarningKind;
+
 /** Warnings of controllers and of the cloud that have a remedy of their own. */
-export const warningKinds: Readonly<Record<Exclude<WarningKind, typeof aboutService>, Explained>> = {
+export const warningKinds: Readonly<Record<Exclude<WarningKind, typeof aboutService | typeof aboutNode>, Explained>> = {
   RemovalsHeld: {
     title: "Removals are held",
     advice: "Nothing of it is removed yet. Compare it with the plan: confirm it if it is intended.",

@@ -4,7 +4,6 @@ import {
   type Controller,
   type ControllerContext,
   type EventRecorder,
-  type Explanation,
   forEachConcurrently,
   type Instances,
   isUninitialized,
@@ -17,6 +16,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { updateAllAddresses } from "./address-loop.ts";
+import { FailingNodes } from "./failing-nodes.ts";
 import { type DelayMetrics, initializeNode } from "./initialize.ts";
 import { reconcileLabels } from "./labels.ts";
 
@@ -72,30 +72,6 @@ class SyncedEvents {
   }
 }
 
-/** Maximum number of nodes that the console shows, and of characters per error. */
-const maxShown = 50;
-const maxMessage = 300;
-
-/** Errors of the nodes whose latest sync failed, for the console. */
-class FailingNodes {
-  readonly #errors = new Map<string, string>();
-
-  failed(name: string, error: unknown): void {
-    this.#errors.set(name, messageOf(error).slice(0, maxMessage));
-  }
-
-  /** Called for a node that was synced, or that is gone. */
-  ended(name: string): void {
-    this.#errors.delete(name);
-  }
-
-  get status(): readonly Explanation[] {
-    if (this.#errors.size === 0) return [];
-    const facts = [...this.#errors].slice(0, maxShown).map(([name, value]) => ({ name, value }));
-    return [{ title: `nodes that fail: ${this.#errors.size}`, facts }];
-  }
-}
-
 /** Registers for node changes; `run` works the queue and repeats the address pass until its signal aborts. */
 export function nodeController(context: ControllerContext, instances: Instances, config: Config): Controller {
   const { clock, log } = context;
@@ -104,7 +80,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const queue = context.workqueue("Nodes");
   const delays = delayMetrics(context);
   const synced = new SyncedEvents(context);
-  const failing = new FailingNodes();
+  const failing = new FailingNodes(clock);
   const registration = nodes.handle({
     added: (node) => queue.add(keyOf(node)),
     updated: (_before, node) => queue.add(keyOf(node)),
@@ -158,6 +134,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
       }
     },
     status: () => failing.status,
+    warnings: () => failing.warnings,
     check() {
       if (concurrentNodeSyncs < 1)
         throw new CodedError(

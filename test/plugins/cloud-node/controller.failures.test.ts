@@ -241,6 +241,28 @@ describe("the controller", () => {
     await eventually("they are forgotten", () => controller.status?.().length === 0);
   });
 
+  test("warns of a node that has failed for longer than a minute, with the time and the error, until it succeeds", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    memory.fail("instanceMetadata", new RetryAfterError(70_000, "no quota"), { times: 1, target: "node0" });
+    memory.machines.set("node0", machine);
+    cluster.api.create(kinds.Node, newNode("node0"));
+    const clock = manualClock();
+    const { controller } = await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: clock });
+    await eventually("it fails", () => controller.status?.().length === 1);
+    const since = new Date(clock.now()).toISOString();
+    expect(controller.warnings?.()).toEqual([]);
+    for (let second = 0; second < 61; second++) await clock.advance(1000);
+    const error = "failed to get instance metadata for node node0: no quota";
+    expect(controller.warnings?.()).toEqual([
+      { kind: "NodesFail", text: "failing Nodes: 1" },
+      { kind: "NodesFail", text: `Node node0 fails since ${since}: ${error}`, since, subject: "node0" },
+    ]);
+    for (let second = 0; second < 10; second++) await clock.advance(1000);
+    await eventually("the node is initialized", initialized(cluster, "node0"));
+    await eventually("the warning is gone", () => controller.warnings?.().length === 0);
+  });
+
   test("shows the first 300 characters of a node's error", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
