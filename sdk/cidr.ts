@@ -2,6 +2,7 @@ import ipaddr from "ipaddr.js";
 
 import { CodedError } from "./errors.ts";
 
+/** The family of an address or a block. */
 export type IPFamily = "ipv4" | "ipv6";
 
 /** The addresses that share their first `prefix` bits. */
@@ -44,6 +45,7 @@ export function cidrAround(address: Uint8Array, prefix: number): CIDR {
 export const lastAddress = ({ bytes, prefix }: CIDR): Uint8Array =>
   bytes.map((byte, index) => byte | hostMask(prefix, index));
 
+/** True when the address, as bytes in network order, is in the block and of its family. */
 export const containsAddress = (cidr: CIDR, address: Uint8Array): boolean =>
   cidr.bytes.length === address.length && sharePrefix(cidr.bytes, address, cidr.prefix);
 

@@ -3,10 +3,12 @@ import type { Informer } from "./kube.ts";
 import type { ResourceDocument } from "./planning.ts";
 import type { OperatorWarning } from "./warning.ts";
 
+/** Options of every call to a cloud. Aborting `signal` rejects the call. */
 export interface CloudCall {
   readonly signal?: AbortSignal;
 }
 
+/** Options of a read of an instance. */
 export interface InstanceRead extends CloudCall {
   /** `fresh` bypasses every cache: required before anything is deleted. */
   readonly read?: "cached" | "fresh";
@@ -157,6 +159,7 @@ export interface Cloud extends AsyncDisposable {
   status?(): readonly Explanation[];
 }
 
+/** The state of a simulated VM. */
 export type PowerState = "running" | "stopped" | "deallocated";
 
 /** Requests of a simulated cloud that fail. */
@@ -207,6 +210,7 @@ export interface SimulatedContents {
   readonly anonymized: boolean;
 }
 
+/** The argument of `simulate`. */
 export interface SimulateOptions {
   /** Delay of every reply, in milliseconds. */
   readonly latencyMs?: number;

@@ -1,6 +1,7 @@
 import type { EventRecorder, Informers, KubeClient, WorkQueue, WorkQueueOptions } from "./kube.ts";
 import type { PlannedWrite, Planning } from "./planning.ts";
 
+/** Values of a log line by their names. `error` may hold any thrown value. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
 /** Structured log. A secret never belongs in a field. */
@@ -24,18 +25,23 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
+/** A metric with its labels. Names start with the subsystem and end with the unit, as in Prometheus. */
 export interface MetricSpec<Label extends string = never> {
   readonly name: string;
   readonly help: string;
   readonly labels?: readonly Label[];
 }
+/** A value for each label of a metric. */
 export type MetricLabels<Label extends string> = Readonly<Record<Label, string>>;
+/** A number that only grows. */
 export interface Counter<Label extends string = never> {
   inc(labels?: MetricLabels<Label>, by?: number): void;
 }
+/** A number that is set. */
 export interface Gauge<Label extends string = never> {
   set(value: number, labels?: MetricLabels<Label>): void;
 }
+/** Counts values in buckets. */
 export interface Histogram<Label extends string = never> {
   observe(value: number, labels?: MetricLabels<Label>): void;
 }
@@ -129,6 +135,7 @@ export interface Confirmations {
   command(hash: string): string;
 }
 
+/** What a cloud may use: its generation's services, the fence before each write, and how it is deployed. */
 export interface CloudContext extends GenerationContext {
   readonly clusterName: string;
   /**

@@ -196,6 +196,7 @@ type Table = typeof errorTable;
 /** A code of the table. Plugins of others may use codes of their own. */
 export type ErrorCode = { readonly [Area in keyof Table]: keyof Table[Area] }[keyof Table];
 
+/** Meaning and remedy of each error code, as `help CODE` prints them. */
 export const errorCodes: ReadonlyMap<string, { readonly meaning: string; readonly remedy: string }> = new Map(
   Object.values(errorTable).flatMap((area: Readonly<Record<string, Row>>) =>
     Object.entries(area).map(([code, [meaning, remedy]]) => [code, { meaning, remedy }] as const),

@@ -99,9 +99,13 @@ export class ProblemsError extends CodedError {
 const hasStatus = (error: unknown, status: number, reason?: string): boolean =>
   error instanceof ApiError && error.status === status && (reason === undefined || error.reason === reason);
 
+/** True for a 404 of the API server. */
 export const isNotFound = (error: unknown): boolean => hasStatus(error, 404);
+/** True for a 409 of the API server after another write: read the object again. */
 export const isConflict = (error: unknown): boolean => hasStatus(error, 409, "Conflict");
+/** True for a 409 of the API server for a name that is taken. */
 export const isAlreadyExists = (error: unknown): boolean => hasStatus(error, 409, "AlreadyExists");
+/** True for the rejection of a call whose signal aborted or whose time was over. */
 export const isAborted = (error: unknown): boolean =>
   error instanceof Error && (error.name === "AbortError" || error.name === "TimeoutError");
 

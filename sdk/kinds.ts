@@ -34,6 +34,7 @@ export type Wire<T> = T extends Date
       ? { readonly [Field in keyof T]: Wire<T[Field]> }
       : T;
 
+/** `metav1.ObjectMeta`. */
 export type ObjectMeta = Wire<V1ObjectMeta>;
 
 /** Fields of every API object. Objects from the host always have `apiVersion` and `kind`, also in lists. */
@@ -43,27 +44,49 @@ export interface KubeObject {
   readonly metadata?: ObjectMeta;
 }
 
+/** `v1` Node. */
 export type Node = Wire<V1Node>;
+/** An address of a node, such as `InternalIP`, `ExternalIP` or `Hostname`. */
 export type NodeAddress = { readonly type: string; readonly address: string };
+/** A condition of a node, such as `Ready`. */
 export type NodeCondition = NonNullable<NonNullable<Node["status"]>["conditions"]>[number];
+/** A taint of a node. */
 export type Taint = NonNullable<NonNullable<Node["spec"]>["taints"]>[number];
+/** `v1` Service. */
 export type Service = Wire<V1Service>;
+/** A port of a Service. */
 export type ServicePort = NonNullable<NonNullable<Service["spec"]>["ports"]>[number];
+/** The addresses at which a Service is served. */
 export type LoadBalancerStatus = NonNullable<NonNullable<Service["status"]>["loadBalancer"]>;
+/** `discovery.k8s.io/v1` EndpointSlice. */
 export type EndpointSlice = Wire<V1EndpointSlice>;
+/** `coordination.k8s.io/v1` Lease. */
 export type Lease = Wire<V1Lease>;
+/** An event as `kubectl get events` shows it: `v1` Event. */
 export type KubeEvent = Wire<CoreV1Event>;
+/** `v1` ConfigMap. */
 export type ConfigMap = Wire<V1ConfigMap>;
+/** `v1` Secret. */
 export type Secret = Wire<V1Secret>;
+/** `v1` Namespace. */
 export type Namespace = Wire<V1Namespace>;
+/** `v1` ServiceAccount. */
 export type ServiceAccount = Wire<V1ServiceAccount>;
+/** `v1` Pod. */
 export type Pod = Wire<V1Pod>;
+/** `v1` PersistentVolume. */
 export type PersistentVolume = Wire<V1PersistentVolume>;
+/** `v1` PersistentVolumeClaim. */
 export type PersistentVolumeClaim = Wire<V1PersistentVolumeClaim>;
+/** `apps/v1` Deployment. */
 export type Deployment = Wire<V1Deployment>;
+/** `apps/v1` DaemonSet. */
 export type DaemonSet = Wire<V1DaemonSet>;
+/** `apps/v1` StatefulSet. */
 export type StatefulSet = Wire<V1StatefulSet>;
+/** `apps/v1` ReplicaSet. */
 export type ReplicaSet = Wire<V1ReplicaSet>;
+/** `policy/v1` PodDisruptionBudget. */
 export type PodDisruptionBudget = Wire<V1PodDisruptionBudget>;
 
 /** A kind: where it is served and, as type argument, the type of its objects. */

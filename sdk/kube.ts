@@ -6,10 +6,12 @@ export interface ObjectName {
   readonly namespace?: string | undefined;
 }
 
+/** Options of every request. Aborting `signal` rejects the call. */
 export interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
+/** Selects and trims the objects of a list. */
 export interface ListOptions<T extends KubeObject = KubeObject> extends CallOptions {
   /** Called once for each object as soon as it is read: what it deletes from the object is not held until the end. */
   readonly trim?: (object: T) => void;
@@ -22,15 +24,18 @@ export interface ListOptions<T extends KubeObject = KubeObject> extends CallOpti
   readonly metadataOnly?: boolean;
 }
 
+/** Options of a read of one object. */
 export interface GetOptions extends CallOptions {
   /** `cached` lets the API server answer from its watch cache; the default reads the latest state. */
   readonly read?: "latest" | "cached";
 }
 
+/** Options of a create or an update; `subresource` writes the status alone. */
 export interface WriteOptions extends CallOptions {
   readonly subresource?: "status";
 }
 
+/** Options of a patch. */
 export interface PatchOptions extends WriteOptions {
   /** `metadata`: the server returns no spec and no status (`PartialObjectMetadata`). The default is the whole object. */
   readonly response?: "object" | "metadata";
@@ -48,6 +53,7 @@ export type JSONPatchOperation =
   | { readonly op: "add" | "replace" | "test"; readonly path: string; readonly value: unknown }
   | { readonly op: "remove"; readonly path: string };
 
+/** Conditions of a delete, and what happens to dependents. */
 export interface DeleteOptions extends CallOptions {
   /** Fail with 409 if the object was recreated under the same name. */
   readonly uid?: string;
@@ -86,6 +92,7 @@ export interface KubeClient {
   evict(pod: Required<ObjectName>, options?: DeleteOptions): Promise<void>;
 }
 
+/** The objects of an informer by key, `namespace/name` or `name`: read-only, and as current as the watch. upstream: `cache.Store`. */
 export interface Store<T extends KubeObject> {
   get(key: string): T | undefined;
   /** A snapshot of all objects. The array is never modified, and is the same one until something changes. */
@@ -109,6 +116,7 @@ export interface Informer<T extends KubeObject> {
   hasSynced(): boolean;
 }
 
+/** The objects that an informer watches; default all of the kind. */
 export interface InformerOptions {
   readonly namespace?: string;
   readonly labelSelector?: string;
@@ -117,6 +125,7 @@ export interface InformerOptions {
   readonly metadataOnly?: boolean;
 }
 
+/** Informers of one generation. upstream: `informers.SharedInformerFactory`. */
 export interface Informers {
   /** The informer for a kind, shared between equal kinds and selectors. */
   of<T extends KubeObject>(kind: KindRef<T>, options?: InformerOptions): Informer<T>;
@@ -127,11 +136,13 @@ export type RateLimit =
   | { readonly type: "exponential"; readonly baseMs: number; readonly maxMs: number }
   | { readonly type: "bucket"; readonly perSecond: number; readonly burst: number; readonly maxDelayMs?: number };
 
+/** Options of a work queue. */
 export interface WorkQueueOptions {
   /** Default: exponential 5 ms … 1000 s, and a bucket of 10/s with a burst of 100 (client-go's controller default). */
   readonly limits?: readonly RateLimit[];
 }
 
+/** How `process` works a queue. */
 export interface ProcessOptions {
   /** Number of keys processed concurrently, at least 1; one key is never processed twice at the same time. */
   readonly workers: number;
@@ -180,6 +191,7 @@ export interface EventRecorder {
   ): void;
 }
 
+/** Options of an event. */
 export interface EventOptions {
   /** The caller logs the same with its error, in one line: the event is not logged again. Default: logged. */
   readonly logged?: "by caller";

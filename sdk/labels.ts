@@ -20,12 +20,14 @@ export const taints = {
   toBeDeletedByAutoscaler: "ToBeDeletedByClusterAutoscaler",
 } as const;
 
+/** Well-known annotations. */
 export const annotations = {
   providedNodeIP: "alpha.kubernetes.io/provided-node-ip",
   /** Names the Lease of the deployment that serves a Service, where several could. */
   servedBy: "cloud-controller-host/served-by",
 } as const;
 
+/** The taints of a node; empty without any. */
 export const taintsOf = (node: Node): readonly Taint[] => node.spec?.taints ?? [];
 
 /** Any effect and value: a node with the key waits for the cloud. */
@@ -36,6 +38,8 @@ export const isUninitialized = (node: Node): boolean =>
 export const readyStatus = (node: Node): string | undefined =>
   node.status?.conditions?.find((condition) => condition.type === "Ready")?.status;
 
+/** The value of a label; undefined without it. */
 export const labelOf = (object: KubeObject, key: string): string | undefined => object.metadata?.labels?.[key];
+/** The value of an annotation; undefined without it. */
 export const annotationOf = (object: KubeObject, key: string): string | undefined =>
   object.metadata?.annotations?.[key];

@@ -51,6 +51,7 @@ export interface Skipped {
    */
   readonly run?: (signal: AbortSignal) => Promise<void>;
 }
+/** Returned by an init function in place of a controller: it does not run, for a reason that `/statusz` shows. */
 export const skipped = (reason: string, run?: Skipped["run"]): Skipped => ({
   skipped: reason,
   ...(run !== undefined && { run }),
@@ -95,6 +96,7 @@ export const permissionVerbs = [
   "use",
 ] as const;
 
+/** A verb of the API server; a misspelled one does not compile. */
 export type PermissionVerb = (typeof permissionVerbs)[number];
 
 /** One RBAC rule that the plugin needs; manifests are generated from these. */
@@ -107,6 +109,7 @@ export interface Permission {
   readonly namespace?: string;
 }
 
+/** The argument of `defineController`. */
 export interface ControllerSpec<Schema extends TObject> {
   /** Canonical name: lower-case words joined by hyphens, ending in `-controller` for new controllers. */
   readonly name: string;
@@ -165,6 +168,7 @@ function decodeOwn<Schema extends TObject>(schema: Schema | undefined, own: unkn
   return schema === undefined ? { ok: true, value: {}, warnings: [] } : decode(schema, own ?? {});
 }
 
+/** The argument of `defineCloud`. */
 export interface CloudSpec<Config> {
   /** The value of `--cloud-provider`. */
   readonly name: string;
@@ -208,6 +212,7 @@ export interface AnnotationHelp {
   readonly invalid: string;
 }
 
+/** What `access` of a cloud may use, which `check-credentials` calls without a cluster. */
 export type AccessContext = Pick<CloudContext, "clock" | "log" | "signal">;
 
 /** The outcome for one read or permission. `missing`: it does not exist. `unknown`: the cloud did not answer. */
@@ -221,6 +226,7 @@ export interface AccessResult {
   readonly cause?: string;
 }
 
+/** Environment variables by their names. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A cloud plugin's default export. */
@@ -273,4 +279,5 @@ export function defineCloud<Config>(spec: CloudSpec<Config>): CloudPlugin {
   };
 }
 
+/** The default export of a `plugin.ts`. */
 export type Plugin = ControllerPlugin | CloudPlugin | WebhookPlugin;

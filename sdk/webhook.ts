@@ -15,6 +15,7 @@ interface GroupVersionResource {
   readonly resource: string;
 }
 
+/** The operation of a request that a webhook decides on. */
 export type AdmissionOperation = "CREATE" | "UPDATE" | "DELETE" | "CONNECT";
 
 /** upstream: `admission.k8s.io/v1` `AdmissionRequest`. */
@@ -63,7 +64,8 @@ export interface WebhookRule {
   readonly operations: readonly (AdmissionOperation | "*")[];
 }
 
-export interface WebhookSpec {
+/** The argument of `defineWebhook`. `T` is the kind that `rules` name; where they name several, `kind` of the object tells. */
+export interface WebhookSpec<T extends KubeObject = KubeObject> {
   /** Lower-case words joined by hyphens; the name in `--webhooks`. */
   readonly name: string;
   /** Exact URL path, starting with `/`. */
@@ -75,7 +77,7 @@ export interface WebhookSpec {
    * Decides on one request. Called in every replica, with or without the lease, so it has no side effects. A thrown error
    * is answered with 500, upon which the API server applies the failure policy.
    */
-  admit(request: AdmissionRequest, context: WebhookContext): AdmissionResponse | Promise<AdmissionResponse>;
+  admit(request: AdmissionRequest<T>, context: WebhookContext): AdmissionResponse | Promise<AdmissionResponse>;
 }
 
 /** A webhook plugin's default export. */
@@ -89,7 +91,8 @@ export interface WebhookPlugin {
 }
 
 /** Declares an admission webhook. Make it the default export of the folder's `plugin.ts`. Disabled unless `--webhooks` names it. */
-export function defineWebhook(spec: WebhookSpec): WebhookPlugin {
+export function defineWebhook<T extends KubeObject = KubeObject>(spec: WebhookSpec<T>): WebhookPlugin {
+  const served: WebhookSpec = spec;
   assertName(spec.name);
   if (!/^\/[!-~]*$/u.test(spec.path) || /[?#]/u.test(spec.path))
     throw new TypeError(`webhook "${spec.name}": path "${spec.path}" must start with "/", without query and blanks`);
@@ -99,6 +102,6 @@ export function defineWebhook(spec: WebhookSpec): WebhookPlugin {
     path: spec.path,
     type: spec.type ?? "validating",
     rules: spec.rules,
-    admit: async (request, context) => spec.admit(request, context),
+    admit: async (request, context) => served.admit(request, context),
   };
 }

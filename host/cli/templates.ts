@@ -217,18 +217,18 @@ test("rejects an unknown key of the config", () => {
 
 const webhookPlugin = ({
   name,
-}: TemplateInput): string => `import { annotationOf, defineWebhook } from "cloud-controller-host/sdk";
+}: TemplateInput): string => `import { annotationOf, defineWebhook, type Service } from "cloud-controller-host/sdk";
 
 const annotation = "example.com/${name}";
 
 /** Denies Services of type LoadBalancer without the annotation. Replace \`admit\` with your own rule. */
-export default defineWebhook({
+export default defineWebhook<Service>({
   name: "${name}",
   path: "/${name}",
   rules: [{ apiGroups: [""], apiVersions: ["v1"], resources: ["services"], operations: ["CREATE"] }],
   admit({ object }) {
-    const type: unknown = Reflect.get(Object(Reflect.get(Object(object), "spec")), "type");
-    if (type !== "LoadBalancer" || (object && annotationOf(object, annotation) !== undefined)) return { allowed: true };
+    if (object?.spec?.type !== "LoadBalancer" || annotationOf(object, annotation) !== undefined)
+      return { allowed: true };
     return { allowed: false, message: \`set the annotation \${annotation}\` };
   },
 });

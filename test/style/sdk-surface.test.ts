@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { read } from "./sources.ts";
+import { projectFiles, read } from "./sources.ts";
 
 /**
  * The names that an entry of the SDK gives, `type` before those that are erased. An entry lists each of them: a star
@@ -30,3 +30,20 @@ for (const entry of ["sdk/index.ts", "sdk/testing.ts"])
     expect(`\n${(await surfaceOf(entry)).join("\n")}\n`).toMatchSnapshot();
     expect(await read(entry)).not.toMatch(/^export \*/m);
   });
+
+test("every public name of the SDK has a doc comment, which editors show", async () => {
+  const names = new Set((await surfaceOf("sdk/index.ts")).map((name) => name.replace(/^type /u, "")));
+  const undocumented: string[] = [];
+  let declared = 0;
+  for (const file of projectFiles.filter((name) => /^sdk\/[a-z-]+\.ts$/u.test(name))) {
+    const lines = (await read(file)).split("\n");
+    for (const [index, line] of lines.entries()) {
+      const [, name = ""] = /^export (?:const|function|class|interface|type) (\w+)/u.exec(line) ?? [];
+      if (!names.has(name)) continue;
+      declared++;
+      if (!(lines[index - 1] ?? "").trimEnd().endsWith("*/")) undocumented.push(`${file}: ${name}`);
+    }
+  }
+  expect(undocumented).toEqual([]);
+  expect(declared).toBeGreaterThan(200);
+});

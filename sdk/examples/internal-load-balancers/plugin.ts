@@ -1,16 +1,14 @@
-import { annotationOf, defineWebhook, type KubeObject, type Service } from "cloud-controller-host/sdk";
+import { annotationOf, defineWebhook, type Service } from "cloud-controller-host/sdk";
 
 const annotation = "service.beta.kubernetes.io/azure-load-balancer-internal";
 
-const isService = (object: KubeObject | null | undefined): object is Service => object?.kind === "Service";
-
 /** Denies public load balancers: a Service of type LoadBalancer must have the annotation for an internal one. */
-export default defineWebhook({
+export default defineWebhook<Service>({
   name: "internal-load-balancers",
   path: "/internal-load-balancers",
   rules: [{ apiGroups: [""], apiVersions: ["v1"], resources: ["services"], operations: ["CREATE", "UPDATE"] }],
   admit({ object }) {
-    if (!isService(object) || object.spec?.type !== "LoadBalancer") return { allowed: true };
+    if (object?.spec?.type !== "LoadBalancer") return { allowed: true };
     if (annotationOf(object, annotation) === "true") return { allowed: true };
     return {
       allowed: false,
