@@ -95,8 +95,14 @@ export const errorTable = {
     ListenFailed: ["A port cannot be listened on.", "Free the port, or choose another."],
     ProfileFailed: ["A profile is already being taken, or memory is short.", "Try again later."],
     RequestTimeout: ["A client was too slow to send its request.", "Send it again."],
-    ReviewTimeout: ["The API server did not answer a review in time.", wait],
-    TokenReview: ["The API server could not review a token.", wait],
+    ReviewTimeout: [
+      "The API server did not answer a review in time.",
+      "Send the request again; the review is not repeated by itself.",
+    ],
+    TokenReview: [
+      "The API server could not review a token.",
+      "Look in its log for the authenticator that failed, such as an OIDC provider that is down, and send the request again.",
+    ],
     UntrustedCertificate: ["A client or proxy certificate is not trusted.", "Use one that the client CA has signed."],
   },
   "Controllers and clouds": {

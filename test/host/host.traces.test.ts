@@ -15,7 +15,7 @@ interface Span {
   readonly status: { readonly code?: number };
 }
 
-/** Takes what an exporter sends, as a collector does. */
+/** Receives what an exporter sends, like a collector. */
 class Collector implements Disposable {
   readonly bodies: string[] = [];
   readonly #server = Bun.serve({

@@ -149,7 +149,7 @@ test("no healthy node is deleted while the cloud lies, requests stay bounded, an
   expect(day.nodes).toBe(nodeCount);
   expect(warnings().join()).toContain("30 of 30 nodes are missing from the cloud");
 
-  // The truth again: deletions are no longer held once the remembered absences expire, and ready nodes cost nothing.
+  // Truthful again: deletions are no longer held once the remembered absences expire, and ready nodes cost nothing.
   simulator.clearFailures();
   await day.passes(phase);
   expect(warnings()).toEqual([]);

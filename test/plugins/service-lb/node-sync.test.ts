@@ -44,7 +44,7 @@ function syncedIn({ cache }: Parts): readonly string[] {
 
 const has = (parts: Parts, nodes: readonly Node[]): void => void parts.nodeStore.replace(nodes);
 
-/** The updates that the cloud was asked for, in whatever order: Service and nodes. */
+/** Updates requested from the cloud, in any order: Service and nodes. */
 const updates = ({ memory }: Parts): readonly string[] =>
   memory
     .callsOf("updateLoadBalancer")
@@ -130,7 +130,7 @@ interface Change {
   readonly name: string;
   readonly before: readonly Node[];
   readonly after: readonly Node[];
-  /** The nodes that each of the three Services is given; undefined: none is touched. */
+  /** Nodes passed for each of the three Services; undefined if none is updated. */
   readonly hosts?: readonly Node[];
 }
 

@@ -7,7 +7,7 @@ const pid = { providerID: "providerID" };
 const ready = { ready: "True" } as const;
 const notReady = { ready: "False" } as const;
 
-/** Upstream's rows ask for readiness as well; no code of upstream's does, and so neither does ours. */
+/** Upstream's test rows set readiness too, but upstream's code ignores it, and so does ours. */
 const respected: readonly (readonly [string, NodeFields, boolean])[] = [
   ["providerID set, ready", { ...pid, ...ready }, true],
   ["no providerID, ready", ready, true],

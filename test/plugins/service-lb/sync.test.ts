@@ -25,7 +25,7 @@ const writing: readonly CloudMethod[] = ["ensureLoadBalancer", "updateLoadBalanc
 const callsOf = ({ memory }: Parts): readonly CloudMethod[] =>
   memory.calls.map(({ method }) => method).filter((method) => writing.includes(method));
 
-/** What came of a sync: nothing, or the words of its error. */
+/** Result of a sync: undefined, or the message of its error. */
 const outcome = async (parts: Parts, key: string): Promise<string> =>
   syncService(parts, key, signal).then(() => "", messageOf);
 
@@ -97,7 +97,7 @@ describe("syncing a load balancer", () => {
   test.each(rows.map((row) => [row.name, row] as const))("%s", async (_name, { service: fields, ...want }) => {
     await using parts = await makeParts();
     parts.nodeStore.set(aNode("node-1"));
-    // What the informer has seen; the API server itself would let no status stand on a ClusterIP Service.
+    // As in the informer: the API server clears the status of a ClusterIP Service.
     const { meta, ...rest } = fields;
     const created = parts.seen(
       aService({ ...(meta?.finalizers ? { meta: { finalizers } } : {}), spec: { ...rest.spec } }),
@@ -270,7 +270,7 @@ describe("an error names the step that failed", () => {
   test("an ensure without a status is reported", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService());
-    // What a cloud plugin that was never type-checked may do.
+    // A cloud plugin that is not type-checked may do this.
     parts.memory.intercept("ensureLoadBalancer", async () => JSON.parse("{}").status);
     expect(await outcome(parts, keyOf(service))).toBe("service status returned by EnsureLoadBalancer is nil");
   });
