@@ -6,16 +6,21 @@ const budgetMs = 5;
 
 /**
  * Keeps a long loop from starving the rest of the process, above all the lease. Call it between two items: it returns
- * undefined within the budget of this turn, and then a promise that resolves in a later turn.
+ * undefined within the budget of this turn, and then a promise that resolves in a later turn. Loops that run side by
+ * side share one, and so one budget, and call it again after the promise: a turn would otherwise last as long as all
+ * budgets together, or an item of each.
  */
 export function createCooperativeYield(): () => Promise<void> | undefined {
   let turnBegan = performance.now();
+  let waiting: Promise<void> | undefined;
   const nextTurn = async (): Promise<void> => {
     await new Promise<void>((resolve) => void setImmediate(resolve));
+    waiting = undefined;
     turnBegan = performance.now();
   };
   return () => {
-    return performance.now() - turnBegan < budgetMs ? undefined : nextTurn();
+    if (waiting === undefined && performance.now() - turnBegan >= budgetMs) waiting = nextTurn();
+    return waiting;
   };
 }
 
@@ -44,8 +49,7 @@ export async function forEachConcurrently<T>(
   const pause = createCooperativeYield();
   const worker = async (): Promise<void> => {
     for (const [index, item] of iterator) {
-      const turn = pause();
-      if (turn !== undefined) await turn;
+      for (let turn = pause(); turn !== undefined; turn = pause()) await turn;
       if (options.signal?.aborted) return;
       await work(item, index);
     }

@@ -123,14 +123,15 @@ class KeyQueue implements WorkQueue {
 
   async process(options: ProcessOptions): Promise<void> {
     const workers = Math.max(1, options.workers);
-    await Promise.all(Array.from({ length: workers }, () => this.#work(options)));
+    const pause = createCooperativeYield();
+    await Promise.all(Array.from({ length: workers }, () => this.#work(options, pause)));
   }
 
-  async #work(options: ProcessOptions): Promise<void> {
-    const pause = createCooperativeYield();
+  async #work(options: ProcessOptions, pause: () => Promise<void> | undefined): Promise<void> {
     for (;;) {
-      await pause();
-      const key = await this.#take(options.signal);
+      for (let turn = pause(); turn !== undefined; turn = pause()) await turn;
+      // Not awaited where one is ready: all workers would pass the check above before one of them works.
+      const key = this.#takeReady(options.signal) ?? (await this.#take(options.signal));
       if (key === undefined) return;
       if (options.signal.aborted) this.#putBack(key);
       else await this.#workOn(key, options);
@@ -165,14 +166,15 @@ class KeyQueue implements WorkQueue {
     }
   }
 
+  #takeReady(signal: AbortSignal | undefined): string | undefined {
+    const key = signal?.aborted ? undefined : this.#ready.shift();
+    if (key !== undefined) this.#hand(key);
+    return key;
+  }
+
   #take(signal: AbortSignal | undefined): Promise<string | undefined> {
-    if (signal?.aborted) return Promise.resolve(undefined);
-    const key = this.#ready.shift();
-    if (key !== undefined) {
-      this.#hand(key);
-      return Promise.resolve(key);
-    }
-    if (this.#shuttingDown) return Promise.resolve(undefined);
+    const key = this.#takeReady(signal);
+    if (key !== undefined || this.#shuttingDown || signal?.aborted) return Promise.resolve(key);
     return new Promise((resolve) => {
       const leave = (): void => {
         this.#takers.delete(taker);
