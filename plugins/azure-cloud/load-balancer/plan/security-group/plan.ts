@@ -1,5 +1,5 @@
 import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
-import { annotations as annotationKeys, keyOf, type Node } from "cloud-controller-host/sdk";
+import { annotations as annotationKeys, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { securityGroupId } from "../../model/ids.ts";
 import { limits } from "../../model/limits.ts";
@@ -122,18 +122,23 @@ const isShared = ({ config, observed }: Draft): boolean =>
   observed.services.some(({ metadata }) => metadata?.annotations?.[annotationKeys.servedBy] !== undefined);
 
 function holdersOf(draft: Draft, backendAddresses: BackendAddresses): readonly Holder[] {
-  const planned = new Set<ServiceKey>();
+  const ensured = new Set<ServiceKey>();
+  const planned = new Set<string>();
   const holders: Holder[] = [];
   for (const { subject, action } of draft.services) {
-    planned.add(subject.key);
+    if (action === "ensure") ensured.add(subject.key);
+    planned.add(identityOf(subject.service));
     holders.push(plannedHolder(draft, subject, action, backendAddresses));
   }
   const ruled = ruledAddresses(draft, new Set(holders.flatMap(({ addresses, left }) => [...addresses, ...left])));
   for (const service of draft.observed.services)
-    if (!planned.has(keyOf(service)))
+    if (!ensured.has(keyOf(service)) && !planned.has(identityOf(service)))
       holders.push(keptHolder(draft, readSubject(service, draft.config).subject, ruled));
   return holders;
 }
+
+/** Another Service may have been created under the name of one that is deleted. */
+const identityOf = (service: Service): string => `${keyOf(service)} ${service.metadata?.uid}`;
 
 /** Some addresses of frontends by the name of the Service whose load-balancing rules use them. */
 type RuledAddresses = ReadonlyMap<string, readonly string[]>;
@@ -212,8 +217,8 @@ function sharersByAddress(holders: readonly Holder[]): Sharing {
       else known.push(holder);
     }
   const at = (addresses: readonly string[]): readonly Holder[] => addresses.flatMap((one) => byAddress.get(one) ?? []);
-  const others = (found: readonly Holder[], { subject }: Holder): readonly Holder[] =>
-    [...new Set(found)].filter((other) => other.subject.key !== subject.key);
+  const others = (found: readonly Holder[], holder: Holder): readonly Holder[] =>
+    [...new Set(found)].filter((other) => other !== holder);
   return {
     onDestinations: (holder) => {
       const addresses = new Set(holder.addresses);

@@ -465,3 +465,17 @@ test("the rules of a Service whose load balancer is not written yet stay when an
   expect(stagesWith(services)).toEqual(["members"]);
   expect(stagesWith(services.slice(1))).toEqual(["members", "security-group"]);
 });
+
+test("the cleanup of a Service leaves the rules of the one that was created under its name, whose address it shows", () => {
+  const shape = { name: "web", annotations: { "azure-pip-name": "my-pip" }, ingress: ["20.9.9.9"] };
+  const observed = after(start({ publicIPs: [...addresses, publicIP("my-pip", "20.9.9.9")] }), {
+    ...shape,
+    uid: "new",
+  });
+  expect(summary(observed)).toEqual(["Allow Tcp Internet > 20.9.9.9 : 80"]);
+  // A sync that was in flight has returned the address of its successor.
+  const former = intentOf({ nodes, ...shape, uid: "old", action: "delete" });
+  expect(plan([former], observed, config).stages.map(({ name }) => name)).toEqual([]);
+  const last = intentOf({ nodes, ...shape, uid: "new", action: "delete" });
+  expect(summary(converge([last], observed, config).observed)).toEqual([]);
+});
