@@ -35,6 +35,8 @@ export interface WorldObserver {
 }
 
 const restartMs = 1_500;
+/** A process that has just begun to lead knows every Service after so long. */
+const settleMs = 60_000;
 /** Always the same, so that the hash of the config is. */
 const hostIdentity = { clientSecret: "simulated-secret", federatedToken: "simulated-token" } as const;
 const notOwned = /\/leases|\/events|\/oauth2\/|\/tokenreviews|\/subjectaccessreviews/u;
@@ -61,8 +63,11 @@ export class World implements AsyncDisposable {
   restarts = true;
   /** A person has removed something of a Service. */
   meddled = false;
-  /** Services whose finalizers a person has removed. */
-  readonly abandoned: Service[] = [];
+  /** Services whose finalizers a person has removed, and when. */
+  readonly abandoned: { readonly service: Service; readonly at: number }[] = [];
+  /** When the Lease or the config has last changed: only the process and generation of a Service know that it was there. */
+  #interruptedAt = Number.NEGATIVE_INFINITY;
+  #config = "";
   #secret: string = hostIdentity.clientSecret;
   #view: { readonly revision: string; readonly view: AzureView } | undefined;
   /** Of Services and nodes. */
@@ -172,6 +177,15 @@ export class World implements AsyncDisposable {
     return this.hosts.find((host) => host.identity === identity && identity !== "");
   }
 
+  interrupted(): void {
+    this.#interruptedAt = this.now;
+  }
+
+  /** Abandoned Services whose parts may stay: no process has known of them from before the end of their cleanup. */
+  get forgiven(): readonly Service[] {
+    return this.abandoned.flatMap(({ service, at }) => (this.#interruptedAt > at - settleMs ? [service] : []));
+  }
+
   /** Starts a process, and another one whenever it has ended, as the kubelet does. */
   startHost(index: number): void {
     const host = new SimulatedHost({
@@ -232,6 +246,8 @@ export class World implements AsyncDisposable {
   }
 
   #writeConfig(text: string): void {
+    if (text !== this.#config) this.interrupted();
+    this.#config = text;
     const data = { [configKey]: Buffer.from(text).toString("base64") };
     if (this.api.get(kinds.Secret, configSecret) === undefined)
       this.api.create(kinds.Secret, { metadata: configSecret, data });

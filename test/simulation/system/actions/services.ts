@@ -148,13 +148,14 @@ export function recreateService(world: World, { pick }: Action): void {
 
 /**
  * Deletes a Service, and removes its finalizers before its load balancer is gone, as people do who are tired of waiting.
- * Another one has its name at once. A process that ends meanwhile leaves what the first one had: the world forgives it.
+ * Another one has its name at once. A process that loses its Lease or its generation leaves what the first one had: the
+ * world forgives that, and nothing else.
  */
 export function forceDelete(world: World, { pick, forMs }: Action): void {
   const service = chosen(world, pick);
   if (service === undefined) return;
   const name = nameOf(service);
-  world.abandoned.push(service);
+  world.abandoned.push({ service, at: world.now });
   remove(world, name);
   world.after(forMs * 0.02, () => {
     const current = world.api.get(kinds.Service, { namespace, name });

@@ -135,4 +135,10 @@ export const serviceDefects: Defects = {
     to: "service.metadata?.deletionTimestamp !== undefined &&",
     needs: ["flipService"],
   },
+  "closes the ports of a Service with the cleanup of its predecessor": {
+    file: "plugins/azure-cloud/load-balancer/plan/security-group/plan.ts",
+    from: "if (!ensured.has(keyOf(service)) && !planned.has(identityOf(service)))",
+    to: "if (!ensured.has(keyOf(service)) && ![...planned].some((one) => one.startsWith(`${keyOf(service)} `)))",
+    needs: ["forceDelete", "changeService"],
+  },
 };

@@ -227,7 +227,7 @@ export function problemsOf(world: World): readonly string[] {
         if (service.metadata?.deletionTimestamp !== undefined) return [`${keyOf(service)} is still being deleted`];
         return addressesOf(service).length > 0 ? [`${keyOf(service)} still shows an address`] : [];
       }),
-    ...view.leftovers([...balanced, ...world.abandoned]).map((part) => `${part} is left over`),
+    ...view.leftovers([...balanced, ...world.forgiven]).map((part) => `${part} is left over`),
   ];
 }
 

@@ -25,7 +25,10 @@ export class Writers {
   #changed(type: string, { metadata, spec }: Lease): void {
     if (metadata?.name !== leaseName) return;
     const holder = type === "DELETED" ? undefined : (spec?.holderIdentity ?? "");
-    if (holder !== this.#holder) this.#world.note("lease", `is held by ${this.#nameOf(holder)}`);
+    if (holder !== this.#holder) {
+      this.#world.note("lease", `is held by ${this.#nameOf(holder)}`);
+      this.#world.interrupted();
+    }
     this.#holder = holder;
     if (holder !== undefined && holder !== "") this.#renewedAt.set(holder, this.#world.now);
   }
