@@ -145,6 +145,7 @@ describe("a reload", () => {
     supervisor.reload("a change", { unreadable: "a test: no such file" });
     await eventually("it is refused", () => supervisor.status.lastRefusal !== undefined);
     expect(supervisor.status).toMatchObject({ generation: 1, running: true });
+    expect(rig.announced.at(-1)).toBe("ReloadRefused: the running generation continues: a test: no such file");
     change("version: 1\n");
     await eventually("the refusal is over", () => supervisor.status.lastRefusal === undefined);
     expect(supervisor.status).toMatchObject({ generation: 1, reloads: 0 });

@@ -286,6 +286,15 @@ describe("shares", () => {
     expect(api.connections).toBeLessThanOrEqual(2);
   });
 
+  test("shares of a kind in all namespaces share one watch, however they name those", async () => {
+    const { pool } = setUp();
+    const share = pool.share();
+    share.of(widgets, { namespace: "" });
+    share.of(widgets);
+    await share.synced();
+    expect(api.requests.filter(({ path }) => path.endsWith("/widgets"))).toHaveLength(1);
+  });
+
   test("shares that are released hear nothing more", async () => {
     const { pool, clock } = setUp();
     const [old, next] = [pool.share(), pool.share()];

@@ -460,6 +460,19 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
+  test("a client that sends a body after the reply to its head uses the connection again", async () => {
+    const served = await start();
+    const socket = await raw(served, { allowHalfOpen: true });
+    let received = "";
+    socket.on("data", (chunk: Buffer) => (received += chunk.toString()));
+    socket.write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n");
+    await eventually("the reply", () => received.includes("hello"));
+    socket.write("late");
+    await Bun.sleep(10);
+    socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    await eventually("the second reply", () => received.split("hello").length === 3);
+  });
+
   test("a client that sends garbage again and again is rejected once", async () => {
     const served = await start();
     const socket = await raw(served);
