@@ -170,13 +170,19 @@ test("a sandbox on a terminal that is no longer read ends with status 0 within 6
 });
 
 describe("a command whose output is a full pipe that nothing reads", () => {
-  test("waits for a reader, and ends at SIGTERM also where unhandled signals are ignored", async () => {
-    using pipe = new StuckPipe();
-    using command = new Unread(["version"], { stdout: pipe.fd });
-    expect(await command.end(6_000)).toMatchObject({ ended: "still running" });
-    // Not by the signal's default action, which the first process of a container does not have.
-    expect(await command.stop()).toMatchObject({ ended: 143, signal: null });
-  });
+  test.each([
+    ["succeeds", "version", "stdout"],
+    ["fails", "no-such-command", "stderr"],
+  ])(
+    "waits for a reader when it %s, and ends at SIGTERM also where unhandled signals are ignored",
+    async (_, name, to) => {
+      using pipe = new StuckPipe();
+      using command = new Unread([name], { [to]: pipe.fd });
+      expect(await command.end(6_000)).toMatchObject({ ended: "still running" });
+      // Not by the signal's default action, which the first process of a container does not have.
+      expect(await command.stop()).toMatchObject({ ended: 143, signal: null });
+    },
+  );
 
   test("ends with status 0 within 6 s of SIGTERM when it is a sandbox", async () => {
     using pipe = new StuckPipe();
