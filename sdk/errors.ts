@@ -109,11 +109,15 @@ export const isAlreadyExists = (error: unknown): boolean => hasStatus(error, 409
 export const isAborted = (error: unknown): boolean =>
   error instanceof Error && (error.name === "AbortError" || error.name === "TimeoutError");
 
+/** Bun's advice to developers, at the end of what its `fetch` throws. */
+const adviceOfFetch = /\. For more information, pass `verbose: true` in the second argument to fetch\(\)/gu;
+
 /** The message of any thrown value, with the messages of its causes unless repeated; never a stack. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
+  const message = error.message.replace(adviceOfFetch, "");
   const cause = error.cause === undefined ? "" : messageOf(error.cause);
-  return cause === "" || error.message.includes(cause) ? error.message : `${error.message}: ${cause}`;
+  return cause === "" || message.includes(cause) ? message : `${message}: ${cause}`;
 }
 
 /** `messageOf` without what differs each time, for events: those of a failure that lasts are then counted as one. */

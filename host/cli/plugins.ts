@@ -83,8 +83,9 @@ async function verify(argv: readonly string[]): Promise<string> {
     const state = await stateOf(plugin, content);
     if (state !== "locked") problems.push(`plugin ${plugin.folder}: ${state}`);
   }
-  if (problems.length > 0) throw new CodedError("PluginsDiffer", problems.join("\n"));
-  return `${plugins.length} plugins are as locked\n`;
+  if (problems.length > 0)
+    throw new CodedError("PluginsDiffer", `${problems.join("\n")}\nreview them, then record them with: plugins lock`);
+  return plugins.length === 1 ? "1 plugin is as locked\n" : `${plugins.length} plugins are as locked\n`;
 }
 
 async function list(argv: readonly string[]): Promise<string> {

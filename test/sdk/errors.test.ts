@@ -34,6 +34,15 @@ describe("the message of an error without what differs each time", () => {
   });
 });
 
+test("the message of an error lacks Bun's advice to developers, which a closed connection has", async () => {
+  const server = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: (socket) => void socket.terminate() } });
+  const failure: unknown = await fetch(`http://127.0.0.1:${server.port}/`).catch((error: unknown) => error);
+  server.stop(true);
+  expect(String(failure)).toContain("verbose: true");
+  const message = messageOf(new Error("GET failed", { cause: failure }));
+  expect(message).toBe("GET failed: ECONNRESET: The socket connection was closed unexpectedly");
+});
+
 test("an error is a refusal when one in its chain of causes is, and a text is not", () => {
   const refusal = new RefusedError("PortConflict", "port 80 is taken");
   const wrapped = new CodedError("ServiceSyncFailed", "failed", { cause: new Error("step", { cause: refusal }) });

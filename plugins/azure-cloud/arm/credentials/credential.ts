@@ -85,8 +85,7 @@ function watchLogins(inner: HttpClient) {
         else if (request.method === "POST") outcome = `the reply was ${response.status} without a token`;
         return response;
       } catch (error) {
-        // Without Bun's advice to developers.
-        outcome = messageOf(error).replace(/\. For more information, pass .*$/su, "");
+        outcome = messageOf(error);
         throw error;
       }
     },

@@ -50,15 +50,17 @@ async function discover(config: AzureConfig, stack: boolean, resolving: Resolvin
 }
 
 async function readMetadata(url: string, resolving: Resolving): Promise<readonly JsonObject[]> {
+  let hint = "check the address and resourceManagerCAFile";
   try {
     const reply = await send({ url, method: "GET", headers: {}, ...resolving });
+    if (reply.status === 429 || reply.status >= 500) hint = "the service is throttled or down, so try again later";
     if (reply.status !== 200) throw new CodedError("MetadataUnavailable", `it answered ${reply.status}`);
     const items = parseJson(reply.text);
     return Array.isArray(items) ? items.filter(isObject) : [];
   } catch (error) {
     throw new CodedError(
       "MetadataUnavailable",
-      `resourceManagerEndpoint: cannot read ${url}: ${messageOf(error)}; check the address and resourceManagerCAFile`,
+      `resourceManagerEndpoint: cannot read ${url}: ${messageOf(error)}; ${hint}`,
       { cause: error },
     );
   }

@@ -72,7 +72,7 @@ test("lock writes version and SHA-256, and a locked plugin is loaded", async () 
     },
   });
   expect(await load()).toEqual(["alpha-controller"]);
-  expect(await run("verify")).toBe("1 plugins are as locked\n");
+  expect(await run("verify")).toBe("1 plugin is as locked\n");
 });
 
 describe("rejects, without importing it, a plugin", () => {
@@ -94,7 +94,7 @@ describe("rejects, without importing it, a plugin", () => {
     const before = imports();
     expect(await load()).toEqual([expect.stringContaining(problem)]);
     expect(imports()).toBe(before);
-    await expect(run("verify")).rejects.toThrow("changed");
+    await expect(run("verify")).rejects.toThrow(/changed\nreview them, then record them with: plugins lock$/u);
   });
 
   test("rejects, without importing it, a plugin that is not listed", async () => {

@@ -172,6 +172,15 @@ test("does not trust an unknown certificate authority", async () => {
   expect(failure).toContain("check the address and resourceManagerCAFile");
 });
 
+test("does not blame the address for an endpoint that is throttled or down", async () => {
+  await using world = await openWorld();
+  for (const status of [429, 503]) {
+    using server = Bun.serve({ port: 0, fetch: () => new Response("", { status }) });
+    const failure = await failureOf(world.create({ resourceManagerEndpoint: server.url.origin }));
+    expect(failure).toContain(`it answered ${status}; the service is throttled or down, so try again later`);
+  }
+});
+
 test("names the file when the certificate authority cannot be read", async () => {
   await using world = await openWorld();
   expect(await failureOf(world.create({ resourceManagerCAFile: "/nowhere/ca.pem" }))).toContain(
