@@ -35,7 +35,7 @@ describe("the message of an error without what differs each time", () => {
 });
 
 test("the message of an error lacks Bun's advice to developers, which a closed connection has", async () => {
-  const server = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: (socket) => void socket.terminate() } });
+  const server = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: (socket) => socket.terminate() } });
   const failure: unknown = await fetch(`http://127.0.0.1:${server.port}/`).catch((error: unknown) => error);
   server.stop(true);
   expect(String(failure)).toContain("verbose: true");
