@@ -1,8 +1,9 @@
-import { type Explanation, kinds } from "cloud-controller-host/sdk";
+import { type Explanation, type Fact, kinds } from "cloud-controller-host/sdk";
 
 import { concerns } from "../process/writes/record.ts";
 import { sectionsOf } from "./clean.ts";
 import { type Ask, CloudParts } from "./cloud-parts.ts";
+import { errorsOfNodes } from "./found.ts";
 import { nodeFacts, serviceFacts } from "./object-facts.ts";
 import { writeRow } from "./object-rows.ts";
 import type { Answers } from "./schema.ts";
@@ -34,7 +35,14 @@ export class ObjectView {
       return service && this.#view(`Service ${key}`, serviceFacts(service), ask);
     }
     const node = informers.stored(kinds.Node)?.get(key);
-    return node && this.#view(`Node ${key}`, nodeFacts(node), () => explain()?.node?.(node));
+    const facts = node && [...nodeFacts(node), ...this.#errorOf(key)];
+    return node && this.#view(`Node ${key}`, facts, () => explain()?.node?.(node));
+  }
+
+  /** The error of a node that has failed for a while: no condition and no event of it has one. */
+  #errorOf(node: string): readonly Fact[] {
+    const text = errorsOfNodes(this.#sources.ownWarnings()).get(node);
+    return text === undefined ? [] : [{ name: "last error", value: text }];
   }
 
   async #view(subject: string, facts: Explanation["facts"], ask: Ask): Promise<Answers["object"]> {
