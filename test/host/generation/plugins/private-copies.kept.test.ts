@@ -132,6 +132,20 @@ test("a folder that changed while it was copied is copied again", async () => {
   expect(copiesOf("torn")).toHaveLength(1);
 });
 
+test("a folder that keeps changing is not loaded, and leaves no copy", async () => {
+  await write("torn", source(""));
+  for (let index = 0; index < 30; index++)
+    await writeFile(join(root, "plugins/torn", `part-${index}.ts`), `export default ${index};`);
+  let text = source("");
+  const change = setInterval(() => writeFileSync(join(root, "plugins/torn/plugin.ts"), (text += "/**/\n")), 0);
+  let pauses = 0;
+  await using patient = new PrivateCopies({ ...systemClock, sleep: async () => void (pauses += 1) });
+  await expect(patient.take(join(root, "plugins/torn")).finally(() => clearInterval(change))).rejects.toThrow(
+    "plugins/torn keeps changing while it is read; load it when it is complete",
+  );
+  expect([pauses, copiesOf("torn")]).toEqual([19, []]);
+}, 30_000);
+
 test("a folder whose names, sizes and times are the same is not read again", async () => {
   await write("a", source("/* one */"));
   const file = join(root, "plugins/a/plugin.ts");
