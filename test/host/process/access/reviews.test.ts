@@ -158,7 +158,7 @@ describe("a token", () => {
     const registry = new MetricsRegistry();
     const authenticate = authenticator(accessMetrics(registry.root));
     expect(await rejection(authenticate())).toBe("token review failed: oidc: provider is down");
-    // `help TokenReview` says so.
+    // As documented by `help TokenReview`.
     expect(api.requests).toHaveLength(1);
     expect(await authenticate()).toMatchObject({ name: "jane" });
     const fetches = await registry.samples("authentication_token_cache_fetch_total");

@@ -118,7 +118,7 @@ describe("the config names another route table", () => {
     ["NetworkUnavailable", "RouteCreated", true],
     ["NetworkUnavailable", "CalicoIsUp", false],
     ["Ready", "RouteCreated", false],
-  ])("with the condition %s=False, %s: reported as lost is %p", async (type, reason, isLost) => {
+  ])("a node with the condition %s=False, %s: its routes are reported as lost: %p", async (type, reason, isLost) => {
     await using lab = await routed();
     lab.world.nodes.splice(0, count, ...indices.map(nodeAt).map((node) => withCondition(node, type, reason)));
     const other = await lab.world.create({ routeTableName: "rt1" });
