@@ -36,3 +36,17 @@ test("a private link service is explained below its own frontends, however many 
   const links = explained.map((one) => titlesIn(one).filter((title) => title.startsWith("private link service")));
   expect(links).toEqual([["private link service theirs"], ["private link service theirs"], []]);
 });
+
+test("a rule is explained with its own probe among those of other Services", async () => {
+  await using cluster = await openCluster(1);
+  const generation = await cluster.start({}, fast(100));
+  const services = ["a", "b"].map((name) => serviceOf(name));
+  for (const service of services) await cluster.ensure(generation, service);
+  await using cloud = await cluster.world.create();
+  for (const service of services) {
+    const explained = await cloud.explain?.service?.(service, cluster.nodes, [...cluster.services.values()]);
+    const own = JSON.stringify(explained);
+    for (const { spec } of services)
+      expect(own.includes(`Tcp ${spec?.ports?.[0]?.nodePort} every`)).toBe(spec === service.spec);
+  }
+});
