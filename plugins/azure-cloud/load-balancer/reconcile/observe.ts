@@ -94,11 +94,11 @@ export class Observer {
     return services.filter(({ spec }) => spec?.type === "LoadBalancer");
   }
 
-  /** The Service as it is now; undefined when it is gone, is being deleted, or wants no load balancer any more. */
+  /** The Service as it is now; undefined when it is gone or replaced, is being deleted, or wants no load balancer. */
   service(known: Service): Service | undefined {
     const current = this.#options.context.informers.of(kinds.Service).store.get(keyOf(known));
     const wanted = current?.spec?.type === "LoadBalancer" && current.metadata?.deletionTimestamp === undefined;
-    return wanted ? current : undefined;
+    return wanted && current.metadata?.uid === known.metadata?.uid ? current : undefined;
   }
 
   /** The newest version of the Service; undefined when it is being deleted, or wants no load balancer any more. */

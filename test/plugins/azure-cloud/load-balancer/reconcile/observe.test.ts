@@ -4,6 +4,7 @@ import {
   type CloudContext,
   type Informer,
   type InformerHandler,
+  keyOf,
   type KindRef,
   kinds,
   type KubeObject,
@@ -37,7 +38,7 @@ class Objects {
       const isOf = (object: KubeObject): object is T => object.kind === kind.kind;
       const list = (): readonly T[] => this.#objects.filter(isOf);
       return {
-        store: { get: () => undefined, list, size: 0 },
+        store: { get: (key) => list().find((one) => keyOf(one) === key), list, size: 0 },
         handle: (handler) => {
           this.#handlers.push({
             added: (node) => isOf(node) && handler.added?.(node),
@@ -178,4 +179,12 @@ describe("what a plan is made from", () => {
     );
     expect(await errorOf(observer.observe([intentOf({})]))).toMatchObject({ status: 403 });
   });
+});
+
+test("a Service that has the name of a known one is another one", async () => {
+  await using world = await openWorld();
+  const known = { ...intentOf({ name: "web", uid: "one" }).service, kind: "Service" };
+  const successor = { ...intentOf({ name: "web", uid: "two" }).service, kind: "Service" };
+  expect((await observerOf(world, new Objects([known]))).service(known)).toEqual(known);
+  expect((await observerOf(world, new Objects([successor]))).service(known)).toBeUndefined();
 });
