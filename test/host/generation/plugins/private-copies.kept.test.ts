@@ -132,6 +132,27 @@ test("a folder that changed while it was copied is copied again", async () => {
   expect(copiesOf("torn")).toHaveLength(1);
 });
 
+test("a release removes no copy that is in use, and none of another plugin", async () => {
+  const names = ["a", "b", "c"];
+  for (const name of names) await write(name, source(""));
+  const take = (name: string) => copies.take(join(root, "plugins", name));
+  const inUse = [await take("a"), await take("a"), await take("a")];
+  await inUse[2]?.release();
+  expect(copiesOf("a")).toHaveLength(3);
+  for (const name of ["b", "c"]) await (await take(name)).release();
+  expect(names.map((name) => copiesOf(name).length)).toEqual([3, 1, 1]);
+});
+
+test("a copy that failed is removed, and the next load has another one", async () => {
+  await write("a", source(""));
+  const first = await copies.take(join(root, "plugins/a"));
+  await first.release(true);
+  expect(copiesOf("a")).toEqual([]);
+  const next = await copies.take(join(root, "plugins/a"));
+  expect(copiesOf("a")).toHaveLength(1);
+  expect(statSync(join(next.folder, "plugin.ts")).isFile()).toBe(true);
+});
+
 test("a folder that keeps changing is not loaded, and leaves no copy", async () => {
   await write("torn", source(""));
   for (let index = 0; index < 30; index++)
