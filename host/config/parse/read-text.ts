@@ -7,14 +7,17 @@ import { CodedError } from "cloud-controller-host/sdk";
  * The content of a regular file. A pipe, a socket or a device is refused with `FileUnreadable`: a read of it may never
  * end, and would occupy one of the few threads that read files for the whole process.
  */
-export async function readText(path: string): Promise<string> {
+export async function readBytes(path: string): Promise<Buffer> {
   // Without O_NONBLOCK, opening a pipe waits for its writer.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const status = await file.stat();
-    if (status.isFile() || status.isDirectory()) return await file.readFile("utf8");
+    if (status.isFile() || status.isDirectory()) return await file.readFile();
   } finally {
     await file.close();
   }
   throw new CodedError("FileUnreadable", `${path} is a pipe, a socket or a device; name a regular file`);
 }
+
+/** The same as text in UTF-8. */
+export const readText = async (path: string): Promise<string> => (await readBytes(path)).toString("utf8");

@@ -1,9 +1,10 @@
 import { existsSync } from "node:fs";
-import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
 import { dirname, join, sep } from "node:path";
 
 import { forEachConcurrently } from "cloud-controller-host/sdk";
 
+import { readBytes } from "../../config/parse/read-text.ts";
 import { type PluginTree, treeWorkers } from "./plugin-tree.ts";
 
 /** The files of a tree, read once, when they are first needed: for the hash, for a copy, or for both. */
@@ -25,7 +26,7 @@ export class TreeContent {
 async function readTree({ folder, files }: PluginTree): Promise<ReadonlyMap<string, Buffer>> {
   const content = new Map(files.map((file) => [file, Buffer.alloc(0)]));
   await forEachConcurrently({ workers: treeWorkers }, files, async (file) => {
-    content.set(file, await readFile(join(folder, file)));
+    content.set(file, await readBytes(join(folder, file)));
   });
   return content;
 }

@@ -19,8 +19,9 @@ export interface CopiedFolder {
 }
 
 /**
- * Refuses a path made at run time by which the copy of a locked plugin would import from outside of it: an absolute one, or
- * one that climbs to the root of the file system. Below that, what is not part of the copy does not exist around it.
+ * Refuses a path made at run time by which the copy of a locked plugin would import from outside of it: an absolute one
+ * with an extension, without which Bun does not call back, or one that climbs to the root of the file system. Below that,
+ * what is not part of the copy does not exist around it.
  */
 export function refuseOutside(copies: () => Iterable<CopiedFolder>): void {
   plugin({

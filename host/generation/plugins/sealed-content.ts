@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
-import { readdir, readFile, realpath, stat } from "node:fs/promises";
+import { readdir, realpath, stat } from "node:fs/promises";
 import { isBuiltin } from "node:module";
 import { dirname, join, relative } from "node:path";
 
 import { CodedError, forEachConcurrently } from "cloud-controller-host/sdk";
 
+import { readBytes } from "../../config/parse/read-text.ts";
 import { type PluginTree, sourceFile, treeWorkers } from "./plugin-tree.ts";
 
 const dependencyFolder = "node_modules";
@@ -27,7 +28,7 @@ export interface SealedContent {
 export async function readSealed({ folder, files }: PluginTree): Promise<SealedContent> {
   const content = new Map<string, Buffer>();
   const read = (paths: readonly string[]): Promise<void> =>
-    forEachConcurrently({ workers: treeWorkers }, paths, async (path) => void content.set(path, await readFile(path)));
+    forEachConcurrently({ workers: treeWorkers }, paths, async (path) => void content.set(path, await readBytes(path)));
   await read(files.map((file) => join(folder, file)));
   const links = new Map<string, string>();
   const packages = new Set([folder]);

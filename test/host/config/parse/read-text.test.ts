@@ -1,12 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../../host/async/clock.ts";
 import { readText } from "../../../../host/config/parse/read-text.ts";
+import { TreeContent } from "../../../../host/generation/plugins/copy-files.ts";
+import { readSealed } from "../../../../host/generation/plugins/sealed-content.ts";
 import { CaFile } from "../../../../host/kube/connection/ca-file.ts";
 import { apiServerOf } from "../../../../host/kube/connection/credentials.ts";
 import { ClientCAs } from "../../../../host/process/access/client-ca.ts";
@@ -60,6 +62,9 @@ const log = createLogger({ format: "json", verbosity: 0, write: () => undefined 
 const openClientCAs = (clientCaFile: string): Promise<unknown> =>
   ClientCAs.open({ flags: { ...flags, clientCaFile }, client: undefined, clock: systemClock, log });
 
+/** A folder in which the file was still a regular one when it was listed. */
+const treeOf = (path: string) => ({ folder: dirname(path), files: [basename(path)], dependencies: [], stamp: "" });
+
 test.each([
   ["the serving certificate", (path: string) => loadPair({ certFile: path, keyFile: path }), "cannot be read"],
   ["the client CA", openClientCAs, "--client-ca-file: cannot read"],
@@ -70,6 +75,8 @@ test.each([
     (path: string) => apiServerOf(server, { name: "u", certFile: path }).credentials(),
     "name a regular file",
   ],
+  ["a file of a plugin", (path: string) => new TreeContent(treeOf(path)).read(), "name a regular file"],
+  ["a file of a locked plugin", (path: string) => readSealed(treeOf(path)), "name a regular file"],
 ])("a pipe as %s is an error at once, not a read without an end", async (_name, read, problem) => {
   expect(await rejection(read(pipe))).toContain(problem);
 });
