@@ -24,7 +24,7 @@ export class TreeContent {
 }
 
 async function readTree({ folder, files }: PluginTree): Promise<ReadonlyMap<string, Buffer>> {
-  const content = new Map(files.map((file) => [file, Buffer.alloc(0)]));
+  const content = new Map<string, Buffer>(files.map((file) => [file, Buffer.alloc(0)]));
   await forEachConcurrently({ workers: treeWorkers }, files, async (file) => {
     content.set(file, await readBytes(join(folder, file)));
   });

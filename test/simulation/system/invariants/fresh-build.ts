@@ -9,7 +9,7 @@ import type { World } from "../world.ts";
 /** Chosen by Azure, or by the order in which things happened; and tags of annotations and configs, which stay. */
 const ignored =
   /^(?:etag|provisioningState|resourceGuid|ipAddress|privateIPAddress|priority|visibility|alias|team|calm)$/u;
-const built = new Set(["loadbalancers", "publicipaddresses", "privatelinkservices", "virtualmachinescalesets"]);
+const builtTypes = new Set(["loadbalancers", "publicipaddresses", "privatelinkservices", "virtualmachinescalesets"]);
 
 const parts = ["frontendIPConfigurations", "loadBalancingRules", "probes", "outboundRules", "backendAddressPools"];
 const isForeign = (part: JsonObject): boolean => nameOf(part).startsWith("foreign");
@@ -18,25 +18,28 @@ const isForeign = (part: JsonObject): boolean => nameOf(part).startsWith("foreig
 export function builtIn(view: AzureView): readonly string[] {
   const owners = addressOwners(view);
   const worded = (text: string): string => text.replaceAll(/[^\s/]+/gu, (word) => owners.get(word) ?? word);
-  const isBuilt = ({ type }: JsonObject): boolean => built.has(String(type).toLowerCase().split("/").at(-1) ?? "");
+  const built = view.resources.filter(({ type }) => builtTypes.has(String(type).toLowerCase().split("/").at(-1) ?? ""));
+  const idle = new Set(built.flatMap((one) => poolsOf(one).filter(isIdle)).map((pool) => stringAt(pool, "id") ?? ""));
   return [
-    ...view.resources
-      .filter(isBuilt)
-      .flatMap((one) => [
-        ...valuesIn(`${nameOf(one)}.tags`, objectAt(one, "tags")),
-        ...valuesIn(nameOf(one), withoutIdlePools(propertiesOf(one))),
-      ]),
+    ...built.flatMap((one) => [
+      ...valuesIn(`${nameOf(one)}.tags`, objectAt(one, "tags")),
+      ...valuesIn(nameOf(one), withoutPools(propertiesOf(one), idle)),
+    ]),
     ...ownedParts(view).keys(),
   ].map(worded);
 }
 
-/** A load balancer that others use keeps its pool when the last Service has left. */
-const withoutIdlePools = (properties: JsonObject): JsonObject => ({
-  ...properties,
-  backendAddressPools: objectsAt(properties, "backendAddressPools").filter(
-    (pool) => objectsAt(propertiesOf(pool), "loadBalancingRules").length > 0,
-  ),
-});
+const poolsOf = (balancer: JsonObject): readonly JsonObject[] =>
+  objectsAt(propertiesOf(balancer), "backendAddressPools");
+const isIdle = (pool: JsonObject): boolean => objectsAt(propertiesOf(pool), "loadBalancingRules").length === 0;
+
+/** A load balancer that others use keeps its pool when the last Service has left, and its members stay in it. */
+const withoutPools = (properties: JsonObject, ids: ReadonlySet<string>): JsonObject =>
+  JSON.parse(JSON.stringify(properties), (key, value) =>
+    /^(?:loadBalancerB|b)ackendAddressPools$/u.test(key)
+      ? value.filter(({ id }: { readonly id: string }) => !ids.has(id))
+      : value,
+  );
 
 /** The values in a part, each with the path to it: items are known by their names or IDs, for their order means nothing. */
 function valuesIn(path: string, part: unknown): readonly string[] {
