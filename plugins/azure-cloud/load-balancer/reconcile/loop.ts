@@ -11,14 +11,14 @@ import type { Drains } from "./drains.ts";
 import { type Flight, InFlight } from "./in-flight.ts";
 import { nothingKnown } from "./needed-reads.ts";
 import type { Observer } from "./observe.ts";
-import { Outcomes } from "./outcomes.ts";
+import { Outcomes, type OutcomesOptions } from "./outcomes.ts";
 import type { NewServices } from "./preconditions.ts";
 import { LockKeeper, type ResourceLock } from "./resource-lock.ts";
 import { createdPools, isAbandoning, keptMs, planRound, type Round, withoutAwaited, withShared } from "./rounds.ts";
 import { planningPace, Ticker } from "./ticker.ts";
 import { doneKey, type Reconciled, Wanted } from "./wanted.ts";
 
-export interface LoopOptions {
+export interface LoopOptions extends Pick<OutcomesOptions, "followUp" | "gone"> {
   readonly config: PlannerConfig;
   readonly observer: Observer;
   readonly applier: Applier;
@@ -28,8 +28,6 @@ export interface LoopOptions {
   readonly newServices: NewServices;
   readonly drains?: Drains | undefined;
   readonly context: Pick<CloudContext, "clock" | "signal" | "events" | "log" | "planning">;
-  /** Called for a pool that is left with instances in flight; `end` resolves when none is, with an error if one failed. */
-  readonly followUp: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
 }
 
 /**
@@ -50,13 +48,11 @@ export class Loop {
   #isWaiting = false;
 
   constructor(options: LoopOptions) {
-    const { activity, context, followUp } = options;
+    const { context } = options;
     this.#options = options;
     this.#inFlight = new InFlight(context.clock);
     this.#outcomes = new Outcomes({
-      activity,
-      context,
-      followUp,
+      ...options,
       tickSoon: () => this.#ticker.soon(),
       wanted: this.#wanted,
       inFlight: this.#inFlight,

@@ -30,6 +30,8 @@ export interface OutcomesOptions {
   readonly tickSoon: () => void;
   /** Called for a pool that is left with instances in flight; `end` resolves when none is, with an error if one failed. */
   readonly followUp: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
+  /** Called when one of several load balancers is gone. */
+  readonly gone: (loadBalancerId: string) => void;
 }
 
 /** True if ARM may have rejected some Services of the write, and accept others. */
@@ -91,6 +93,7 @@ export class Outcomes {
     this.#options.inFlight.written(write.id);
     this.#count(write, requests);
     if (isMembersWrite(write)) for (const entry of this.#entries(write)) entry.done(write);
+    if (write.kind === "delete-load-balancer") this.#options.gone(write.id);
   }
 
   #count(write: Write, requests: number): void {

@@ -1,5 +1,6 @@
 import {
   isBeingDeleted,
+  isRefusal,
   keyOf,
   type LoadBalancerStatus,
   type Node,
@@ -21,7 +22,7 @@ import type { Reconciled } from "./wanted.ts";
 const firstPauseMs = 5_000;
 const longestPauseMs = 300_000;
 
-export type ReconcilerOptions = Omit<LoopOptions, "followUp">;
+export type ReconcilerOptions = Omit<LoopOptions, "followUp" | "gone">;
 
 /** Brings Services to their desired state, those that come at about the same time together, and looks them up. */
 export class Reconciler {
@@ -34,7 +35,14 @@ export class Reconciler {
   constructor(options: ReconcilerOptions) {
     this.#options = options;
     const { clock, signal } = options.context;
-    this.#loop = new Loop({ ...options, followUp: (...left) => void this.#followUp(...left) });
+    this.#loop = new Loop({
+      ...options,
+      followUp: (...left) => void this.#followUp(...left),
+      gone: (id) => {
+        // Its nodes belong to the others now, of which no Service may be planned again for long.
+        if (options.config.loadBalancers.length > 0) void this.#followUp(id, [], Promise.resolve());
+      },
+    });
     options.rounds.guard.onRecheck = (keys) => this.#recheck(new Set(keys));
     this.#looks = new KeyedBatcher({
       clock,
@@ -68,12 +76,15 @@ export class Reconciler {
     await Promise.all(services.map((service) => activity.track(this.refresh(service, this.#loop.nodes))));
   }
 
-  /** Plans a pool again once its late instances are written: no pass has waited for their outcome. Never rejects. */
+  /**
+   * Plans a pool again once its late instances are written, as no pass has waited for their outcome, and the pools of all
+   * load balancers once one of them is gone. Never rejects.
+   */
   async #followUp(poolId: string, services: readonly Service[], end: Promise<unknown>): Promise<void> {
     const key = poolId.toLowerCase();
     if (this.#followed.has(key)) return;
     this.#followed.add(key);
-    const { context, observer, activity } = this.#options;
+    const { context, observer } = this.#options;
     const { clock, signal, log } = context;
     let error = await end;
     this.#followed.delete(key);
@@ -84,14 +95,26 @@ export class Reconciler {
         log.warn("Failed to update a backend pool; trying again", { pool: poolId, delayMs, error });
         await clock.sleep(delayMs, signal);
       }
-      const service = [...services, ...observer.services()].find((one) => observer.service(one) !== undefined);
-      if (service === undefined || signal.aborted) return;
-      error = await activity.track(this.refresh(service, this.#loop.nodes)).then(
-        () => undefined,
-        (reason: unknown) => reason,
-      );
+      const present = [...services, ...observer.services()].filter((one) => observer.service(one) !== undefined);
+      if (present.length === 0 || signal.aborted) return;
+      error = await this.#refreshOne(present);
       if (error === undefined) return;
     }
+  }
+
+  /** Plans one of them, and with it the pools of all: the first that is not refused. An error is of the last one tried. */
+  async #refreshOne(services: readonly Service[]): Promise<unknown> {
+    let refused: unknown;
+    for (const service of services) {
+      try {
+        await this.#options.activity.track(this.refresh(service, this.#loop.nodes));
+        return undefined;
+      } catch (error) {
+        if (!isRefusal(error)) return error;
+        refused = error;
+      }
+    }
+    return refused;
   }
 
   /** Plans Services again of which something is held. Those that fail are with their caller. */
