@@ -9,7 +9,7 @@ const ctrlC = "\u0003";
 const escape = "\u001B";
 /** What arrow and function keys send after the escape character. */
 const afterEscape = /^(?:\[[0-9;]*[@-~]|O?.)?/u;
-/** More characters at once were pasted, such as a command for another terminal: no key of it is meant. */
+/** More characters at once were pasted, such as a command for another terminal: no key of it is meant. One may be held. */
 const maxKeysAtOnce = 4;
 
 /**
@@ -49,7 +49,7 @@ export function listenToKeys(
   const listener = (data: Buffer): void => {
     const [typed = "", ...others] = data.toString("utf8").split(escape);
     const text = [typed, ...others.map((part) => part.replace(afterEscape, ""))].join("");
-    const isPasted = text.length > maxKeysAtOnce && !isStopping;
+    const isPasted = text.length > maxKeysAtOnce && new Set(text).size > 1 && !isStopping;
     if (isPasted) report("Pasted text is ignored: type commands in another terminal; ? lists the keys");
     else text.split("").forEach(press);
   };

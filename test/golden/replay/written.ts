@@ -144,6 +144,23 @@ function settledList(planned: readonly unknown[], written: readonly unknown[]): 
   return fits ? written : planned;
 }
 
+/** Of the rule of one Service; the group is the kind of the rule. */
+const priorityOf = /^securityRules\[(.+)_[0-9a-f]{32}\]\.priority$/u;
+
+/** Services that come at the same time get their priorities in the order in which a host sees them first. */
+function withPriorities(fields: Written["fields"], written: ReadonlyMap<string, unknown>): Written["fields"] {
+  const kindOf = ({ path }: { readonly path: string }): string | undefined => priorityOf.exec(path)?.[1];
+  const isPermuted = (kind: string): boolean => {
+    const claimed = fields.filter((field) => kindOf(field) === kind);
+    const planned = claimed.map(({ after }) => String(after)).toSorted();
+    return Bun.deepEquals(planned, claimed.map(({ path }) => String(written.get(path))).toSorted());
+  };
+  const permuted = new Set(fields.flatMap((field) => kindOf(field) ?? []).filter(isPermuted));
+  return fields.map((field) =>
+    permuted.has(kindOf(field) ?? "") ? { ...field, after: written.get(field.path) } : field,
+  );
+}
+
 /** The planned changes in the form of writes, with what is only known after apply as it was then written. */
 export function plannedWrites(planned: readonly Written[], written: readonly Written[]): readonly Written[] {
   const fieldsWritten = new Map(written.map(({ resource, fields }) => [resource, fields]));
@@ -151,16 +168,13 @@ export function plannedWrites(planned: readonly Written[], written: readonly Wri
     .map(({ action, resource, fields }) => {
       const key = resource.startsWith("/") ? resource.toLowerCase() : resource;
       const values = new Map(fieldsWritten.get(key)?.map(({ path, after }) => [path, after]));
-      return {
-        resource: key,
-        action,
-        fields: fields.flatMap((field) => {
-          if (!("after" in field)) return [field];
-          // Azure may choose what it had chosen before.
-          const isKept = !values.has(field.path) && Bun.deepEquals(settled(field.after, field.before), field.before);
-          return isKept ? [] : [{ ...field, after: settled(field.after, values.get(field.path)) }];
-        }),
-      };
+      const given = fields.flatMap((field) => {
+        if (!("after" in field)) return [field];
+        // Azure may choose what it had chosen before.
+        const isKept = !values.has(field.path) && Bun.deepEquals(settled(field.after, field.before), field.before);
+        return isKept ? [] : [{ ...field, after: settled(field.after, values.get(field.path)) }];
+      });
+      return { resource: key, action, fields: withPriorities(given, values) };
     })
     .filter(({ action, fields }) => action !== "change" || fields.length > 0)
     .toSorted((one, other) => (one.resource < other.resource ? -1 : 1));

@@ -306,7 +306,7 @@ test("a lock holds wherever the plugins and what they need are moved to together
     `--plugin-lock=${join(elsewhere, "plugins.lock")}`,
     `--plugin-dir=${join(elsewhere, "plugins")}`,
   ]);
-  expect(locked).toBe("1 plugins are as locked\n");
+  expect(locked).toBe("1 plugin is as locked\n");
 });
 
 test("a spare copy of a plugin that was not locked is not used for a locked one, nor the other way round", async () => {
