@@ -85,9 +85,6 @@ export function pageOf(runs: readonly Run[], plots: readonly string[]): string {
     "The informer alone takes 0.4 to 0.6 ms of processor time for each report of a node's status, on two busy cores. Its 15 KB",
     "are parsed in 0.02 ms. The settings of the runtime were compared in one run each, the others in several.",
     "",
-    "`restCpuPercent` of commit b47d2ee4f7 includes the events of the new nodes, which were still being written: `scale` waits",
-    "for them since.",
-    "",
     ...table(tried),
     "",
   ].join("\n");
