@@ -212,6 +212,7 @@ export {
   serviceHealthCheck,
 } from "./services.ts";
 export { editDistance, isObject, visible } from "./values.ts";
+export { FailingObjects } from "./failing-objects.ts";
 export { type KnownWarning, type OperatorWarning, type WarningKind } from "./warning.ts";
 export {
   type AdmissionOperation,

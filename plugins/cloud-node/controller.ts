@@ -4,6 +4,7 @@ import {
   type Controller,
   type ControllerContext,
   type EventRecorder,
+  FailingObjects,
   forEachConcurrently,
   type Instances,
   isUninitialized,
@@ -16,7 +17,6 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { updateAllAddresses } from "./address-loop.ts";
-import { FailingNodes } from "./failing-nodes.ts";
 import { type DelayMetrics, initializeNode } from "./initialize.ts";
 import { reconcileLabels } from "./labels.ts";
 
@@ -38,6 +38,9 @@ function delayMetrics({ metrics }: Pick<ControllerContext, "metrics">): DelayMet
     }),
   };
 }
+
+/** The instance of a new node may be listed later than the node registers. */
+const graceMs = 60_000;
 
 /** Events that are recorded at once: 2,000 take 25 MiB for a moment. */
 const maxPendingEvents = 1000;
@@ -80,7 +83,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const queue = context.workqueue("Nodes");
   const delays = delayMetrics(context);
   const synced = new SyncedEvents(context);
-  const failing = new FailingNodes(clock);
+  const failing = new FailingObjects("NodesFail", clock, graceMs);
   const registration = nodes.handle({
     added: (node) => queue.add(keyOf(node)),
     updated: (_before, node) => queue.add(keyOf(node)),
@@ -133,7 +136,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
         await synced.flush();
       }
     },
-    status: () => failing.status,
+    status: () => (failing.size === 0 ? [] : [{ title: `nodes that fail: ${failing.size}`, facts: failing.facts }]),
     warnings: () => failing.warnings,
     check() {
       if (concurrentNodeSyncs < 1)

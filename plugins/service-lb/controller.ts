@@ -2,6 +2,7 @@ import {
   type ComponentConfig,
   type Controller,
   type ControllerContext,
+  FailingObjects,
   keyOf,
   kinds,
   type LoadBalancers,
@@ -15,7 +16,6 @@ import {
 import { type Backlog, backlogOf } from "./backlog.ts";
 import { isInterrupted, throwIfStopping } from "./errors.ts";
 import { serviceEvents } from "./events.ts";
-import { FailingServices } from "./failing-services.ts";
 import { KeyedMutex } from "./keyed-mutex.ts";
 import { serviceMetrics } from "./metrics.ts";
 import { syncNodes } from "./node-sync.ts";
@@ -60,7 +60,7 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
   const shared = { selection, balancers, clusterName, cache, nodes, nodeChanges, events };
   const retryDelayMs = (key: string, error: unknown): number =>
     retryAfterOf(error) ?? Math.min(maxRetryMs, firstRetryMs * 2 ** serviceQueue.requeues(key));
-  const failing = new FailingServices(clock);
+  const failing = new FailingObjects("ServicesFail", clock);
   const again = backlog.addAfter;
   const syncParts = { ...shared, services, writes: serviceWrites(context), failing, retryDelayMs, shards, again };
   const nodeParts = { ...shared, backlog, mutex, metrics: serviceMetrics(context), clock, log };

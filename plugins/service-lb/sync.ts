@@ -1,5 +1,6 @@
 import {
   CodedError,
+  type FailingObjects,
   ImplementedElsewhereError,
   isConflict,
   keyOf,
@@ -12,7 +13,6 @@ import {
 
 import { isInterrupted, throwIfStopping, wrapError, wrapped } from "./errors.ts";
 import type { ServiceEvents } from "./events.ts";
-import type { FailingServices } from "./failing-services.ts";
 import type { NodeSet } from "./nodes.ts";
 import { isReleased, markOf, type ServiceSelection } from "./predicates.ts";
 import type { ServiceCache } from "./service-cache.ts";
@@ -29,7 +29,7 @@ export interface SyncParts {
   readonly nodeChanges: () => number;
   readonly events: ServiceEvents;
   readonly writes: ServiceWrites;
-  readonly failing: FailingServices;
+  readonly failing: FailingObjects;
   readonly shards: Shards | undefined;
   /** Syncs the Service again after so many milliseconds. */
   readonly again: (key: string, ms: number) => void;

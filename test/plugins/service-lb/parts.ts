@@ -1,10 +1,9 @@
-import { keyOf, kinds, type LoadBalancers, type Node, type Service } from "cloud-controller-host/sdk";
+import { FailingObjects, keyOf, kinds, type LoadBalancers, type Node, type Service } from "cloud-controller-host/sdk";
 import { type ManualClock, manualClock, type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import { ObjectStore } from "../../../host/kube/informers/store.ts";
 import { type Backlog, backlogOf } from "../../../plugins/service-lb/backlog.ts";
 import { serviceEvents } from "../../../plugins/service-lb/events.ts";
-import { FailingServices } from "../../../plugins/service-lb/failing-services.ts";
 import { KeyedMutex } from "../../../plugins/service-lb/keyed-mutex.ts";
 import { serviceMetrics } from "../../../plugins/service-lb/metrics.ts";
 import type { NodeSyncParts } from "../../../plugins/service-lb/node-sync.ts";
@@ -72,7 +71,7 @@ export async function makeParts(): Promise<Parts> {
     events,
     metrics: serviceMetrics(context),
     writes: serviceWrites({ ...context, clock }),
-    failing: new FailingServices(clock),
+    failing: new FailingObjects("ServicesFail", clock),
     retryDelayMs: () => 5_000,
     shards: undefined,
     again: () => undefined,

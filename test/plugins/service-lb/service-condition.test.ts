@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test";
 
-import { keyOf, type ServiceWarning } from "cloud-controller-host/sdk";
+import { FailingObjects, keyOf, type ServiceWarning } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { FailingServices } from "../../../plugins/service-lb/failing-services.ts";
 import { syncService } from "../../../plugins/service-lb/sync.ts";
 import { errorOf } from "../../kit/rejection.ts";
 import { aService } from "./objects.ts";
@@ -189,7 +188,7 @@ describe("failing Services in /statusz", () => {
 
   test("are named as far as a page has room", async () => {
     await using parts = await makeParts();
-    const failing = new FailingServices(parts.clock);
+    const failing = new FailingObjects("ServicesFail", parts.clock);
     for (let index = 0; index < 12; index += 1) failing.failed(`default/s${index}`, new Error("x".repeat(5_000)));
     expect(failing.warnings).toHaveLength(12);
     expect(failing.warnings.at(-1)).toEqual({ kind: "ServicesFail", text: "and 2 more", further: 2 });
