@@ -1,12 +1,11 @@
 import { existsSync, readFileSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { dirname, isAbsolute, join, resolve, sep } from "node:path";
 
 import { plugin } from "bun";
-import { CodedError } from "cloud-controller-host/sdk";
+import { CodedError, createCooperativeYield } from "cloud-controller-host/sdk";
 
 import { sourceFile } from "./plugin-tree.ts";
-import { importsOf, packageOf } from "./sealed-content.ts";
+import { importsOf, packageOf, type SealedContent } from "./sealed-content.ts";
 
 /** A copied folder and where it really is. */
 export interface CopiedFolder {
@@ -43,16 +42,17 @@ const outsideImport = (path: string, importer: string): CodedError =>
  * Refuses the copy of a locked plugin whose sources, or the packages that they import, lead outside of it: by a path, or
  * because a package.json or a tsconfig.json redirects a name. Bun resolves most imports without a callback.
  */
-export async function checkImports(base: string, folder: string, files: readonly string[]): Promise<void> {
-  const pending = new Set(files.filter((file) => file.startsWith(folder + sep)));
+export async function checkImports(base: string, folder: string, files: SealedContent["files"]): Promise<void> {
+  const pending = new Set(files.keys().filter((file) => file.startsWith(folder + sep)));
+  const pause = createCooperativeYield();
   // What is added meanwhile is visited, too.
   for (const file of pending) {
-    if (!sourceFile.test(file)) continue;
-    for (const path of importsOf(file, await readFile(file))) {
-      const target = resolved(path, dirname(file));
+    await pause();
+    for (const path of importsOf(file, files.get(file) ?? Buffer.alloc(0))) {
+      const target = resolved(path, base + dirname(file));
       if (target === undefined) continue;
-      if (!target.startsWith(base + sep)) throw outsideImport(path, file.slice(base.length));
-      pending.add(target);
+      if (!target.startsWith(base + sep)) throw outsideImport(path, file);
+      pending.add(target.slice(base.length));
     }
   }
 }

@@ -216,7 +216,7 @@ export class PrivateCopies implements AsyncDisposable {
       await mkdir(dirname(base + path), { recursive: true });
       await symlink(base + target, base + path);
     }
-    await checkImports(base, base + folder, written);
+    await checkImports(base, folder, files);
     return written;
   }
 
