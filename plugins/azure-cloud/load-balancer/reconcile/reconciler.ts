@@ -95,26 +95,26 @@ export class Reconciler {
         log.warn("Failed to update a backend pool; trying again", { pool: poolId, delayMs, error });
         await clock.sleep(delayMs, signal);
       }
-      const present = [...services, ...observer.services()].filter((one) => observer.service(one) !== undefined);
-      if (present.length === 0 || signal.aborted) return;
-      error = await this.#refreshOne(present);
+      if (signal.aborted) return;
+      error = await this.#refreshOne([...services, ...observer.services()].filter((one) => observer.service(one)));
       if (error === undefined) return;
     }
   }
 
-  /** Plans one of them, and with it the pools of all: the first that is not refused. An error is of the last one tried. */
+  /**
+   * Plans the first of them that is not refused, and with it the pools of all; resolves with the error of that. While all
+   * are refused nothing can be planned: each is when it changes.
+   */
   async #refreshOne(services: readonly Service[]): Promise<unknown> {
-    let refused: unknown;
     for (const service of services) {
       try {
         await this.#options.activity.track(this.refresh(service, this.#loop.nodes));
         return undefined;
       } catch (error) {
         if (!isRefusal(error)) return error;
-        refused = error;
       }
     }
-    return refused;
+    return undefined;
   }
 
   /** Plans Services again of which something is held. Those that fail are with their caller. */

@@ -1,11 +1,12 @@
 import { expect, test } from "bun:test";
 
+import { keyOf } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
 import { errorOf } from "../../../kit/rejection.ts";
 import { azureState } from "./azure-state.ts";
-import { type Cluster, openCluster, serviceOf } from "./cluster.ts";
+import { type Cluster, type Generation, openCluster, serviceOf } from "./cluster.ts";
 
 /** Nodes of the label go to `gold` while it exists, the others to `kubernetes`. */
 const several = {
@@ -25,6 +26,14 @@ async function openWithGold(): Promise<Cluster> {
   return cluster;
 }
 
+/** Removes a Service that shows its deletion meanwhile, as the API server's does. */
+async function removeMarked(cluster: Cluster, generation: Generation, name: string): Promise<void> {
+  const service = serviceOf(name);
+  const leaving = { ...service, metadata: { ...service.metadata, deletionTimestamp: "2026-01-02T00:00:00Z" } };
+  cluster.services.set(keyOf(service), leaving);
+  await cluster.remove(generation, leaving);
+}
+
 /** How many members the pool of a load balancer has. */
 function members({ world }: Cluster, name: string): number {
   const balancer = world.simulator.get(`/providers/Microsoft.Network/loadBalancers/${name}`);
@@ -40,7 +49,7 @@ test("the nodes of a load balancer whose last Service is deleted join the pool o
   await cluster.ensure(generation, serviceOf("stays"));
   await cluster.ensure(generation, serviceOf("leaves"));
   expect([members(cluster, "kubernetes"), members(cluster, "gold")]).toEqual([2, 1]);
-  await cluster.remove(generation, serviceOf("leaves"));
+  await removeMarked(cluster, generation, "leaves");
   expect(azureState(cluster.world.simulator).balancers).toEqual(["kubernetes"]);
   await eventually("all nodes are in one pool", () => members(cluster, "kubernetes") === 3);
 });
@@ -52,8 +61,22 @@ test("the nodes of a load balancer that is gone join another pool although some 
   for (const name of ["a", "b"]) expect(await errorOf(cluster.ensure(generation, refused(name)))).toBeDefined();
   await cluster.ensure(generation, serviceOf("stays"));
   await cluster.ensure(generation, serviceOf("leaves"));
-  await cluster.remove(generation, serviceOf("leaves"));
+  await removeMarked(cluster, generation, "leaves");
   await eventually("all nodes are in one pool", () => members(cluster, "kubernetes") === 3);
+  expect(cluster.world.logged.map(({ message }) => message)).not.toContainEqual(
+    expect.stringContaining("trying again"),
+  );
+});
+
+test("while all remaining Services are refused, a load balancer that is gone leaves nothing to try again", async () => {
+  await using cluster = await openWithGold();
+  const generation = await cluster.start(several);
+  const refused = serviceOf("refused", { annotations: { "azure-load-balancer-tcp-idle-timeout": "1" } });
+  expect(await errorOf(cluster.ensure(generation, refused))).toBeDefined();
+  await cluster.ensure(generation, serviceOf("leaves"));
+  await removeMarked(cluster, generation, "leaves");
+  expect(azureState(cluster.world.simulator).balancers).toEqual([]);
+  await Bun.sleep(50);
   expect(cluster.world.logged.map(({ message }) => message)).not.toContainEqual(
     expect.stringContaining("trying again"),
   );
