@@ -96,19 +96,21 @@ export class Reconciler {
         await clock.sleep(delayMs, signal);
       }
       if (signal.aborted) return;
-      error = await this.#refreshOne([...services, ...observer.services()].filter((one) => observer.service(one)));
+      error = await this.#refreshOne([...services, ...observer.services()]);
       if (error === undefined) return;
     }
   }
 
   /**
-   * Plans the first of them that is not refused, and with it the pools of all; resolves with the error of that. While all
-   * are refused nothing can be planned: each is when it changes.
+   * Plans the first of them that is present and not refused, and with it the pools of all; resolves with the error of that.
+   * While all are refused nothing can be planned: each is when it changes.
    */
   async #refreshOne(services: readonly Service[]): Promise<unknown> {
+    const { activity, observer } = this.#options;
     for (const service of services) {
+      if (observer.service(service) === undefined) continue;
       try {
-        await this.#options.activity.track(this.refresh(service, this.#loop.nodes));
+        await activity.track(this.refresh(service, this.#loop.nodes));
         return undefined;
       } catch (error) {
         if (!isRefusal(error)) return error;

@@ -26,11 +26,13 @@ async function openWithGold(): Promise<Cluster> {
   return cluster;
 }
 
-/** Removes a Service that shows its deletion meanwhile, as the API server's does. */
+/** Removes a Service that shows its deletion meanwhile, as the API server's does, and comes first in every list. */
 async function removeMarked(cluster: Cluster, generation: Generation, name: string): Promise<void> {
   const service = serviceOf(name);
   const leaving = { ...service, metadata: { ...service.metadata, deletionTimestamp: "2026-01-02T00:00:00Z" } };
-  cluster.services.set(keyOf(service), leaving);
+  const others = [...cluster.services].filter(([key]) => key !== keyOf(service));
+  cluster.services.clear();
+  for (const [key, one] of [[keyOf(service), leaving] as const, ...others]) cluster.services.set(key, one);
   await cluster.remove(generation, leaving);
 }
 
