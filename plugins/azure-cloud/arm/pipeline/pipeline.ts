@@ -127,10 +127,19 @@ const errorPolicy: PipelinePolicy = {
 function malformedReply(request: PipelineRequest, response: PipelineResponse): CodedError | undefined {
   const key = response.status === 202 ? undefined : requiredKey(request);
   const body = response.bodyAsText ?? "";
-  if (key === undefined || body.includes(`"${key}"`)) return undefined;
+  if (key === undefined || hasMember(body, key)) return undefined;
   const content = `${body.length} characters of ${response.headers.get("content-type") ?? "no content type"}`;
   const message = `ARM ${request.method} ${targetOf(request.url).path}: ${response.status} without ${key}: the reply is not one of ARM (${content})`;
   return new CodedError("InvalidReply", message);
+}
+
+/** What a proxy or a gateway says itself is short. A list of ARM may have megabytes, which the SDK parses anyway. */
+const longestForeign = 65_536;
+
+function hasMember(body: string, key: string): boolean {
+  if (body.length > longestForeign) return body.includes(`"${key}"`);
+  const parsed = parseJson(body);
+  return isObject(parsed) && parsed[key] !== undefined;
 }
 
 /** A member that every reply of success to such a request has. */

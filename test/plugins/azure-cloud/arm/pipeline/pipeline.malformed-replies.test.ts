@@ -14,6 +14,8 @@ const replies: Readonly<Record<string, () => Response>> = {
   "no content": () => new Response(undefined, { status: 204 }),
   "an empty object": () => Response.json({}),
   "an error": () => Response.json({ error: { code: "Oops", message: "Out of order." } }),
+  "an error with an id and a value of its own": () =>
+    Response.json({ error: { code: "Oops", message: "Out of order.", id: "1", value: [] } }),
 };
 
 const only =
