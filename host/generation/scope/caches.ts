@@ -17,8 +17,8 @@ const slowMs = 5000;
  * The lease is won by a write on the condition that it has not been written since it was observed to be free, so from that
  * observation on no other process has led. Every list is sent after that observation, which the process's own clock
  * alone decides, and is answered with what the API server holds then, so it shows all that an earlier leader has
- * written. A watch only continues from a list; when a watch has delivered something proves nothing, since its bytes may
- * have waited in a buffer.
+ * written. A watch only continues from a list. The time at which it delivers a change proves nothing: the bytes may have
+ * waited in a buffer.
  *
  * `CatchUp` proves the same of a large cache without a list, by the versions of what its watch has delivered. A small one
  * is listed sooner than its watch would bring something.

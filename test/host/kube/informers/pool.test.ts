@@ -41,6 +41,12 @@ function setUp(options: Partial<InformerPoolOptions> = {}) {
 }
 
 /** A handler that records what is reported to it. */
+const clumsy = {
+  added: (): never => {
+    throw new Error("clumsy");
+  },
+};
+
 function recorder() {
   const reported: string[] = [];
   const handler: InformerHandler<Widget> = {
@@ -99,11 +105,7 @@ describe("an informer", () => {
     const { pool, lines } = setUp();
     const share = pool.share();
     const { reported, handler } = recorder();
-    share.of(widgets).handle({
-      added: () => {
-        throw new Error("clumsy");
-      },
-    });
+    share.of(widgets).handle(clumsy);
     share.of(widgets).handle(handler);
     for (const name of ["a", "b"]) api.put(widgets, widget(name));
     await eventually("both are reported", () => reported.length === 2);
@@ -119,11 +121,7 @@ describe("an informer", () => {
     const { pool, lines } = setUp();
     const share = pool.share();
     const { reported, handler } = recorder();
-    share.of(widgets).handle({
-      added: () => {
-        throw new Error("clumsy");
-      },
-    });
+    share.of(widgets).handle(clumsy);
     share.of(widgets).handle(handler);
     for (let index = 0; index < 2100; index++) api.put(widgets, widget(`w-${index}`));
     await eventually("all are reported", () => reported.length === 2100);

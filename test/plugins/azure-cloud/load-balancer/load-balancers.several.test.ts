@@ -70,7 +70,7 @@ test("the nodes of a load balancer that is gone join another pool although some 
   );
 });
 
-test("while all remaining Services are refused, a load balancer that is gone leaves nothing to try again", async () => {
+test("a load balancer that is gone leaves nothing to try again while all remaining Services are refused", async () => {
   await using cluster = await openWithGold();
   const generation = await cluster.start(several);
   const refused = serviceOf("refused", { annotations: { "azure-load-balancer-tcp-idle-timeout": "1" } });
