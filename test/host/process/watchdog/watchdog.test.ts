@@ -47,13 +47,28 @@ describe("the watchdog of the event loop", () => {
     expect(stderr).toBe("");
   });
 
-  test("logs once, with the controller, that the loop of a process was blocked for a large part of the limit", async () => {
-    await using child = start("2000", "text", "5000", "standby");
+  test("logs once a minute, with the controller, that the loop of a process was blocked for a large part of the limit", async () => {
+    await using child = start("2000", "text", "5000", "standby", "", "2");
     const [stderr] = await Promise.all([child.stderr.text(), child.exited]);
     const lines = stderr.split("\n").filter((line) => line.includes("Event loop was blocked"));
     expect(lines).toHaveLength(1);
     expect(lines[0]).toMatch(/^W.*; leases, probes and watches waited" controller="busy-controller" running=true /);
     expect(Number(/blockedMs=(\d+)/u.exec(lines[0] ?? "")?.[1])).toBeWithin(1_500, 30_000);
+  });
+
+  test("logs nothing of a loop that was blocked for a small part of the limit, although the watchdog has seen that", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "watchdog-"));
+    const enough = join(folder, "enough");
+    // The watchdog looks every two seconds, and reports what was blocked for more than six.
+    await using child = start("0", "text", "20000", "leader", enough);
+    const reader = child.stdout.getReader();
+    const decoder = new TextDecoder();
+    for (let printed = ""; !printed.includes("blocking");) printed += decoder.decode((await reader.read()).value);
+    await Bun.sleep(2_500);
+    await writeFile(enough, "");
+    const [stderr] = await Promise.all([child.stderr.text(), child.exited]);
+    await rm(folder, { recursive: true });
+    expect([stderr, child.exitCode]).toEqual(["", 0]);
   });
 
   test("leaves a process that does not lead alone for six times the limit, and ends it then", async () => {
