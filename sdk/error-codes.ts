@@ -143,6 +143,10 @@ export const errorTable = {
     MetadataUnavailable: ["The environment's metadata cannot be read.", "Check resourceManagerEndpoint."],
     NotPlanned: ["A plan cannot carry out a request.", "Use a host in place of `plan`."],
     NotSettled: ["Azure does not return the written state yet.", wait],
+    OperationFailed: [
+      "A long-running operation failed without a reason.",
+      "Look at the resource that the message names.",
+    ],
     OperationTimeout: ["A long-running operation did not end in time.", wait],
     ReplyTooLarge: ["A reply is too large.", "Report it: no list of ours is that long."],
     PreconditionFailed: ["A resource has changed since a plan has read it.", wait],

@@ -6,36 +6,55 @@ import { isRead, targetOf } from "./target.ts";
 
 /** Pages of one list at most. */
 const maxPages = 5000;
+/** Pages in a row without an item. ARM sends a few, where a filter leaves nothing of a page. */
+const maxEmptyPages = 100;
 /** Lists that are followed at most; those that were given up are forgotten first. */
 const maxLists = 200;
 
-/** Ends lists whose pages would go on without end: a next page that was read before, or too many pages. */
+/** A list so far: the addresses of its pages, and how many of the last ones had no item. */
+interface Followed {
+  readonly pages: Set<string>;
+  readonly emptyPages: number;
+}
+
+/** Ends lists whose pages would go on without end: a next page that was read before, or too many pages, or empty ones. */
 export function pagingPolicy(): PipelinePolicy {
-  /** Addresses of a list's pages so far, by the address of its next page. */
-  const lists = new Map<string, Set<string>>();
+  /** By the address of the next page. */
+  const lists = new Map<string, Followed>();
   return {
     name: "paging",
     async sendRequest(request, next) {
       const response = await next(request);
       if (!isRead(request.method)) return response;
-      const pages = lists.get(request.url) ?? new Set([request.url]);
+      const { pages, emptyPages } = lists.get(request.url) ?? { pages: new Set([request.url]), emptyPages: 0 };
       lists.delete(request.url);
-      const link = nextLinkIn(response.bodyAsText ?? "");
+      const body = response.bodyAsText ?? "";
+      const link = nextLinkIn(body);
       if (link === undefined) return response;
-      const problem = pages.has(link)
-        ? "its next page is one that was read before"
-        : pages.size >= maxPages
-          ? `it has more than ${maxPages} pages`
-          : undefined;
+      const followed = { pages, emptyPages: isEmptyPage(body) ? emptyPages + 1 : 0 };
+      const problem = problemOf(followed, link);
       if (problem !== undefined)
         throw new CodedError("EndlessList", `ARM ${request.method} ${targetOf(request.url).path}: ${problem}`);
-      lists.set(link, pages.add(link));
+      pages.add(link);
+      lists.set(link, followed);
       const [oldest] = lists.keys();
       if (lists.size > maxLists && oldest !== undefined) lists.delete(oldest);
       return response;
     },
   };
 }
+
+function problemOf({ pages, emptyPages }: Followed, link: string): string | undefined {
+  if (pages.has(link)) return "its next page is one that was read before";
+  if (pages.size >= maxPages) return `it has more than ${maxPages} pages`;
+  return emptyPages > maxEmptyPages ? `it has more than ${maxEmptyPages} empty pages in a row` : undefined;
+}
+
+/** Only a reply that is short enough to be one is parsed. */
+const isEmptyPage = (body: string): boolean => {
+  const page = body.length > 2 * maxLinkLength ? undefined : parseJson(body);
+  return isObject(page) && Array.isArray(page["value"]) && page["value"].length === 0;
+};
 
 /** Only a reply that has such a key anywhere is parsed: a page may have megabytes. */
 function nextLinkIn(body: string): string | undefined {

@@ -16,6 +16,7 @@ import { linkSignals } from "../transport/signals.ts";
 import type { Troubles } from "../transport/troubles.ts";
 import { apiVersionPolicy } from "./api-versions.ts";
 import type { Budget } from "./budget.ts";
+import { malformedReply, operationPath } from "./malformed-reply.ts";
 import type { ArmMetrics } from "./metrics.ts";
 import { operationPacingPolicy } from "./operation-pacing.ts";
 import { pagingPolicy } from "./paging.ts";
@@ -119,39 +120,6 @@ const errorPolicy: PipelinePolicy = {
   },
 };
 
-/**
- * A reply of success without a resource, a list or the status of an operation: a proxy or a gateway has answered. The SDK
- * would return an object without properties, which looks like a resource that has nothing, and take the operation of a
- * write for one that has succeeded.
- */
-function malformedReply(request: PipelineRequest, response: PipelineResponse): CodedError | undefined {
-  const key = response.status === 202 ? undefined : requiredKey(request);
-  const body = response.bodyAsText ?? "";
-  if (key === undefined || hasMember(body, key)) return undefined;
-  const content = `${body.length} characters of ${response.headers.get("content-type") ?? "no content type"}`;
-  const message = `ARM ${request.method} ${targetOf(request.url).path}: ${response.status} without ${key}: the reply is not one of ARM (${content})`;
-  return new CodedError("InvalidReply", message);
-}
-
-/** What a proxy or a gateway says itself is short. A list of ARM may have megabytes, which the SDK parses anyway. */
-const longestForeign = 65_536;
-
-function hasMember(body: string, key: string): boolean {
-  if (body.length > longestForeign) return body.includes(`"${key}"`);
-  const parsed = parseJson(body);
-  return isObject(parsed) && parsed[key] !== undefined;
-}
-
-/** A member that every reply of success to such a request has. */
-function requiredKey({ method, url }: PipelineRequest): string | undefined {
-  const { resourceGroup, type, collection, path } = targetOf(url);
-  if (method !== "GET" && method !== "PUT") return undefined;
-  // A poll for the result of an operation, which may be empty, has the path of one for its status.
-  if (operationPath.test(path)) return new URL(url).searchParams.has("monitor") ? undefined : "status";
-  if (resourceGroup === "" || type === "") return undefined;
-  return collection ? "value" : "id";
-}
-
 function errorOf(request: PipelineRequest, response: PipelineResponse): ArmError {
   const body = parseJson(response.bodyAsText ?? "");
   const error = isObject(body) ? (objectAt(body, "error") ?? body) : undefined;
@@ -165,7 +133,6 @@ function errorOf(request: PipelineRequest, response: PipelineResponse): ArmError
   });
 }
 
-const operationPath = /\/locations\/[^/]+\/operations\//iu;
 const failedStates = new Set(["failed", "canceled", "cancelled"]);
 
 function failedOperation(request: PipelineRequest, response: PipelineResponse): ArmError | undefined {

@@ -3,7 +3,10 @@ import { CodedError } from "cloud-controller-host/sdk";
 /** Azure's own limits are shorter; this one keeps an operation that never ends from blocking every later write. */
 const operationLimitMs = 10 * 60_000;
 
-/** Sends a write and waits for its long-running operation, for ten minutes at most. `what` names it in the error. */
+/** The SDK's errors for operations whose state is that of the resource. They name neither. */
+const anonymousFailure = /^The long-running operation has /u;
+
+/** Sends a write and waits for its long-running operation, for ten minutes at most. `what` names it in the errors. */
 export async function withOperationLimit<T>(
   what: string,
   signal: AbortSignal,
@@ -17,7 +20,9 @@ export async function withOperationLimit<T>(
   try {
     return await send(AbortSignal.any([signal, limit.signal]));
   } catch (error) {
-    throw limit.signal.aborted ? limit.signal.reason : error;
+    if (limit.signal.aborted) throw limit.signal.reason;
+    if (!(error instanceof Error) || !anonymousFailure.test(error.message)) throw error;
+    throw new CodedError("OperationFailed", `${what}: ${error.message}`, { cause: error });
   } finally {
     clearTimeout(timer);
   }

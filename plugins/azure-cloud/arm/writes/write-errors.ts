@@ -17,17 +17,19 @@ const conflictCodes = new Set([
 const standing409s = new Set([
   "missingsubscriptionregistration",
   "operationnotallowed",
+  "readonlydisabledsubscription",
   "resourcegroupbeingdeleted",
   "scopelocked",
 ]);
 
 /**
  * Codes of a refusal whatever the write contains: it ends once another resource has changed, once ARM's replicas agree
- * that it has, or once a management lock is removed.
+ * that it has, once a management lock is removed, or once the subscription is enabled again.
  */
 const unrelatedToContent = new Set([
   "loadbalancerinusebyvirtualmachinescaleset",
   "publicipaddresscannotbedeleted",
+  "readonlydisabledsubscription",
   "referencedresourcenotprovisioned",
   "scopelocked",
 ]);

@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test";
 
-import { keyOf } from "cloud-controller-host/sdk";
+import { isObject, keyOf } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { errorOf } from "../../../kit/rejection.ts";
+import { openGatewayTo } from "../arm/gateway.ts";
 import { azureState, expectConverged } from "./azure-state.ts";
 import { fast, openCluster, serviceOf } from "./cluster.ts";
 
@@ -50,6 +51,48 @@ describe("reads that are answered with success and without a resource", () => {
       await cluster.ensure(generation, serviceOf("web"));
       for (const instance of simulator.instances("vmss0"))
         expect(JSON.stringify(instance)).toContain("loadBalancers/kubernetes/backendAddressPools");
+      expectConverged(cluster);
+    },
+  );
+});
+
+/** The body with `properties: null` in every resource of it. */
+const stripped = (body: unknown): unknown => {
+  if (!isObject(body)) return body;
+  const { value } = body;
+  return Array.isArray(value) ? { ...body, value: value.map(stripped) } : { ...body, properties: null };
+};
+
+describe("reads that are answered with resources whose properties are null", () => {
+  test.each([
+    ["load balancers", /\/loadBalancers(\/[^/]+)?$/u],
+    ["public IPs", /\/publicIPAddresses(\/[^/]+)?$/u],
+    ["the security group", /\/networkSecurityGroups\/nsg0$/u],
+  ])(
+    "no part of another Service is lost to a process that starts while reads of %s have no properties",
+    async (_what, path) => {
+      await using cluster = await openCluster(1);
+      await using gateway = await openGatewayTo(cluster.world);
+      const { simulator } = cluster.world;
+      const config = { ...gateway.changes, disableAPICallCache: true };
+      const former = await cluster.start(config, fast(100));
+      const [web, other] = [serviceOf("web"), serviceOf("other")];
+      for (const service of [web, other]) await cluster.ensure(former, service);
+      former.crash();
+      const before = azureState(simulator);
+      const generation = await cluster.start(config, fast(100));
+      gateway.rewrite(({ pathname }, method, body) =>
+        method === "GET" && path.test(pathname) ? stripped(body) : undefined,
+      );
+      const changed = serviceOf("web", { spec: { ports: [{ protocol: "TCP", port: 81, nodePort: 30_081 }] } });
+      simulator.clearLog();
+      expect(await errorOf(cluster.ensure(generation, changed))).toMatchObject({ code: "InvalidReply" });
+      expect(await errorOf(cluster.remove(generation, other))).toMatchObject({ code: "InvalidReply" });
+      expect(cluster.writes()).toEqual([]);
+      expect(azureState(simulator)).toEqual(before);
+      gateway.rewrite(() => undefined);
+      await cluster.ensure(generation, web);
+      await cluster.remove(generation, other);
       expectConverged(cluster);
     },
   );

@@ -75,3 +75,66 @@ describe("a read that is answered with success and without anything of ARM", () 
     else expect(error).toMatchObject({ code });
   });
 });
+
+const network = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
+const group = { id: `${network}/networkSecurityGroups/nsg0`, name: "nsg0", properties: { securityRules: [] } };
+
+/** Replies to a read of the security group `nsg0` that no reply of ARM to it is. */
+const otherResources: Readonly<Record<string, readonly [reply: unknown, problem: string]>> = {
+  "a resource of another name": [{ ...group, id: `${network}/networkSecurityGroups/nsg1` }, "another resource"],
+  "a resource of another type": [{ ...group, id: `${network}/routeTables/nsg0` }, "another resource"],
+  "a resource of another resource group": [{ ...group, id: group.id.replace("rg0", "rg1") }, "another resource"],
+  "an id that is not one": [{ ...group, id: "nsg0" }, "another resource"],
+  "properties that are null": [{ ...group, properties: null }, "nsg0 without properties"],
+  "no properties": [{ id: group.id, name: "nsg0" }, "nsg0 without properties"],
+};
+
+describe("a read that is answered with another resource or with a part of one", () => {
+  test.each(Object.entries(otherResources))(
+    "a resource and a list that are answered with %s cannot be read",
+    async (_what, [reply, problem]) => {
+      await using gateway = await openGateway();
+      const clients = await gateway.clients();
+      gateway.answer(only("/networkSecurityGroups/nsg0", () => Response.json(reply)));
+      const error = await errorOf(clients.network.networkSecurityGroups.get("rg0", "nsg0"));
+      expect(error).toMatchObject({ code: "InvalidReply" });
+      expect(String(error)).toContain(`200 with ${problem}`);
+    },
+  );
+
+  const balancer = { id: `${network}/loadBalancers/lb0`, name: "lb0", properties: {} };
+  test.each([
+    [
+      "an item of another type",
+      [balancer, { ...balancer, id: `${network}/publicIPAddresses/lb0` }],
+      "another resource",
+    ],
+    ["an item of another resource group", [{ ...balancer, id: balancer.id.replace("rg0", "rg1") }], "another resource"],
+    ["an item without an id", [{ name: "lb0", properties: {} }], "a resource without an id"],
+    ["an item without properties", [balancer, { ...balancer, properties: null }], "lb0 without properties"],
+    ["an item that is null", [null], "a resource without an id"],
+  ])("a list with %s cannot be read", async (_what, value, problem) => {
+    await using gateway = await openGateway();
+    const clients = await gateway.clients();
+    gateway.answer(only("/loadBalancers", () => Response.json({ value })));
+    const error = await errorOf(Array.fromAsync(clients.network.loadBalancers.list("rg0")));
+    expect(error).toMatchObject({ code: "InvalidReply" });
+    expect(String(error)).toContain(`200 with ${problem}`);
+  });
+
+  test.each([[{}], [null]])("a list whose value is %p cannot be read", async (value) => {
+    await using gateway = await openGateway();
+    const clients = await gateway.clients();
+    gateway.answer(only("/loadBalancers", () => Response.json({ value })));
+    const error = await errorOf(Array.fromAsync(clients.network.loadBalancers.list("rg0")));
+    expect(String(error)).toContain("200 without a list in value");
+  });
+
+  test("ids of replies are compared in any case", async () => {
+    await using gateway = await openGateway();
+    const clients = await gateway.clients();
+    const upperCase = { ...group, id: group.id.toUpperCase() };
+    gateway.answer(only("/networkSecurityGroups/nsg0", () => Response.json(upperCase)));
+    expect((await clients.network.networkSecurityGroups.get("rg0", "nsg0")).id).toBe(upperCase.id);
+  });
+});

@@ -12,6 +12,13 @@ const json = (body: unknown, headers: Readonly<Record<string, string>> = {}, sta
   Response.json(body, { status, headers });
 const isList = ({ pathname }: URL, method: string): boolean => method === "GET" && pathname.endsWith("/loadBalancers");
 
+/** A load balancer in a list. */
+const balancer = (name: string) => ({
+  id: `/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/${encodeURIComponent(name)}`,
+  name,
+  properties: {},
+});
+
 const listed = async (gateway: Gateway): Promise<unknown> => {
   const { network } = await gateway.clients();
   return errorOf(Array.fromAsync(network.loadBalancers.list("rg0")));
@@ -131,10 +138,37 @@ describe("a list of ARM without an end", () => {
       page += 1;
       const next = new URL(url);
       next.searchParams.set("page", `${page}`);
-      return json({ value: [{ name: `"nextLink" of ${page}` }], nextLink: next.href });
+      return json({ value: [balancer(`"nextLink" of ${page}`)], nextLink: next.href });
     });
     expect(messageOf(await listed(gateway))).toContain("/loadBalancers: it has more than 5000 pages");
     expect(page).toBe(5000);
+  });
+
+  test("a list of ARM without an end of pages without an item fails after 100 of them in a row", async () => {
+    await using gateway = await openGateway();
+    let page = 0;
+    gateway.answer((url, method) => {
+      if (!isList(url, method)) return undefined;
+      page += 1;
+      const next = new URL(url);
+      next.searchParams.set("page", `${page}`);
+      return json({ value: page === 50 ? [balancer("lb-0")] : [], nextLink: next.href });
+    });
+    expect(messageOf(await listed(gateway))).toContain("/loadBalancers: it has more than 100 empty pages in a row");
+    expect(page).toBe(151);
+  });
+
+  test("a list of ARM whose last page comes after 100 empty ones is complete", async () => {
+    await using gateway = await openGateway();
+    gateway.answer((url, method) => {
+      if (!isList(url, method)) return undefined;
+      const page = Number(url.searchParams.get("page") ?? "0");
+      const next = new URL(url);
+      next.searchParams.set("page", `${page + 1}`);
+      return page < 100 ? json({ value: [], nextLink: next.href }) : json({ value: [balancer("lb-0")] });
+    });
+    const { network } = await gateway.clients();
+    expect(await Array.fromAsync(network.loadBalancers.list("rg0"), ({ name }) => name)).toEqual(["lb-0"]);
   });
 
   test("does not count pages of lists that were read before", async () => {
@@ -144,7 +178,7 @@ describe("a list of ARM without an end", () => {
       const page = Number(url.searchParams.get("page") ?? "0");
       const next = new URL(url);
       next.searchParams.set("page", `${page + 1}`);
-      return json({ value: [{ name: `lb-${page}` }], ...(page < 3 && { nextLink: next.href }) });
+      return json({ value: [balancer(`lb-${page}`)], ...(page < 3 && { nextLink: next.href }) });
     });
     const { network } = await gateway.clients();
     const list = () => Array.fromAsync(network.loadBalancers.list("rg0"), ({ name }) => name);
@@ -156,7 +190,7 @@ describe("a list of ARM without an end", () => {
 
 describe("a reply of ARM", () => {
   const zeros = gzipSync(Buffer.alloc(256 * 2 ** 20, 32));
-  const named = { value: [{ name: "lb-ü" }] };
+  const named = { value: [balancer("lb-ü")] };
 
   test("a reply of ARM that is compressed is read", async () => {
     await using gateway = await openGateway();

@@ -63,6 +63,7 @@ describe("a failed write", () => {
     [400, "LoadBalancerInUseByVirtualMachineScaleSet"],
     [400, "PublicIPAddressCannotBeDeleted"],
     [400, "ReferencedResourceNotProvisioned"],
+    [409, "ReadOnlyDisabledSubscription"],
     [409, "ScopeLocked"],
     [401, "ExpiredAuthenticationToken"],
     [403, "AuthorizationFailed"],

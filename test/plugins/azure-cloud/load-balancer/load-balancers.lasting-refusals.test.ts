@@ -1,0 +1,71 @@
+import { expect, test } from "bun:test";
+
+import type { Failure, RequestMatcher } from "../../../../plugins/azure-cloud/simulator/faults.ts";
+import { errorOf } from "../../../kit/rejection.ts";
+import { openGatewayTo } from "../arm/gateway.ts";
+import { azureState, expectConverged } from "./azure-state.ts";
+import { fast, openCluster, serviceOf } from "./cluster.ts";
+
+const puts: RequestMatcher = { method: "PUT", path: "/providers/Microsoft.Network/" };
+const putsOfPublicIPs: RequestMatcher = { method: "PUT", path: "/publicIPAddresses/" };
+const putsOfBalancers: RequestMatcher = { method: "PUT", path: "/loadBalancers/" };
+
+/** How ARM refuses writes until a person has done something, and how often one resource is written in an attempt. */
+const refusals: readonly (readonly [RequestMatcher, Omit<Failure, "times">, number])[] = [
+  [puts, { status: 409, code: "ScopeLocked" }, 1],
+  [putsOfBalancers, { status: 409, code: "ScopeLocked" }, 1],
+  [puts, { status: 409, code: "ReadOnlyDisabledSubscription" }, 1],
+  [puts, { status: 409, code: "AnotherOperationInProgress" }, 5],
+  [puts, { status: 403, code: "RequestDisallowedByPolicy" }, 1],
+  [putsOfPublicIPs, { status: 400, code: "PublicIPCountLimitReached" }, 1],
+  [putsOfPublicIPs, { status: 200, code: "PublicIPCountLimitReached", stage: "operation" }, 1],
+  [puts, { status: 403, code: "AuthorizationFailed" }, 1],
+  [puts, { status: 404, code: "SubscriptionNotFound" }, 1],
+];
+
+for (const [matcher, failure, most] of refusals)
+  test(`a Service whose writes of ${matcher.path} are refused with ${failure.status} ${failure.code}${failure.stage === undefined ? "" : " in the end"} writes a resource at most ${most} times per attempt, changes no other Service, and is done once that ends`, async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const generation = await cluster.start({}, fast(100));
+    await cluster.ensure(generation, serviceOf("other"));
+    const before = azureState(simulator);
+    simulator.failNext(matcher, { ...failure, times: 1_000 });
+    for (let attempt = 0; attempt < 3; attempt++) {
+      simulator.clearLog();
+      expect(String(await errorOf(cluster.ensure(generation, serviceOf("web"))))).toContain(
+        `${failure.code}: An injected`,
+      );
+      const counts = Map.groupBy(cluster.writes(), (write) => write);
+      expect(Math.max(...[...counts.values()].map(({ length }) => length))).toBe(most);
+      expect(simulator.log.length).toBeLessThan(60);
+    }
+    const { balancers, frontends, rules, probes } = azureState(simulator);
+    expect({ balancers, frontends, rules, probes }).toEqual({
+      balancers: before.balancers,
+      frontends: before.frontends,
+      rules: before.rules,
+      probes: before.probes,
+    });
+    simulator.clearFailures();
+    await cluster.ensure(generation, serviceOf("web"));
+    expectConverged(cluster);
+  });
+
+test("a load balancer whose operation has failed without a reason is named in the error", async () => {
+  await using cluster = await openCluster(1, { operationStyle: "none" });
+  await using gateway = await openGatewayTo(cluster.world);
+  const generation = await cluster.start(gateway.changes, fast(100));
+  gateway.rewrite(({ pathname }, method, body) => {
+    if (method !== "PUT" || !pathname.endsWith("/loadBalancers/kubernetes")) return undefined;
+    return JSON.parse(
+      JSON.stringify(body).replaceAll('"provisioningState":"Succeeded"', '"provisioningState":"Failed"'),
+    );
+  });
+  const error = await errorOf(cluster.ensure(generation, serviceOf("web")));
+  expect(error).toMatchObject({ code: "OperationFailed" });
+  expect(String(error)).toContain("/loadBalancers/kubernetes: The long-running operation has failed");
+  gateway.rewrite(() => undefined);
+  await cluster.ensure(generation, serviceOf("web"));
+  expectConverged(cluster);
+});
