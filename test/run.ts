@@ -1,13 +1,15 @@
 /**
  * What `bun run test` runs: control planes for the tests that want a real API server, then `bun test` on all files, in
- * workers side by side, or on those named, in one process. A few files that failed beside others run once more, alone,
- * and tests that pass only then are named at the end. Arguments go through. The last line is always
- * `N passed, N failed`, however the tests ended.
+ * workers side by side, or on those named, in one process. Files that measure come last, with fewer beside them. A few
+ * files that failed beside others run once more, alone, and tests that pass only then are named at the end. Arguments go
+ * through. The last line is always `N passed, N failed`, however the tests ended.
  */
+import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { availableParallelism, tmpdir } from "node:os";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 
+import { measuringFiles } from "./runner/measuring-files.ts";
 import {
   type Ending,
   filesToRepeat,
@@ -17,18 +19,19 @@ import {
   outcomeOf,
   reportedFiles,
   summaryOf,
+  sumOf,
   withRepeated,
 } from "./runner/outcome.ts";
 import { prepare } from "./runner/prepare.ts";
+import { temporaryRoot } from "./runner/temporary-root.ts";
 
 const perTestMs = 120_000;
 /** The order of the tests. A fixed one: a test that fails in CI fails again with the same command. */
 const defaultSeed = 20_261;
-/**
- * Workers wait for leases and timeouts half of their time, so one more than the processors. With two more, a run is a tenth
- * shorter, and tests that measure processor time fail beside the others.
- */
-const maxWorkers = 3;
+/** Workers wait for leases and timeouts two thirds of their time. Each takes a gigabyte, with its control plane. */
+const workersOf = (processors: number): number => Math.min(2 * processors + 1, 6);
+/** Beside more of them, what is measured is the machine. */
+const measuringWorkersOf = (processors: number): number => Math.min(processors + 1, 3);
 const maxSlowFiles = 20;
 
 const outcome = await runTests(process.argv.slice(2));
@@ -37,14 +40,20 @@ process.exitCode = outcome.failed === 0 ? 0 : 1;
 
 async function runTests(args: readonly string[]): Promise<Outcome> {
   const namesFiles = args.some((arg) => !arg.startsWith("-"));
-  const workers = namesFiles ? 1 : Math.min(availableParallelism() + 1, maxWorkers);
-  await using prepared = await prepare(workers);
-  const ending = await bunTest([`--parallel=${workers}`, ...args], prepared.environment);
-  const first = outcomeOf(ending);
-  if (namesFiles) return first;
+  const processors = availableParallelism();
+  await using prepared = await prepare(namesFiles ? 1 : workersOf(processors));
+  const runIn = (workers: number, more: readonly string[]): Promise<Ending> =>
+    bunTest([`--parallel=${workers}`, ...args, ...more], prepared.environment);
+  if (namesFiles) return outcomeOf(await runIn(1, []));
 
-  print("the slowest files:", slowestFiles(ending));
-  const failing = filesToRepeat(ending);
+  const measuring = measuringFiles.filter((file) => existsSync(file));
+  const others = measuring.map((file) => `--path-ignore-patterns=${file}`);
+  const endings = [await runIn(workersOf(processors), others)];
+  if (measuring.length > 0) endings.push(await runIn(measuringWorkersOf(processors), measuring));
+
+  print("the slowest files:", slowestFiles(endings));
+  const first = sumOf(endings.map(outcomeOf));
+  const failing = filesToRepeat(endings);
   if (failing.length === 0) return first;
   const files = failing.map(({ file }) => file);
   print("failed beside other files, and run again alone:", files);
@@ -57,8 +66,8 @@ function print(title: string, lines: readonly string[]): void {
   if (lines.length > 0) process.stdout.write(`\n${title}\n${lines.map((line) => `  ${line}\n`).join("")}`);
 }
 
-function slowestFiles(ending: Ending): readonly string[] {
-  const files = reportedFiles(ending).toSorted((one, other) => other.seconds - one.seconds);
+function slowestFiles(endings: readonly Ending[]): readonly string[] {
+  const files = endings.flatMap(reportedFiles).toSorted((one, other) => other.seconds - one.seconds);
   return files.slice(0, maxSlowFiles).map(({ file, seconds }) => `${seconds.toFixed(0).padStart(4)} s  ${file}`);
 }
 
@@ -67,7 +76,7 @@ function slowestFiles(ending: Ending): readonly string[] {
  * has its own globals and the tests come in random order, so that none leans on what another has left.
  */
 async function bunTest(args: readonly string[], environment: Readonly<Record<string, string>>): Promise<Ending> {
-  const folder = await mkdtemp(join(tmpdir(), "test-run-"));
+  const folder = await mkdtemp(join(await temporaryRoot(), "test-run-"));
   const temporary = join(folder, "tmp");
   await mkdir(temporary);
   const report = join(folder, "junit.xml");

@@ -95,11 +95,21 @@ for (const [what, contents, files] of repeatRows)
   test(`repeats ${what}`, async () => {
     const ending = await run(contents);
     expect(
-      filesToRepeat(ending)
+      filesToRepeat([ending])
         .map(({ file }) => file)
         .toSorted(),
     ).toEqual([...files]);
   });
+
+test("repeats nothing when a file of either part of a run cannot be loaded, and else the failed files of both", async () => {
+  const [bad, good, broken] = [
+    await run([passing, failing]),
+    await run([failing]),
+    await run([`throw new Error("x");`]),
+  ];
+  expect(filesToRepeat([bad, good]).map(({ file }) => file)).toEqual(["1.test.ts", "0.test.ts"]);
+  expect(filesToRepeat([bad, broken])).toEqual([]);
+});
 
 test("counts a repeated file as it ended the second time", () => {
   const all = { passed: 10, failed: 3, skipped: 1 };
@@ -118,8 +128,8 @@ test("names tests that fail first and pass alone, with their groups and quotes",
   const flaky =
     'import { describe } from "bun:test"; describe("a <group>", () => test("says \\"x\\" & y", () => expect(1).toBe(2)));';
   const [first, again] = [await run([flaky, failing]), await run([passing, failing])];
-  expect(flakyTests(filesToRepeat(first), again)).toEqual(['0.test.ts: a <group> > says "x" & y']);
-  expect(flakyTests(filesToRepeat(first), { report: undefined, printed: "", exitCode: 1 })).toEqual([]);
+  expect(flakyTests(filesToRepeat([first]), again)).toEqual(['0.test.ts: a <group> > says "x" & y']);
+  expect(flakyTests(filesToRepeat([first]), { report: undefined, printed: "", exitCode: 1 })).toEqual([]);
 });
 
 test("reports the time of each file", async () => {

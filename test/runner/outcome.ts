@@ -75,16 +75,22 @@ const maxRepeatedFiles = 5;
  * The files that failed, when they are few and every failure belongs to one: tests that measure time may fail beside
  * others on a slow machine.
  */
-export function filesToRepeat(ending: Ending): readonly FileReport[] {
-  const failing = reportedFiles(ending).filter(({ failed }) => failed > 0);
-  const known = failing.reduce((sum, { failed }) => sum + failed, 0);
-  return known === outcomeOf(ending).failed && failing.length <= maxRepeatedFiles ? failing : [];
+export function filesToRepeat(endings: readonly Ending[]): readonly FileReport[] {
+  const failing = endings.flatMap(reportedFiles).filter(({ failed }) => failed > 0);
+  return sumOf(failing).failed === sumOf(endings.map(outcomeOf)).failed && failing.length <= maxRepeatedFiles
+    ? failing
+    : [];
+}
+
+export function sumOf(outcomes: readonly Outcome[]): Outcome {
+  const total = (key: keyof Outcome): number => outcomes.reduce((sum, outcome) => sum + outcome[key], 0);
+  return { passed: total("passed"), failed: total("failed"), skipped: total("skipped") };
 }
 
 /** The outcome of a run in which the files of `before` count as they ended when they ran again. */
 export function withRepeated(all: Outcome, before: readonly FileReport[], again: Outcome): Outcome {
-  const total = (key: keyof Outcome): number =>
-    all[key] - before.reduce((sum, file) => sum + file[key], 0) + again[key];
+  const replaced = sumOf(before);
+  const total = (key: keyof Outcome): number => all[key] - replaced[key] + again[key];
   return { passed: total("passed"), failed: total("failed"), skipped: total("skipped") };
 }
 

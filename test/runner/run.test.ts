@@ -1,7 +1,10 @@
 import { expect, test } from "bun:test";
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdtemp, readdir, rm, statfs } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+
+import { measuringFiles } from "./measuring-files.ts";
 
 /** Fails the first time that it runs. */
 const flaky = `test("flaky", async () => {
@@ -21,20 +24,20 @@ const leaving = `test("leaves", async () => {
 const failing = `test("fails", () => expect(1).toBe(2));`;
 const passing = `test("passes", () => {});`;
 
-/** What the runner prints, and its status, for files with these contents, named 0.test.ts and so on. */
+/** What the runner prints, and its status, for files with these contents by name; in a list, 0.test.ts and so on. */
 async function run(
-  contents: readonly string[],
+  contents: readonly string[] | Readonly<Record<string, string>>,
   args: readonly string[] = [],
   look: (folder: string) => Promise<unknown> = () => Promise.resolve(),
 ): Promise<readonly string[]> {
   const folder = await mkdtemp(join(tmpdir(), "run-test-"));
   try {
-    for (const [index, content] of contents.entries())
-      await writeFile(join(folder, `${index}.test.ts`), `import { expect, test } from "bun:test";\n${content}`);
+    for (const [name, content] of Object.entries(contents))
+      await Bun.write(join(folder, `${name}.test.ts`), `import { expect, test } from "bun:test";\n${content}`);
     const child = Bun.spawn([process.execPath, join(import.meta.dir, "../run.ts"), ...args], {
       cwd: folder,
       // No control plane is needed, and looking for one here ends at once.
-      env: { ...process.env, KUBEBUILDER_ASSETS: join(folder, "none") },
+      env: { ...process.env, KUBEBUILDER_ASSETS: join(folder, "none"), TMPDIR: tmpdir() },
       stdin: "ignore",
       stdout: "pipe",
       stderr: "ignore",
@@ -46,6 +49,38 @@ async function run(
     await rm(folder, { recursive: true });
   }
 }
+
+test("the files that measure are there", () => {
+  const root = join(import.meta.dir, "../..");
+  expect(measuringFiles.filter((file) => !existsSync(join(root, file)))).toEqual([]);
+});
+
+test("a file that measures runs once all others have ended, and its failures count and are repeated as theirs", async () => {
+  const slow = `test("slow", async () => { await Bun.sleep(1_000); await Bun.write("ended", ""); });`;
+  const measuring = `test("measures", async () => expect(await Bun.file("ended").exists()).toBe(true));`;
+  const [first = "", second = ""] = measuringFiles.map((file) => file.replace(/\.test\.ts$/u, ""));
+  const lines = await run({ "0": slow, "1": passing, [first]: measuring, [second]: flaky });
+  expect(lines.slice(-4)).toEqual([
+    "FLAKY: failed beside other files, and passed when run again alone:",
+    `  ${second}.test.ts: flaky`,
+    "4 passed, 0 failed",
+    "exit 0",
+  ]);
+}, 120_000);
+
+test("temporary files are in the folder that TMPDIR names, else in memory where there is room", async () => {
+  const root = async (environment: Readonly<Record<string, string>>): Promise<string> => {
+    const script = `const { temporaryRoot } = await import(process.argv[1]); console.log(await temporaryRoot());`;
+    const { TMPDIR: _, ...rest } = process.env;
+    const command = [process.execPath, "-e", script, join(import.meta.dir, "temporary-root.ts")];
+    const child = Bun.spawn(command, { env: { ...rest, ...environment }, stdout: "pipe" });
+    return (await child.stdout.text()).trim();
+  };
+  expect(await root({ TMPDIR: "/elsewhere" })).toBe("/elsewhere");
+  const memory = await statfs("/dev/shm").catch(() => undefined);
+  const hasRoom = memory !== undefined && memory.bavail * memory.bsize > 3 * 2 ** 30;
+  if (hasRoom) expect(await root({})).toBe("/dev/shm");
+});
 
 test("a file that failed beside others runs again alone, and its test is named in the last lines", async () => {
   const lines = await run([passing, flaky]);
