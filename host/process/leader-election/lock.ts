@@ -62,7 +62,8 @@ export class LeaseLock {
 
   /** True if the last observed record names another holder and has not expired. */
   get heldByAnother(): boolean {
-    return !this.held && (this.#observed?.record.holderIdentity ?? "") !== "" && this.#valid();
+    const observed = this.#observed;
+    return !this.held && observed !== undefined && observed.record.holderIdentity !== "" && this.#isValid(observed);
   }
 
   /**
@@ -166,7 +167,7 @@ export class LeaseLock {
   /** Renews without a read while the observed record is ours and valid. After a failure the lease must be read first. */
   async #renewFast(signals: LockSignals): Promise<boolean> {
     const { log, name } = this.#options;
-    if (this.#observed === undefined || !this.held || !this.#valid()) return false;
+    if (this.#observed === undefined || !this.held || !this.#isValid(this.#observed)) return false;
     const { record, lease } = this.#observed;
     try {
       return await this.#write("replace", leaseWith(this.#wanted(tenureOf(record)), name, lease), signals);
@@ -223,7 +224,7 @@ export class LeaseLock {
    * once; here only a first start does so, because it cannot distinguish a deleted Lease from a new cluster.
    */
   #mayCreate(): boolean {
-    if (this.#observed === undefined || (this.held && this.#valid())) return true;
+    if (this.#observed === undefined || (this.held && this.#isValid(this.#observed))) return true;
     const missingMs = this.#monotonic() - (this.#missingSinceMs ?? this.#monotonic());
     return missingMs > Math.max(this.#options.leaseDurationMs, this.#observed.record.leaseDurationSeconds * 1000);
   }
@@ -281,9 +282,7 @@ export class LeaseLock {
     return !this.held && (isOld || leaseTransitions !== this.#ownTransitions);
   }
 
-  #valid(): boolean {
-    if (this.#observed === undefined) return false;
-    const { record, atMs } = this.#observed;
+  #isValid({ record, atMs }: Observation): boolean {
     return atMs + record.leaseDurationSeconds * 1000 > this.#monotonic();
   }
 

@@ -38,10 +38,10 @@ const fewestConnections = 4;
 export const affordableConnections = (limit = descriptorLimit()): number =>
   Math.max(fewestConnections, Math.floor((limit - ownDescriptors) / 2));
 
-/** This process's limit of file descriptors, where the system publishes it. */
-function descriptorLimit(): number {
+/** This process's limit of file descriptors, where the system publishes it as Linux does. */
+export function descriptorLimit(file = "/proc/self/limits"): number {
   try {
-    const [, limit] = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
+    const [, limit] = /^Max open files\s+(\d+)/m.exec(readFileSync(file, "utf8")) ?? [];
     return Number(limit ?? Number.POSITIVE_INFINITY);
   } catch {
     return Number.POSITIVE_INFINITY;

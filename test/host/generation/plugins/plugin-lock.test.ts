@@ -105,6 +105,17 @@ describe("rejects, without importing it, a plugin", () => {
   });
 });
 
+test("a load that the lock rejects reports what is wrong with the bundled plugins, too", async () => {
+  await run("lock");
+  await write("alpha", "// changed\n");
+  await mkdir(join(root, "bundled/broken"), { recursive: true });
+  await writeFile(join(root, "bundled/broken/plugin.ts"), 'throw new Error("boom");');
+  expect(await load()).toEqual([
+    expect.stringContaining("differs from --plugin-lock"),
+    expect.stringContaining("bundled/broken"),
+  ]);
+});
+
 test("rejects the load when a locked plugin is missing, and imports none of the others", async () => {
   await write("beta");
   await run("lock");

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
 import { FencedError } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { ControllerFence, GenerationFence } from "../../../../host/generation/scope/fence.ts";
 
@@ -73,5 +74,21 @@ describe("the fence of a controller", () => {
     expect(await calling).toBe("failed");
     fence.close();
     await expect(fence.cloudWrite("cloud call b", () => Promise.resolve())).rejects.toThrow("cloud call b refused");
+  });
+
+  test("holds no cloud call that has settled", async () => {
+    const fence = new ControllerFence(opened());
+    const calls: WeakRef<Promise<void>>[] = [];
+    for (let index = 0; index < 100; index++)
+      await fence.cloudWrite("cloud call", () => {
+        const call = Bun.sleep(0);
+        calls.push(new WeakRef(call));
+        return call;
+      });
+    await eventually("most are collected", () => {
+      Bun.gc(true);
+      return calls.filter((call) => call.deref() !== undefined).length < 10;
+    });
+    await fence.quiet();
   });
 });

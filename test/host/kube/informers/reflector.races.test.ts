@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from "bun:test";
 import { setImmediate } from "node:timers/promises";
 
+import { CodedError } from "cloud-controller-host/sdk";
+
 import { body, end, event, ReflectorRig } from "./reflector-rig.ts";
 
 let rig: ReflectorRig;
@@ -50,6 +52,18 @@ describe("a reflector that is to list again", () => {
     await reply(new Response(end(7)));
     expect(reflector.freshAt).toBe(0);
   });
+});
+
+test("an outage in which no watch can be opened ends, in the log, with the first watch that is", async () => {
+  const { clock, lines, sentSoFar, reply } = rig;
+  await reply(new Response(end(7)));
+  await rig.fail(new CodedError("ApiServerUnreachable", "cannot reach the API server"));
+  while (sentSoFar().length < 3) await clock.advance(1000);
+  expect(sentSoFar()).toEqual(["STREAM", "WATCH 7", "WATCH 7"]);
+  const isOver = (): boolean => lines().some(({ msg }) => msg === "over");
+  expect(isOver()).toBe(false);
+  await reply(body(rig.signal()).response);
+  expect(isOver()).toBe(true);
 });
 
 describe("a streaming list", () => {

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { connect as connectTcp, createServer } from "node:net";
 
 import { createLogger } from "../../../../host/process/log/log.ts";
-import { affordableConnections, listen } from "../../../../host/process/serving/listener.ts";
+import { affordableConnections, descriptorLimit, listen } from "../../../../host/process/serving/listener.ts";
 
 test.each([
   [1_048_576, 256],
@@ -12,6 +12,11 @@ test.each([
   [20, 4],
 ])("a process with %d file descriptors holds %d connections at most on each port", (limit, connections) => {
   expect(Math.min(256, affordableConnections(limit))).toBe(connections);
+});
+
+test("a system that does not publish the limit of file descriptors limits no connections", () => {
+  for (const file of ["/absent/limits", "/dev/null"])
+    expect(affordableConnections(descriptorLimit(file))).toBe(Number.POSITIVE_INFINITY);
 });
 
 const path = (name: string): string => JSON.stringify(require.resolve(`../../../../host/process/${name}.ts`));

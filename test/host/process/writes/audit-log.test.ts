@@ -117,6 +117,15 @@ describe("the audit log", () => {
     expect(warnings.at(-1)).toContain("missingRecords=3");
   });
 
+  test("the records that are missing at the end are those that wait and those that are lost", async () => {
+    const path = join(folder, "audit.log");
+    await symlink("/dev/full", path);
+    const log = opened(path);
+    for (let index = 0; index < 50; index += 1) log.write("x".repeat(100_000));
+    await log.flush(2_000);
+    expect(warnings.at(-1)).toContain("missingRecords=50");
+  });
+
   test("neither throws nor holds more than four megabytes while it cannot write; the file says how many are lost", async () => {
     const path = join(folder, "audit.log");
     await symlink("/dev/full", path);
