@@ -1,8 +1,13 @@
-/** What a code means, and what the reader of the error does about it. */
-type Row = readonly [meaning: string, remedy: string];
+/** Which work is tried again by itself: by a queue with a growing delay, after a fixed one, or as its controller does. */
+type Retry = "growing" | "fixed" | "by its controller";
+
+/** What a code means, what the reader of the error does about it, and how the host tries again. */
+type Row = readonly [meaning: string, remedy: string, retry?: Retry];
 
 const nothing = "Nothing: it is handled, and tried again where that helps.";
-const wait = "Nothing: it is tried again, with a growing delay.";
+const growing = ["Nothing: it is tried again, with a growing delay.", "growing"] as const;
+const fixed = ["Nothing: it is tried again, after a fixed delay.", "fixed"] as const;
+const byController = ["Nothing in a controller, which tries again; run a command again.", "by its controller"] as const;
 
 /**
  * Every code of a `CodedError` of the host and its own plugins, by area. Types, `help errors`, the reference page and a
@@ -26,7 +31,7 @@ export const errorTable = {
     AuditIncomplete: ["The audit file is not open, or took a record only in part.", "Check the volume's space."],
     InvalidLabelSelector: ["A label selector is malformed.", "Write it as the message shows."],
     LeaderUnreachable: ["The leader's port cannot be read.", "Correct --leader-url, or name a token for /statusz."],
-    PatchTestFailed: ["A JSON patch tests for another value.", wait],
+    PatchTestFailed: ["In a plan, a JSON patch tests for another value.", "Make the plan again."],
     PlanFailed: ["The console could not make a plan.", "Correct what the message names, or run the command plan."],
     Problems: ["An input has several problems.", "Correct each listed problem."],
   },
@@ -67,7 +72,7 @@ export const errorTable = {
   "Kubernetes API": {
     ApiError: ["The API server returned an error; `status` and `reason` are its own.", "See the reason; check RBAC."],
     ApiServerConfig: ["No usable address of the API server.", "Set --kubeconfig, or run in a cluster."],
-    ApiServerUnreachable: ["The API server does not answer.", wait],
+    ApiServerUnreachable: ["The API server does not answer.", ...byController],
     CAFile: ["A CA file cannot be read or holds no certificate.", "Correct the file that the message names."],
     CredentialPlugin: ["The kubeconfig's credential plugin failed.", "Run its command by hand."],
     Credentials: ["No credentials for the API server.", "Correct what the cause names in the kubeconfig."],
@@ -76,13 +81,13 @@ export const errorTable = {
     InvalidObject: ["A plugin passed an object that cannot be sent.", "Correct the plugin."],
     LeaseLost: ["The lease was lost.", "Nothing: another replica takes over. Often: look at API server latency."],
     LeaseNotRenewed: ["The lease was not renewed within the renew deadline.", "Check the API server and the network."],
-    LeaseTimeout: ["The API server did not answer a request for the Lease.", wait],
+    LeaseTimeout: ["The API server did not answer a request for the Lease.", ...fixed],
     Released: ["A watch was requested of a generation that has ended.", nothing],
     Relist: ["Objects are listed again.", nothing],
     RenewDeadlineExceeded: ["The lease could not be renewed in time.", "Check the API server and the network."],
     ServiceAccount: ["No token for a controller's service account.", "Allow serviceaccounts/token, or drop the flag."],
-    ShortWatch: ["A watch ended at once.", wait],
-    Timeout: ["The API server did not reply in time.", wait],
+    ShortWatch: ["A watch ended at once.", ...growing],
+    Timeout: ["The API server did not reply in time.", ...byController],
     UnexpectedReply: ["A reply is not what the API defines.", "Check for a proxy between host and API server."],
   },
   Serving: {
@@ -109,7 +114,7 @@ export const errorTable = {
     UntrustedCertificate: ["A client or proxy certificate is not trusted.", "Use one that the client CA has signed."],
   },
   "Controllers and clouds": {
-    CIDRNotWritten: ["A node's pod CIDR could not be written.", wait],
+    CIDRNotWritten: ["A node's pod CIDR could not be written.", ...growing],
     CIDRsExhausted: ["No pod CIDR is free.", "Enlarge --cluster-cidr, or remove nodes."],
     ImplementedElsewhere: ["Another component implements this load balancer.", nothing],
     InstanceMetadata: ["The cloud returned no metadata of a node.", "See the cause."],
@@ -128,32 +133,36 @@ export const errorTable = {
     NodeIPUnknown: ["The cloud does not know a node's provided IP.", "Correct kubelet's --node-ip, or the VM."],
     NodeReplaced: ["A node was replaced while it was initialized.", nothing],
     RetryAfter: ["Tried again after a fixed delay.", nothing],
-    RoutesNotDeleted: ["Some routes could not be deleted.", wait],
-    RoutesIncomplete: ["Some routes or conditions could not be written.", wait],
-    RoutesNotListed: ["The cloud's routes cannot be listed.", wait],
+    RoutesNotDeleted: ["Some routes could not be deleted.", ...fixed],
+    RoutesIncomplete: ["Some routes or conditions could not be written.", ...fixed],
+    RoutesNotListed: ["The cloud's routes cannot be listed.", ...fixed],
     ServiceSyncFailed: ["A Service's load balancer could not be reconciled.", "See the cause and the event."],
     TooManyBlocks: ["The cluster CIDR has too many blocks of this size.", "Use a larger node mask size."],
   },
   "Azure: requests": {
     Credential: ["No token from Microsoft Entra ID.", "Correct the credential that the message names."],
-    EndlessList: ["A list of ARM does not end.", "Report it to Azure; it is tried again."],
+    EndlessList: [
+      "A list of ARM does not end.",
+      "Report it to Azure; the controller tries again.",
+      "by its controller",
+    ],
     ForeignHost: ["A reply names a host that is not of this cloud.", "Check resourceManagerEndpoint."],
-    InvalidReply: ["A reply is malformed.", wait],
+    InvalidReply: ["A reply is malformed.", ...byController],
     InvalidResourceID: ["A text is not a resource ID.", "Correct the ID that the message names."],
     MetadataUnavailable: ["The environment's metadata cannot be read.", "Check resourceManagerEndpoint."],
     NotPlanned: ["A plan cannot carry out a request.", "Use a host in place of `plan`."],
-    NotSettled: ["Azure does not return the written state yet.", wait],
     OperationFailed: [
       "A long-running operation failed without a reason.",
       "Look at the resource that the message names.",
     ],
-    OperationTimeout: ["A long-running operation did not end in time.", wait],
+    NotSettled: ["Azure does not return the written state yet.", ...growing],
+    OperationTimeout: ["A long-running operation did not end in time.", ...byController],
     ReplyTooLarge: ["A reply is too large.", "Report it: no list of ours is that long."],
-    PreconditionFailed: ["A resource has changed since a plan has read it.", wait],
-    ResourceNotFound: ["A resource does not exist.", wait],
+    PreconditionFailed: ["In a plan, a write does not fit the resource as planned so far.", nothing],
+    ResourceNotFound: ["The plan has deleted the resource.", nothing],
     UnknownCloud: ["`cloud` names no known environment.", "Use a name that the message lists."],
     UnknownEncoding: ["A reply has an unrequested encoding.", "Check for a proxy."],
-    Unreachable: ["Azure does not answer.", wait],
+    Unreachable: ["Azure does not answer.", ...byController],
   },
   "Azure: VMs and routes": {
     IncompleteVM: ["ARM's description of a VM lacks a field.", "Look at the VM; report it if it is complete."],
@@ -168,7 +177,7 @@ export const errorTable = {
   },
   "Azure: load balancers": {
     AddressOutsideSubnet: ["A Service's address is outside its subnet.", "Correct the address or the subnet."],
-    ContradictoryReads: ["Reads of Azure contradict each other.", wait],
+    ContradictoryReads: ["Reads of Azure contradict each other.", ...growing],
     DNSLabelTaken: ["Another Service uses the DNS label.", "Choose another label."],
     FrontendInUse: ["A frontend that other Services use cannot change.", "Move the other Services first."],
     InvalidConfiguration: ["`multipleStandardLoadBalancerConfigurations` is invalid.", "Correct the cloud config."],
@@ -193,14 +202,14 @@ export const errorTable = {
       "Too much would be removed without a cause.",
       "Look for what answers wrongly, or confirm the plan with the command in the message.",
     ],
-    ResourcesLocked: ["Azure resources are locked by another replica.", wait],
+    ResourcesLocked: ["Azure resources are locked by another replica.", ...growing],
     SecurityGroupNotFound: ["The security group does not exist.", "Create it, or correct the cloud config."],
     ServiceGatewayUnsupported: ["Service gateways are not supported.", "Remove `serviceGatewayEnabled`."],
     SubnetNotFound: ["A subnet does not exist.", "Correct the annotation or the cloud config."],
     TooManySecurityRules: ["A security group would exceed its limits.", "Shorten the Services' source ranges."],
     UnmanagedPrivateLinkService: ["A private link service is not ours.", "Remove it, or its frontend."],
     VMSetNotFound: ["No VM set is usable for the Service.", "Correct the annotation, or add nodes."],
-    ZonesNotRead: ["The region's zones cannot be read.", wait],
+    ZonesNotRead: ["The region's zones cannot be read.", ...growing],
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Row>>>>;
 
@@ -209,9 +218,12 @@ type Table = typeof errorTable;
 /** A code of the table. Plugins of others may use codes of their own. */
 export type ErrorCode = { readonly [Area in keyof Table]: keyof Table[Area] }[keyof Table];
 
-/** Meaning and remedy of each error code, as `help CODE` prints them. */
-export const errorCodes: ReadonlyMap<string, { readonly meaning: string; readonly remedy: string }> = new Map(
+/** Meaning and remedy of each error code, as `help CODE` prints them, and how its work is tried again by itself. */
+export const errorCodes: ReadonlyMap<
+  string,
+  { readonly meaning: string; readonly remedy: string; readonly retry: Retry | undefined }
+> = new Map(
   Object.values(errorTable).flatMap((area: Readonly<Record<string, Row>>) =>
-    Object.entries(area).map(([code, [meaning, remedy]]) => [code, { meaning, remedy }] as const),
+    Object.entries(area).map(([code, [meaning, remedy, retry]]) => [code, { meaning, remedy, retry }] as const),
   ),
 );
