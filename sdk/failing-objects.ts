@@ -49,6 +49,17 @@ export class FailingObjects {
     return this.#failures.size;
   }
 
+  /** True for an object that has failed for at least `graceMs`. */
+  isLasting(key: string): boolean {
+    const failure = this.#failures.get(key);
+    return failure !== undefined && this.#isLasting(failure);
+  }
+
+  /** Number of objects that have failed for at least `graceMs`. */
+  get lasting(): number {
+    return [...this.#failures.values()].filter((failure) => this.#isLasting(failure)).length;
+  }
+
   /** The first ones with their errors. */
   get facts(): readonly Fact[] {
     return [...this.#failures].slice(0, maxFacts).map(([name, { message }]) => ({ name, value: message }));
@@ -58,8 +69,7 @@ export class FailingObjects {
   get warnings(): readonly KnownWarning[] {
     const kind = this.#kind;
     const noun = nouns[kind];
-    const now = this.#clock.monotonic();
-    const lasting = [...this.#failures].filter(([, { beganAt }]) => now - beganAt >= this.#graceMs);
+    const lasting = [...this.#failures].filter(([, failure]) => this.#isLasting(failure));
     if (lasting.length === 0) return [];
     const lines = lasting.slice(0, maxNamed).map(([subject, { since, message }]) => {
       const text = `${noun} ${subject} fails since ${since}: ${message}`;
@@ -71,5 +81,9 @@ export class FailingObjects {
       ...lines,
       ...(further > 0 ? [{ kind, text: `and ${further} more`, further }] : []),
     ];
+  }
+
+  #isLasting({ beganAt }: Failure): boolean {
+    return this.#clock.monotonic() - beganAt >= this.#graceMs;
   }
 }

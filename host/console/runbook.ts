@@ -16,6 +16,8 @@ export const runbook = {
     "`kubectl get events -A --field-selector reason=LimitNearlyReached` names Services and the way out. Several load balancers (`multipleStandardLoadBalancerConfigurations`) take further rules and frontends; the same ports, ranges and service tags let Services share security rules; [shards](SHARDS.md) with nodes of their own divide the rest",
   CloudNodeDeletionsHeld:
     "Were the instances really deleted? If not, check subscription, resource group and identity in the cloud config. If so, delete the nodes by hand or raise the limits that the event names",
+  CloudNodeInitializationFailing:
+    "`kubectl get events -A --field-selector reason=FailedToInitializeNode` has the error of each node, and `explain node NAME` what its instance is in the cloud; see `NodeNotInitialized`",
   CloudRemovalsHeld:
     "Were the Services, nodes or settings really removed? `warnings` in `/statusz` and the event `RemovalHeld` say what would go. If not, look for an API server or Resource Manager that answers with shortened lists, and for a changed `clusterName` or `loadBalancerName`. If so, run the command in the event: it confirms exactly this plan",
   CloudPodCIDRAllocationSuspended:

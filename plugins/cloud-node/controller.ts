@@ -6,12 +6,14 @@ import {
   type EventRecorder,
   FailingObjects,
   forEachConcurrently,
+  type Gauge,
   type Instances,
   isUninitialized,
   keyOf,
   kinds,
   messageOf,
   type Node,
+  recurringMessageOf,
   repeat,
   runTogether,
 } from "cloud-controller-host/sdk";
@@ -45,32 +47,57 @@ const graceMs = 60_000;
 /** Events that are recorded at once: 2,000 take 25 MiB for a moment. */
 const maxPendingEvents = 1000;
 
-/**
- * Events of initialized nodes, recorded when the work queue is empty: an event is a write to the API server, which must
- * not delay the nodes that still wait.
- */
-class SyncedEvents {
-  readonly #events: EventRecorder;
-  #nodes: Node[] = [];
+/** An event of a node, waiting to be recorded. */
+interface NodeEvent {
+  readonly node: Node;
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly message: string;
+}
 
-  constructor({ events }: Pick<ControllerContext, "events">) {
+/**
+ * The outcomes of syncs: events of nodes, and the nodes that fail. They are reported when the work queue is empty: an
+ * event is a write to the API server, which must not delay the nodes that still wait.
+ */
+class Outcomes {
+  readonly failing: FailingObjects;
+  readonly #events: EventRecorder;
+  readonly #failingNodes: Gauge;
+  #pending: NodeEvent[] = [];
+
+  constructor({ clock, events, metrics }: Pick<ControllerContext, "clock" | "events" | "metrics">) {
+    this.failing = new FailingObjects("NodesFail", clock, graceMs);
     this.#events = events;
+    this.#failingNodes = metrics.gauge({
+      name: "cloud_node_controller_failing_nodes",
+      help: "Number of nodes that have failed to be initialized or updated for at least a minute.",
+    });
+    this.#failingNodes.set(0);
   }
 
-  add(node: Node): void {
-    this.#nodes.push(node);
+  synced(node: Node): void {
+    this.#pending.push({ node, type: "Normal", reason: "Synced", message: "Node synced successfully" });
+  }
+
+  /** `node`: undefined once it is deleted. */
+  failed(name: string, node: Node | undefined, error: unknown): void {
+    this.failing.failed(name, error);
+    if (node === undefined || !isUninitialized(node) || !this.failing.isLasting(name)) return;
+    const message = `Error initializing node: ${recurringMessageOf(error)}`;
+    this.#pending.push({ node, type: "Warning", reason: "FailedToInitializeNode", message });
   }
 
   get full(): boolean {
-    return this.#nodes.length >= maxPendingEvents;
+    return this.#pending.length >= maxPendingEvents;
   }
 
   /** Leaves turns of the event loop to others: a thousand events take 100 ms. */
-  async flush(): Promise<void> {
-    const nodes = this.#nodes;
-    this.#nodes = [];
-    await forEachConcurrently({ workers: 1 }, nodes, async (node) => {
-      this.#events.event(node, "Normal", "Synced", "Node synced successfully");
+  async report(): Promise<void> {
+    this.#failingNodes.set(this.failing.lasting);
+    const pending = this.#pending;
+    this.#pending = [];
+    await forEachConcurrently({ workers: 1 }, pending, async ({ node, type, reason, message }) => {
+      this.#events.event(node, type, reason, message);
     });
   }
 }
@@ -82,8 +109,8 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const nodes = context.informers.of(kinds.Node);
   const queue = context.workqueue("Nodes");
   const delays = delayMetrics(context);
-  const synced = new SyncedEvents(context);
-  const failing = new FailingObjects("NodesFail", clock, graceMs);
+  const outcomes = new Outcomes(context);
+  const { failing } = outcomes;
   const registration = nodes.handle({
     added: (node) => queue.add(keyOf(node)),
     updated: (_before, node) => queue.add(keyOf(node)),
@@ -94,7 +121,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
     if (node === undefined) return;
     if (isUninitialized(node))
       await initializeNode(
-        { context, instances, nodes: nodes.store, delays, synced: (done) => synced.add(done), signal },
+        { context, instances, nodes: nodes.store, delays, synced: (done) => outcomes.synced(done), signal },
         node,
       );
     else await reconcileLabels({ client: context.client, signal }, node);
@@ -108,14 +135,16 @@ export function nodeController(context: ControllerContext, instances: Instances,
         try {
           await sync(name, signal);
           failing.ended(name);
+        } catch (error) {
+          if (!signal.aborted) outcomes.failed(name, nodes.store.get(name), error);
+          throw error;
         } finally {
-          if (queue.length === 0 || synced.full) await synced.flush();
+          if (queue.length === 0 || outcomes.full) await outcomes.report();
         }
       },
       failed(name, error) {
         if (signal.aborted) log.debug(2, "Node left to the next generation", { node: name, error });
         else log.error(`error syncing '${name}': ${messageOf(error)}, requeuing`, { node: name, error });
-        failing.failed(name, error);
       },
     });
 
@@ -133,7 +162,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
         await runTogether(signal, concurrentNodeSyncs > 0 ? [workQueue, addressLoop] : [addressLoop]);
       } finally {
         registration.remove();
-        await synced.flush();
+        await outcomes.report();
       }
     },
     status: () => (failing.size === 0 ? [] : [{ title: `nodes that fail: ${failing.size}`, facts: failing.facts }]),

@@ -90,6 +90,10 @@ const cases: Readonly<Record<string, Case>> = {
     fires: [steady(`cloud_node_lifecycle_controller_held_deletions{${own}}`, 5)],
     silent: [steady(`cloud_node_lifecycle_controller_held_deletions{${own}}`, 0)],
   },
+  CloudNodeInitializationFailing: {
+    fires: [steady(`cloud_node_controller_failing_nodes{${own}}`, 1)],
+    silent: [steady(`cloud_node_controller_failing_nodes{${own}}`, 0)],
+  },
   CloudPodCIDRAllocationSuspended: {
     fires: [steady(`node_ipam_controller_allocation_suspended{${own}}`, 1)],
     silent: [steady(`node_ipam_controller_allocation_suspended{${own}}`, 0)],

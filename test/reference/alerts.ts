@@ -27,6 +27,7 @@ const metrics: Readonly<Record<string, string>> = {
   CloudLoadBalancerSyncSlow: "`cloudprovider_azure_service_reconcile_duration_seconds`",
   CloudLimitNearlyReached: "`cloudprovider_azure_limit_used_ratio` by limit and resource",
   CloudNodeDeletionsHeld: "`cloud_node_lifecycle_controller_held_deletions`",
+  CloudNodeInitializationFailing: "`cloud_node_controller_failing_nodes`",
   CloudRemovalsHeld: "`cloudprovider_azure_held_removals`",
   CloudPodCIDRAllocationSuspended: "`node_ipam_controller_allocation_suspended`",
   CloudControllerHostWithoutLeader: "`leader_election_master_status`",

@@ -263,6 +263,31 @@ describe("the controller", () => {
     await eventually("the warning is gone", () => controller.warnings?.().length === 0);
   });
 
+  test("records an event on a node that has not been initialized for a minute, and counts it until it is", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    memory.fail("instanceMetadata", new RetryAfterError(61_000, "no quota"), { times: 2, target: "node0" });
+    memory.machines.set("node0", machine);
+    cluster.api.create(kinds.Node, newNode("node0"));
+    const clock = manualClock();
+    const { controller } = await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: clock });
+    const counted = () => cluster.metric("cloud_node_controller_failing_nodes", {});
+    await eventually("it fails", () => controller.status?.().length === 1);
+    expect(cluster.event("FailedToInitializeNode")).toBeUndefined();
+    expect(await counted()).toBe(0);
+    for (let second = 0; second < 62; second++) await clock.advance(1000);
+    const event = await eventually("the event is recorded", () => cluster.event("FailedToInitializeNode"));
+    expect(event).toMatchObject({
+      type: "Warning",
+      message: "Error initializing node: failed to get instance metadata for node node0: no quota",
+      involvedObject: { kind: "Node", name: "node0" },
+    });
+    expect(await counted()).toBe(1);
+    for (let second = 0; second < 62; second++) await clock.advance(1000);
+    await eventually("the node is initialized", initialized(cluster, "node0"));
+    await eventually("it is no longer counted", async () => (await counted()) === 0);
+  });
+
   test("shows the first 300 characters of a node's error", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();

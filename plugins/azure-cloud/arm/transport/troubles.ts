@@ -2,11 +2,14 @@ import { type Clock, type KnownWarning, type Logger, messageOf, RetryAfterError 
 
 /** Without another attempt for this long, a trouble is forgotten: controllers try again within 5 minutes. */
 const keptMs = 15 * 60_000;
+/** After the end of a throttling: callers repeat their work when it ends, and one that does not is no longer throttled. */
+const keptAfterThrottlingMs = 60_000;
 
 interface Trouble {
   readonly sinceMs: number;
   readonly attempts: number;
-  readonly latestMs: number;
+  /** Without another attempt until then, it is forgotten. */
+  readonly keptUntilMs: number;
   readonly reason: string;
   readonly isThrottled: boolean;
 }
@@ -25,22 +28,21 @@ export class Troubles {
   /** Called for every failed attempt. The first one is logged: the retries of a request may take a minute. */
   failed(request: string, failure: unknown): void {
     const reason = messageOf(failure);
-    const latestMs = this.#clock.now();
+    const now = this.#clock.now();
     const before = this.#current(request);
     if (before === undefined) this.#log.warn("Request to Azure failed; retrying", { request, reason });
-    const { sinceMs = latestMs, attempts = 0 } = before ?? {};
-    this.#known.set(request, {
-      sinceMs,
-      attempts: attempts + 1,
-      latestMs,
-      reason,
-      isThrottled: failure instanceof RetryAfterError,
-    });
+    const { sinceMs = now, attempts = 0 } = before ?? {};
+    const isThrottled = failure instanceof RetryAfterError;
+    const keptUntilMs = now + (isThrottled ? failure.delayMs + keptAfterThrottlingMs : keptMs);
+    this.#known.set(request, { sinceMs, attempts: attempts + 1, keptUntilMs, reason, isThrottled });
   }
 
-  /** Called for every attempt that the service answered. */
+  /** Called for every attempt that the service answered: it ends the throttling of all requests with the same limit. */
   answered(request: string): void {
     this.#known.delete(request);
+    const limit = limitOf(request);
+    for (const [other, { isThrottled }] of this.#known)
+      if (isThrottled && limitOf(other) === limit) this.#known.delete(other);
   }
 
   /** One line for each kind of request that fails now. */
@@ -58,8 +60,14 @@ export class Troubles {
 
   #current(request: string): Trouble | undefined {
     const trouble = this.#known.get(request);
-    if (trouble === undefined || this.#clock.now() - trouble.latestMs <= keptMs) return trouble;
+    if (trouble === undefined || this.#clock.now() <= trouble.keptUntilMs) return trouble;
     this.#known.delete(request);
     return undefined;
   }
+}
+
+/** ARM throttles all reads of a type together, and all writes: see `Budget`. */
+function limitOf(request: string): string {
+  const [method = "", type = ""] = request.split(" ", 2);
+  return `${method === "GET" ? "reads" : "writes"} of ${type}`;
 }

@@ -281,6 +281,32 @@ describe("throttling", () => {
     expect(world.measured.filter((line) => line.startsWith("arm_request_throttle_counter_total"))).toHaveLength(1);
   });
 
+  test("a warning of throttling ends with the first request that passes, whatever its method", async () => {
+    await using world = await openWorld({ operationStyle: "none" });
+    const clock = manualClock();
+    const { network, troubles } = await world.clients({}, { clock });
+    world.simulator.failNext({ method: "DELETE", path: "/publicIPAddresses" }, throttled);
+    await errorOf(network.publicIPAddresses.delete("rg0", "one"));
+    await network.loadBalancers.createOrUpdate("rg0", "another-type", { location: "eastus" });
+    await Array.fromAsync(network.publicIPAddresses.list("rg0"));
+    expect(troubles.warnings).toHaveLength(1);
+    await clock.advance(17_000);
+    await network.publicIPAddresses.createOrUpdate("rg0", "two", publicIP);
+    expect(troubles.warnings).toEqual([]);
+  });
+
+  test("a warning of throttling ends a minute after the wait when no request follows", async () => {
+    await using world = await openWorld();
+    const clock = manualClock();
+    const { network, troubles } = await world.clients({}, { clock });
+    world.simulator.failNext(list, throttled);
+    await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
+    await clock.advance(17_000 + 60_000);
+    expect(troubles.warnings).toHaveLength(1);
+    await clock.advance(1);
+    expect(troubles.warnings).toEqual([]);
+  });
+
   test("closes the gate of one subscription and not that of another", async () => {
     await using world = await openWorld();
     const { network, vmNetwork } = await world.clients({ networkResourceSubscriptionID: "sub1" });
