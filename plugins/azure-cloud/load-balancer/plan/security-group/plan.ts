@@ -2,7 +2,6 @@ import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
 import { annotations as annotationKeys, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { securityGroupId } from "../../model/ids.ts";
-import { limits } from "../../model/limits.ts";
 import type { ServiceKey } from "../../model/model.ts";
 import { isServiceFrontend } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
@@ -15,7 +14,7 @@ import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
 import { indexPublicIPs, wantedPublicIPs } from "../public-ip/desired.ts";
 import { clean, cleanFormerPorts, cleanNodes, type Holder, patch } from "./edits.ts";
 import { destinationsOf, RuleSet } from "./rules.ts";
-import { refuse, rejectTooManyPrefixes, warnIfNearly, warnOfPrefixes } from "./size.ts";
+import { rejectTooManyPrefixes, rejectTooManyRules, warnOfPrefixes } from "./size.ts";
 
 type Group = Readonly<NetworkSecurityGroup>;
 
@@ -101,14 +100,15 @@ function planRules(
     clean(set, holder.left, sharing.onLeft(holder));
     if (holder.action === "ensure" && !holder.subject.floatingIP) cleanFormerPorts(set, holder, sharing.shared(holder));
   }
-  for (const holder of active) {
+  const added = new Map<Holder, number>();
+  for (const holder of active.filter(({ action }) => action === "ensure")) {
     const before = set.size;
-    if (holder.action === "ensure") patch(set, holder);
-    if (set.size > limits.rulesPerSecurityGroup) refuse(draft, holder, "rules");
-    else if (set.size > before) warnIfNearly(draft, holder, "rules", set.size);
+    patch(set, holder);
+    if (set.size > before) added.set(holder, set.size - before);
   }
   if (!hasUnreadAddress(draft) && !isShared(draft)) set.retain(knownDestinations(draft, holders));
   const rules = set.list();
+  rejectTooManyRules(draft, rules.length, added);
   rejectTooManyPrefixes(draft, rules, active);
   return rules;
 }

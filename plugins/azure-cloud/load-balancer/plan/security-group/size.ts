@@ -75,17 +75,31 @@ const advice =
   "give Services the same ports, ranges and service tags, so that they share rules, or remove unused rules";
 
 /** Refuses a Service for which the group has no room. */
-export function refuse(draft: Draft, { subject }: Holder, kind: keyof Size): void {
+function refuse(draft: Draft, { subject }: Holder, kind: keyof Size): void {
   const [limit, what] = limitOf[kind];
   const message = `the security group exceeds the maximum number of ${what} (${limit}); ${advice}`;
   reject(draft, subject.key, "TooManySecurityRules", message);
 }
 
 /** Warns a Service that adds to what uses up the last fifth of a limit. */
-export function warnIfNearly(draft: Draft, { subject }: Holder, kind: keyof Size, used: number): void {
+function warnIfNearly(draft: Draft, { subject }: Holder, kind: keyof Size, used: number): void {
   const [limit, what] = limitOf[kind];
   const message = `the security group has ${used} of ${limit} ${what}; ${advice}`;
   if (isNearly(used, limit)) addEvent(draft, subject.key, { type: "Warning", reason: "LimitNearlyReached", message });
+}
+
+/**
+ * Rejects the Services whose new rules do not fit into the group beside those of older ones, and warns the others. One that
+ * adds no rule is not at fault, however full the group is. `total`: with all that is in `added`, oldest Service first.
+ */
+export function rejectTooManyRules(draft: Draft, total: number, added: ReadonlyMap<Holder, number>): void {
+  let used = total - added.values().reduce((sum, count) => sum + count, 0);
+  for (const [holder, count] of added)
+    if (used + count > limits.rulesPerSecurityGroup) refuse(draft, holder, "rules");
+    else {
+      used += count;
+      warnIfNearly(draft, holder, "rules", used);
+    }
 }
 
 const prefixCounts = (rules: readonly SecurityRule[]): Readonly<Record<"sources" | "destinations", number>> => ({

@@ -405,6 +405,66 @@ describe("the security rules of a Service", () => {
     expect(result.stages).toEqual([]);
   });
 
+  /** The state with these Services in place, in a group that other people's rules fill up to `total`. */
+  const filledUp = (total: number, intents: readonly ServiceIntent[]): Observed => {
+    const { observed } = converge(intents, world({ nodes }), config);
+    const own = observed.securityGroup?.securityRules ?? [];
+    const users = Array.from({ length: total - own.length }, (_, index) => ({
+      name: `others-${index}`,
+      priority: 1_000 + index,
+    }));
+    const securityGroup = { ...observed.securityGroup, securityRules: [...own, ...users] };
+    return { ...observed, securityGroup, services: intents.map(({ service }) => service) };
+  };
+  const problemsIn = (intents: readonly ServiceIntent[], observed: Observed) =>
+    [...plan(intents, observed, config).results].flatMap(([key, { problem }]) =>
+      problem === undefined ? [] : [`${key} ${problem.code}`],
+    );
+  const addresses: Readonly<Record<string, string>> = { one: "10.240.1.1", web: "10.240.1.2", zoo: "10.240.1.3" };
+  /** An internal Service with a rule per service tag. */
+  const tagged = (name: string, ...tags: readonly string[]) =>
+    intentOf({
+      name,
+      nodes,
+      annotations: {
+        ...internal,
+        "azure-load-balancer-ipv4": addresses[name] ?? "",
+        "azure-allowed-service-tags": tags.join(","),
+      },
+    });
+
+  test("a Service is deleted although the group has more rules than Azure allows", () => {
+    const web = tagged("web", "A");
+    const observed = filledUp(1_001, [web]);
+    const leaving = { ...web, action: "delete" as const };
+    expect(problemsIn([leaving], observed)).toEqual([]);
+    const { securityGroup } = converge([leaving], observed, config).observed;
+    expect(securityGroup?.securityRules).toHaveLength(1_000);
+  });
+
+  test("a Service that adds rules to a full group is refused, and no other one that adds none", () => {
+    const [one, web, last] = [tagged("one", "A"), tagged("web", "B"), tagged("zoo", "C")];
+    const observed = filledUp(1_000, [one, web, last]);
+    const leaving = { ...last, action: "delete" as const };
+    expect(problemsIn([tagged("one", "A", "D", "E"), web, leaving], observed)).toEqual([
+      "default/one TooManySecurityRules",
+    ]);
+    expect(problemsIn([web], filledUp(1_001, [web]))).toEqual([]);
+  });
+
+  test("a Service is not refused for want of the rules that an older, refused one would have", () => {
+    const [one, web] = [tagged("one", "A"), tagged("web", "B")];
+    const observed = filledUp(998, [one, web]);
+    const larger = tagged("one", "A", "D", "E", "F");
+    expect(problemsIn([larger, tagged("web", "B", "C", "G")], observed)).toEqual(["default/one TooManySecurityRules"]);
+  });
+
+  test("a Service in a full group may change its rules for as many others", () => {
+    const observed = filledUp(1_000, [tagged("web", "A")]);
+    expect(problemsIn([tagged("web", "B")], observed)).toEqual([]);
+    expect(problemsIn([tagged("web", "B", "C")], observed)).toEqual(["default/web TooManySecurityRules"]);
+  });
+
   /** Services with a node port each, without floating IP: each has every address of every node as a destination. */
   const onNodePorts = (count: number, list: ServiceIntent["nodes"]) =>
     Array.from({ length: count }, (_, index) =>
