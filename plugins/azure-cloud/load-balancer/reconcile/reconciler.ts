@@ -149,9 +149,11 @@ export class Reconciler {
     const written = this.#loop.written;
     const observation = await observer.observe(intents);
     const { observed } = observation;
-    const { stages } = plan(intents, observed, config);
+    const { stages, results: deletions } = plan(intents, observed, config);
     const planned = stages.flatMap((stage) => stage.writes).flatMap((write) => write.services);
-    const found = new Set([...planned, ...written]);
+    // What may not be deleted is there: its deletion fails with the reason.
+    const refused = [...deletions].flatMap(([key, { problem }]) => (problem === undefined ? [] : [key]));
+    const found = new Set([...planned, ...written, ...refused]);
     const kept = intents.filter(({ service }) => found.has(keyOf(service)));
     const { results } = plan(
       kept.map((intent) => ({ ...intent, action: "ensure" as const })),

@@ -69,3 +69,33 @@ test("a load balancer whose operation has failed without a reason is named in th
   await cluster.ensure(generation, serviceOf("web"));
   expectConverged(cluster);
 });
+
+test("a Service whose deletion is refused has a load balancer, so that its finalizer stays", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const generation = await cluster.start({ disableAPICallCache: true }, fast(100));
+  const web = serviceOf("web", {
+    annotations: {
+      "azure-load-balancer-internal": "true",
+      "azure-pls-create": "true",
+      "azure-pls-name": "my-link",
+      "azure-pls-delete-protection": "true",
+    },
+  });
+  await cluster.ensure(generation, web);
+  const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/privateLinkServices/my-link";
+  const connect = (status: string): void => {
+    const link = simulator.get(id);
+    const properties = { privateLinkServiceConnectionState: { status } };
+    const privateEndpointConnections = [{ name: "peer", properties }];
+    simulator.put(id, { ...link, properties: { ...link?.properties, privateEndpointConnections } });
+  };
+  connect("Approved");
+  const before = azureState(simulator);
+  expect(await generation.balancers.getLoadBalancer("kubernetes", web)).toBeDefined();
+  expect(await errorOf(cluster.remove(generation, web))).toMatchObject({ code: "PrivateLinkServiceInUse" });
+  expect(azureState(simulator)).toEqual(before);
+  connect("Rejected");
+  await cluster.remove(generation, web);
+  expect(azureState(simulator).frontends).toEqual([]);
+});
