@@ -21,6 +21,12 @@ export interface HostProcessOptions {
 
 const mainPath = join(import.meta.dir, "..", "..", "host", "main.ts");
 
+/** What a host takes from the test's environment. Its copies of plugins go where the temporary files of tests are. */
+function outerEnvironment(): Readonly<Record<string, string | undefined>> {
+  const { PATH, HOME, TMPDIR } = process.env;
+  return { PATH, HOME, TMPDIR };
+}
+
 /** A host in a process of its own, as in a container: real signals, a real exit status. Killed when it is disposed of. */
 export class HostProcess implements AsyncDisposable {
   readonly #process: Bun.Subprocess<"ignore", "pipe", "pipe">;
@@ -44,7 +50,7 @@ export class HostProcess implements AsyncDisposable {
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",
-      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...environment },
+      env: { ...outerEnvironment(), ...environment },
     });
     this.#reading = Promise.all([
       collect(this.#process.stdout, (text) => (this.#stdout += text)),

@@ -76,9 +76,13 @@ export class HostLab {
   }
 }
 
+/** The plugins of this checkout, which no test changes; each load of them would copy and import all of their files. */
+let ownPlugins: ReturnType<typeof loadPlugins> | undefined;
+
 /** The permissions of the host itself, of its cloud and of the named controllers, and no more. */
 export async function rolesOf(controllers: readonly string[]): Promise<readonly Permission[]> {
-  const loaded = await loadPlugins([ownPluginDirectory]);
+  ownPlugins ??= loadPlugins([ownPluginDirectory]);
+  const loaded = await ownPlugins;
   if (!loaded.ok) throw new Error(loaded.problems.join("; "));
   const enabled = loaded.plugins.controllers.filter(({ name }) => controllers.includes(name));
   const options = { ...defaultOptions, cloudConfig: "a file" };
