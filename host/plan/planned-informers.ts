@@ -15,6 +15,7 @@ import type { WrittenObjects } from "./written-objects.ts";
 export function plannedInformers(inner: ProcessInformers, written: WrittenObjects): ProcessInformers {
   return {
     share: () => plannedShare(inner.share(), written),
+    relist: (since) => inner.relist(since),
     showWrites: () => Promise.resolve(),
   };
 }

@@ -178,6 +178,7 @@ const quiet = (log: Logger): Logger => ({
 /** Watches that a plan has started are kept until the end, so that the next plan sends no LIST. */
 function holding(inner: ProcessInformers, held: GenerationInformers): ProcessInformers {
   return {
+    relist: (since) => inner.relist(since),
     showWrites: () => Promise.resolve(),
     share() {
       const share = inner.share();

@@ -37,6 +37,8 @@ export type Effect =
   | "adopt"
   /** Disposes of the candidate. */
   | "discard"
+  /** Begins first lists again that were sent before the lease was free, for the generation that is being prepared. */
+  | "relist"
   /** Waits until the candidate's caches are as fresh as the lease (`cachesReady`, `cachesStale`). */
   | "refresh"
   /** Makes the candidate the active generation, opens its fences and starts its controllers. */
@@ -101,7 +103,7 @@ export const rows: readonly Row[] = [
   },
   { from: "standby", on: "leading", when: "to be disabled", to: "disabled", ...none, effects: [] },
   { from: "standby", on: "leading", when: "a candidate waits", to: "preparing", effects: ["refresh"] },
-  { from: "standby", on: "leading", to: "preparing", effects: [] },
+  { from: "standby", on: "leading", to: "preparing", effects: ["relist"] },
   { from: "standby", on: "stop", ...endNow, effects: ["discard", "end"] },
 
   { from: "preparing", on: "prepared", to: "preparing", ...held, effects: ["adopt", "refresh"] },

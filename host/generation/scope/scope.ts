@@ -26,6 +26,11 @@ import type { HealthCheck } from "../../process/serving/health.ts";
 /** The watches that all generations share. */
 export interface ProcessInformers {
   share(): GenerationInformers;
+  /**
+   * Sends first lists that are under way again if they were sent before `since`, by the monotonic clock. They would be
+   * too old to start controllers with, and everything would be listed a second time after them.
+   */
+  relist(since: number): void;
   /** Resolves when the stores show everything that generations have written, or after a second. */
   showWrites(): Promise<void>;
 }

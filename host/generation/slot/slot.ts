@@ -155,6 +155,7 @@ export class GenerationSlot {
       this.#candidate = undefined;
       if (candidate !== undefined) this.#drop(candidate);
     },
+    relist: () => this.#scope.informers.relist(this.#scope.locks.heldSince(this.#scope.locks.main)),
     refresh: () => void this.#refresh(),
     start: () => this.#start(),
     startLock: ({ lock = "" }) => void this.#join(lock),

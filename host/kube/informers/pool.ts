@@ -24,7 +24,7 @@ import { resourceOf } from "../connection/wire.ts";
 import type { CatchUpOptions } from "./catch-up.ts";
 import { LogOnce } from "./log-once.ts";
 import { informerMetrics } from "./metrics.ts";
-import type { Selection } from "./requests.ts";
+import { type Selection, watchKeyOf } from "./requests.ts";
 import { SharedInformer, type WatchContent } from "./shared-informer.ts";
 import { WriteTracker } from "./write-tracker.ts";
 
@@ -88,6 +88,11 @@ export class InformerPool {
 
   share(): GenerationInformers {
     return new Share(this.#options.resyncMs ?? 0, (kind, selection) => this.#take(kind, selection));
+  }
+
+  /** Sends first lists again that were sent before `since`, by the monotonic clock. */
+  relist(since: number): void {
+    for (const { informer } of this.#entries.values()) if (!informer.synced) informer.refresh(since);
   }
 
   /** The latest version of an object from a watch of the whole kind; undefined if no watch has it. */
@@ -191,17 +196,6 @@ export class InformerPool {
     return { ...selection, labelSelector };
   }
 }
-
-const watchKeyOf = (kind: KindRef, selection: Selection): string =>
-  JSON.stringify([
-    kind.group,
-    kind.version,
-    kind.plural,
-    selection.namespace ?? "",
-    selection.labelSelector ?? "",
-    selection.fieldSelector ?? "",
-    selection.metadataOnly ?? false,
-  ]);
 
 interface Taken<T extends KubeObject> {
   readonly informer: SharedInformer<T>;

@@ -14,6 +14,18 @@ export interface Selection {
 /** The server ends a watch after a random time in [5 min, 10 min), so that watches do not end all at once. */
 const watchSeconds = { least: 300, spread: 300 };
 
+/** Equal for selections that one watch serves. */
+export const watchKeyOf = (kind: KindRef, selection: Selection): string =>
+  JSON.stringify([
+    kind.group,
+    kind.version,
+    kind.plural,
+    selection.namespace ?? "",
+    selection.labelSelector ?? "",
+    selection.fieldSelector ?? "",
+    selection.metadataOnly ?? false,
+  ]);
+
 /** A selection as lists take it. */
 export const listOptions = (
   selection: Selection,

@@ -156,6 +156,7 @@ export class SlotRig implements AsyncDisposable {
       metrics,
       informers: {
         share: () => this.#share(informers.share()),
+        relist: (since) => informers.relist(since),
         showWrites: () => this.showWrites(),
       },
       health: {

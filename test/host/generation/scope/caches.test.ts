@@ -72,6 +72,21 @@ describe("controllers", () => {
     await led;
   });
 
+  test("start on a list that was sent after the lease was free, in place of one that was under way", async () => {
+    rig.api.create(kinds.Node, { metadata: { name: "present" } });
+    rig.watchedKinds = [kinds.Node];
+    rig.api.faults.add({ match: { resource: "nodes" }, effect: "hang", times: 1 });
+    const installing = rig.install(rig.controller("alpha", main));
+    await eventually("the nodes are being listed", () => rig.api.requests.count({ resource: "nodes" }) === 1);
+    wonNow(main);
+    const led = rig.lead();
+    await eventually("it runs", () => running().length === 1);
+    await installing;
+    expect(seenBy("alpha")).toBe(1);
+    rig.stop();
+    await led;
+  });
+
   test("do not wait for kinds that no controller uses", async () => {
     await standBy({ alpha: main });
     const other = rig.scope.informers.share();
