@@ -12,9 +12,8 @@ import {
 import type { Cluster } from "../envtest/cluster.ts";
 import type { ServedCloud } from "../kit/cloud-server.ts";
 import { HostProcess } from "../kit/host-process.ts";
-import { rolesOf } from "../kit/host-under-test.ts";
+import { hostUser, rolesOf } from "../kit/host-roles.ts";
 import { nodeName, setReady } from "../kit/kubelet.ts";
-import { hostUser } from "../kit/platform.ts";
 import { addressesOf } from "../kit/services.ts";
 import { quantileOf } from "./histogram.ts";
 import { type Progress, watchProgress } from "./progress.ts";

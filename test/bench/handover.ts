@@ -4,8 +4,7 @@ import { controllerNames, kinds, type KubeClient } from "cloud-controller-host/s
 
 import { simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
-import { rolesOf } from "../kit/host-under-test.ts";
-import { hostUser } from "../kit/platform.ts";
+import { hostUser, rolesOf } from "../kit/host-roles.ts";
 import { type Bench, type Figure, percentile } from "./report.ts";
 import { engineSettings, numberOf, realCluster } from "./world.ts";
 

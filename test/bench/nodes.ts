@@ -11,8 +11,7 @@ import {
 
 import { createNode, simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
-import { rolesOf } from "../kit/host-under-test.ts";
-import { hostUser } from "../kit/platform.ts";
+import { hostUser, rolesOf } from "../kit/host-roles.ts";
 import { watchProgress } from "./progress.ts";
 import { realNode } from "./real-node.ts";
 import { type Bench, type Figure, medians } from "./report.ts";

@@ -6,7 +6,7 @@ import { CodedError, controllerNames } from "cloud-controller-host/sdk";
 import { planSchema } from "../../host/changes/plan-schema.ts";
 import type { AzureSimulator } from "../../plugins/azure-cloud/simulator/simulator.ts";
 import type { Cluster } from "../envtest/cluster.ts";
-import { hostUser } from "../kit/platform.ts";
+import { hostUser } from "../kit/host-roles.ts";
 import { tapWire } from "../kit/wiretap.ts";
 import type { Figure } from "./report.ts";
 import { engineSettings } from "./world.ts";

@@ -3,8 +3,7 @@ import { controllerNames, forEachConcurrently, kinds, type Node } from "cloud-co
 import { freshNode } from "../../host/sandbox/kubelet.ts";
 import { createNode, simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
-import { rolesOf } from "../kit/host-under-test.ts";
-import { hostUser } from "../kit/platform.ts";
+import { hostUser, rolesOf } from "../kit/host-roles.ts";
 import { watchProgress } from "./progress.ts";
 import type { Bench, Figure } from "./report.ts";
 import { numberOf, realCluster, until } from "./world.ts";

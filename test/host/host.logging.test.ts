@@ -5,7 +5,7 @@ import { kinds } from "cloud-controller-host/sdk";
 
 import { joinNodes } from "../kit/azure.ts";
 import type { HostProcess } from "../kit/host-process.ts";
-import { hostUser } from "../kit/platform.ts";
+import { hostUser } from "../kit/host-roles.ts";
 import { SandboxLab } from "./sandbox-lab.ts";
 
 setDefaultTimeout(120_000);

@@ -3,7 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createLogger } from "../../host/process/log/log.ts";
 import { createTelemetry } from "../../host/process/telemetry.ts";
 import { joinNodes } from "../kit/azure.ts";
-import { hostUser } from "../kit/platform.ts";
+import { hostUser } from "../kit/host-roles.ts";
 import { SandboxLab } from "./sandbox-lab.ts";
 
 setDefaultTimeout(120_000);

@@ -11,7 +11,7 @@ import type { HostInput } from "../../host/run/process-parts.ts";
 import { type ApiServerOptions, SandboxApiServer } from "../../sdk/testing/api-server/index.ts";
 import { simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
 import { HostProcess, type HostProcessOptions } from "../kit/host-process.ts";
-import { hostUser } from "../kit/platform.ts";
+import { hostUser } from "../kit/host-roles.ts";
 
 /** A sandbox API server and a simulated Azure for one test, and hosts on them. All of it ends with the lab. */
 export class SandboxLab implements AsyncDisposable {

@@ -2,7 +2,8 @@ import { controllerNames } from "cloud-controller-host/sdk";
 
 import type { ServedCloud } from "./cloud-server.ts";
 import type { HostProcess } from "./host-process.ts";
-import { type HostLab, rolesOf } from "./host-under-test.ts";
+import { rolesOf } from "./host-roles.ts";
+import { type HostLab } from "./host-under-test.ts";
 import type { Platform } from "./platform.ts";
 
 export const allControllers: readonly string[] = Object.values(controllerNames);

@@ -1,13 +1,10 @@
 import { afterEach } from "bun:test";
 
-import { controllerNames, type Permission } from "cloud-controller-host/sdk";
+import { controllerNames } from "cloud-controller-host/sdk";
 
-import { ownPluginDirectory } from "../../host/cli/command.ts";
-import { defaultOptions } from "../../host/config/flags/options.ts";
-import { loadPlugins } from "../../host/generation/plugins/load.ts";
-import { hostPermissions } from "../../host/run/permissions.ts";
 import { simulateAzure, type SimulatedAzure } from "./azure.ts";
 import { HostProcess, type HostProcessOptions } from "./host-process.ts";
+import { rolesOf } from "./host-roles.ts";
 import type { Platform } from "./platform.ts";
 
 /** Short leases: a take-over after a crash is seen within seconds. */
@@ -74,18 +71,4 @@ export class HostLab {
     this.#azure = undefined;
     await stack.disposeAsync();
   }
-}
-
-/** The plugins of this checkout, which no test changes; each load of them would copy and import all of their files. */
-let ownPlugins: ReturnType<typeof loadPlugins> | undefined;
-
-/** The permissions of the host itself, of its cloud and of the named controllers, and no more. */
-export async function rolesOf(controllers: readonly string[]): Promise<readonly Permission[]> {
-  ownPlugins ??= loadPlugins([ownPluginDirectory]);
-  const loaded = await ownPlugins;
-  if (!loaded.ok) throw new Error(loaded.problems.join("; "));
-  const enabled = loaded.plugins.controllers.filter(({ name }) => controllers.includes(name));
-  const options = { ...defaultOptions, cloudConfig: "a file" };
-  const all = [...loaded.plugins.clouds, ...enabled];
-  return [...hostPermissions(options), ...all.flatMap(({ permissions }) => permissions)];
 }

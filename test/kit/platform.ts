@@ -11,9 +11,7 @@ import { SandboxApiServer } from "../../sdk/testing/api-server/index.ts";
 import { type AuditMark, writeVerbs } from "../envtest/audit.ts";
 import type { Cluster } from "../envtest/cluster.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
-
-/** The name under which a host under test is known to the API server. */
-export const hostUser = "cloud-controller-manager";
+import { hostUser } from "./host-roles.ts";
 
 /** One request that a host sent, as the API server saw it. */
 export interface SeenRequest {

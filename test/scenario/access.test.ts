@@ -5,7 +5,7 @@ import { controllerNames } from "cloud-controller-host/sdk";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
 import { simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
-import { rolesOf } from "../kit/host-under-test.ts";
+import { rolesOf } from "../kit/host-roles.ts";
 
 setDefaultTimeout(90_000);
 

@@ -15,8 +15,8 @@ import type { KubeControllerManager } from "../envtest/kube-controller-manager.t
 import { describeOnRealApiServer } from "../envtest/shared.ts";
 import { simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
+import { hostUser } from "../kit/host-roles.ts";
 import { shortLease } from "../kit/host-under-test.ts";
-import { hostUser } from "../kit/platform.ts";
 
 setDefaultTimeout(180_000);
 

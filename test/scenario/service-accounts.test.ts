@@ -15,7 +15,7 @@ import { writeVerbs } from "../envtest/audit.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
 import { joinNodes, simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
-import { hostUser } from "../kit/platform.ts";
+import { hostUser } from "../kit/host-roles.ts";
 
 setDefaultTimeout(120_000);
 

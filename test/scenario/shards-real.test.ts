@@ -8,7 +8,8 @@ import { defaultOptions } from "../../host/config/flags/options.ts";
 import { optionsOfShard } from "../../host/config/validate/shard.ts";
 import { hostPermissions } from "../../host/run/permissions.ts";
 import type { HostProcess } from "../kit/host-process.ts";
-import { HostLab, rolesOf, shortLease } from "../kit/host-under-test.ts";
+import { rolesOf } from "../kit/host-roles.ts";
+import { HostLab, shortLease } from "../kit/host-under-test.ts";
 import { describeOnBoth } from "../kit/platform.ts";
 
 setDefaultTimeout(180_000);
