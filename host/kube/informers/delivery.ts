@@ -22,6 +22,7 @@ export class HandlerDelivery<T extends KubeObject> {
   readonly #what: string;
   readonly #log: Logger;
   readonly #delivered: (durationMs: number) => void;
+  readonly #turnEnds: () => void;
   readonly #pending = new Fifo<Change<T>>();
   #running = false;
   #errors = 0;
@@ -31,12 +32,16 @@ export class HandlerDelivery<T extends KubeObject> {
     /** The resource, for the log. */
     readonly what: string;
     readonly log: Logger;
+    /** Called after each change. */
     readonly delivered: (durationMs: number) => void;
+    /** Called when the event loop is left to others, and at the end: `pending` has become less. */
+    readonly turnEnds: () => void;
   }) {
     this.#handler = options.handler;
     this.#what = options.what;
     this.#log = options.log;
     this.#delivered = options.delivered;
+    this.#turnEnds = options.turnEnds;
   }
 
   get pending(): number {
@@ -63,9 +68,12 @@ export class HandlerDelivery<T extends KubeObject> {
       this.#tell(change);
       this.#delivered(performance.now() - began);
       const turn = pause();
-      if (turn !== undefined) await turn;
+      if (turn === undefined) continue;
+      this.#turnEnds();
+      await turn;
     }
     this.#running = false;
+    this.#turnEnds();
   }
 
   #tell(change: Change<T>): void {

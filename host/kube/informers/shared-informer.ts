@@ -109,10 +109,8 @@ export class SharedInformer<T extends KubeObject> {
       handler,
       what: this.#kind.plural,
       log: this.#log,
-      delivered: (durationMs) => {
-        this.#metrics?.processed(durationMs);
-        this.#tellQueued();
-      },
+      delivered: (durationMs) => this.#metrics?.processed(durationMs),
+      turnEnds: () => this.#tellQueued(),
     });
     const removed = new AbortController();
     this.#deliveries.add(delivery);
