@@ -60,11 +60,16 @@ export class RetryAfterError extends CodedError {
   }
 }
 
-/** The delay of the first `RetryAfterError` in a chain of causes, in milliseconds; undefined without one. */
-export function retryAfterOf(error: unknown): number | undefined {
-  if (error instanceof RetryAfterError) return error.delayMs;
-  return error instanceof Error ? retryAfterOf(error.cause) : undefined;
+/** The error and its causes, the outermost first; one that is its own cause ends them. Empty for other values. */
+export function errorChain(error: unknown): readonly Error[] {
+  const chain = new Set<Error>();
+  for (let each = error; each instanceof Error && !chain.has(each); each = each.cause) chain.add(each);
+  return [...chain];
 }
+
+/** The delay of the first `RetryAfterError` in a chain of causes, in milliseconds; undefined without one. */
+export const retryAfterOf = (error: unknown): number | undefined =>
+  errorChain(error).find((each) => each instanceof RetryAfterError)?.delayMs;
 
 /**
  * What an object asks for is refused, as its settings and all that was read stand: the outcome is known, and a plan with
@@ -73,8 +78,7 @@ export function retryAfterOf(error: unknown): number | undefined {
 export class RefusedError extends CodedError {}
 
 /** True if the error, or one in its chain of causes, is a `RefusedError`. */
-export const isRefusal = (error: unknown): boolean =>
-  error instanceof RefusedError || (error instanceof Error && isRefusal(error.cause));
+export const isRefusal = (error: unknown): boolean => errorChain(error).some((each) => each instanceof RefusedError);
 
 /**
  * upstream: `cloudprovider.ImplementedElsewhere`. Another component implements this load balancer; the caller does
@@ -112,18 +116,30 @@ export const isAborted = (error: unknown): boolean =>
 /** Bun's advice to developers, at the end of what its `fetch` throws. */
 const adviceOfFetch = /\. For more information, pass `verbose: true` in the second argument to fetch\(\)/gu;
 
-/** The message of any thrown value, with the messages of its causes unless repeated; never a stack. */
+/** The message of any thrown value, with the messages of its causes unless repeated; never a stack. Never throws. */
 export function messageOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
+  try {
+    return errorChain(error).reduceRight(withCause, rootOf(error));
+  } catch {
+    return "an error without a readable message";
+  }
+}
+
+/** A cause that is not an error, as text. */
+function rootOf(error: unknown): string {
+  const chain = errorChain(error);
+  const root: unknown = chain.length === 0 ? error : chain.at(-1)?.cause;
+  return (root === undefined && chain.length > 0) || root instanceof Error ? "" : String(root);
+}
+
+function withCause(cause: string, error: Error): string {
   const message = error.message.replace(adviceOfFetch, "");
-  const cause = error.cause === undefined ? "" : messageOf(error.cause);
   return cause === "" || message.includes(cause) ? message : `${message}: ${cause}`;
 }
 
 /** `messageOf` without what differs each time, for events: those of a failure that lasts are then counted as one. */
 export function recurringMessageOf(error: unknown): string {
   let message = messageOf(error);
-  for (let each = error; each instanceof Error; each = each.cause)
-    if (each instanceof CodedError) message = message.replace(each.occurrence, "");
+  for (const each of errorChain(error)) if (each instanceof CodedError) message = message.replace(each.occurrence, "");
   return message;
 }

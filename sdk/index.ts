@@ -64,6 +64,7 @@ export { type ErrorCode, errorCodes, errorTable } from "./error-codes.ts";
 export {
   ApiError,
   CodedError,
+  errorChain,
   FencedError,
   ImplementedElsewhereError,
   InstanceNotFoundError,

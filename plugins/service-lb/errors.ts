@@ -1,5 +1,6 @@
 import {
   CodedError,
+  errorChain,
   type ErrorCode,
   FencedError,
   isAborted,
@@ -36,14 +37,10 @@ export function throwIfStopping(signal: AbortSignal): void {
 /** True when the work was left to the next generation because this one is stopping; not an error to report. */
 export const isInterrupted = (error: unknown, signal: AbortSignal): boolean =>
   signal.aborted &&
-  chainOf(error).some(
+  errorChain(error).some(
     (link) =>
       link === signal.reason ||
       isAborted(link) ||
       link instanceof FencedError ||
       (link instanceof CodedError && link.code === stopping),
   );
-
-function chainOf(error: unknown): readonly Error[] {
-  return error instanceof Error ? [error, ...chainOf(error.cause)] : [];
-}

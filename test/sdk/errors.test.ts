@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import {
   CodedError,
+  errorChain,
   isRefusal,
   messageOf,
   recurringMessageOf,
@@ -56,4 +57,25 @@ test("the delay of an error is that of the first error with one in its chain of 
   const wrapped = new CodedError("ServiceSyncFailed", "failed", { cause: new Error("step", { cause: first }) });
   const rows = [last, first, wrapped, new Error("no", { cause: "throttled" }), "throttled", undefined];
   expect(rows.map(retryAfterOf)).toEqual([5_000, 60_000, 60_000, undefined, undefined, undefined]);
+});
+
+test("a chain of causes that leads back to itself ends there, for every reader of it", () => {
+  const inner = new Error("inner");
+  const outer = new Error("outer", { cause: new Error("middle", { cause: inner }) });
+  inner.cause = outer;
+  expect(errorChain(outer).map(({ message }) => message)).toEqual(["outer", "middle", "inner"]);
+  expect([messageOf(outer), recurringMessageOf(outer)]).toEqual(["outer: middle: inner", "outer: middle: inner"]);
+  expect([isRefusal(outer), retryAfterOf(outer)]).toEqual([false, undefined]);
+  expect([errorChain("text"), errorChain(undefined)]).toEqual([[], []]);
+});
+
+test("a value that throws when it is read as text has a message all the same", () => {
+  const getter = Object.defineProperty(new Error(), "message", {
+    get: () => {
+      throw new Error("boom");
+    },
+  });
+  const plain: unknown = Object.create(null);
+  const rows = [getter, plain, new Error("outer", { cause: plain })];
+  expect(rows.map(messageOf)).toEqual(rows.map(() => "an error without a readable message"));
 });

@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
-import { mkdir, rm, symlink } from "node:fs/promises";
+import { mkdir, rm, stat, symlink } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
 
-import { type Clock, CodedError } from "cloud-controller-host/sdk";
+import { type Clock, CodedError, errorChain, forEachConcurrently } from "cloud-controller-host/sdk";
 
 import type { ErrorOrigin } from "../scope/scope.ts";
 import { type CopiesFolder, openCopiesFolder } from "./copies-folder.ts";
 import { linkDependencies, TreeContent, writeAll } from "./copy-files.ts";
 import { checkImports, type CopiedFolder, refuseOutside, resolveOutside } from "./outside-imports.ts";
-import { leavesFolder, listTree, type PluginTree } from "./plugin-tree.ts";
+import { leavesFolder, listTree, type PluginTree, treeWorkers } from "./plugin-tree.ts";
 import { readSealed, type SealedContent } from "./sealed-content.ts";
 
 /** Copies of the same content that are kept for the next load. Importing from a path again costs no memory. */
@@ -33,6 +33,8 @@ interface Copy extends CopiedFolder {
   readonly hash: string;
   /** Paths of the files in the copy. */
   readonly files: readonly string[];
+  /** Changes with each write to one of the files. */
+  readonly stamp: string;
   inUse: boolean;
 }
 
@@ -72,10 +74,10 @@ export class PrivateCopies implements AsyncDisposable {
       const tree = await listTree(folder);
       const content = new TreeContent(tree);
       const hash = await this.#hashOf(tree, content);
-      const spare = this.#spare(tree, hash, undefined);
-      if (spare !== undefined) return this.#use(spare);
+      const spare = await this.#spare(tree, hash, undefined);
+      if (spare !== undefined) return this.#held(spare);
       const copy = await this.#copy(tree, hash, undefined, (base) => this.#fill(base, tree, content));
-      if ((await listTree(folder)).stamp === tree.stamp) return this.#use(copy);
+      if ((await listTree(folder)).stamp === tree.stamp) return this.#held(copy);
       await this.#remove(copy);
     }
     throw new CodedError("PluginUnreadable", `${folder} keeps changing while it is read; load it when it is complete`);
@@ -89,8 +91,8 @@ export class PrivateCopies implements AsyncDisposable {
       const sealed = await readSealed(tree);
       if (sealed.sha256 === sha256) {
         const hash = await this.#hashOf(tree, new TreeContent(tree));
-        const spare = this.#spare(tree, hash, sha256);
-        return this.#use(spare ?? (await this.#copy(tree, hash, sha256, (base) => this.#seal(base, tree, sealed))));
+        const spare = await this.#spare(tree, hash, sha256);
+        return this.#held(spare ?? (await this.#copy(tree, hash, sha256, (base) => this.#seal(base, tree, sealed))));
       }
       if ((await listTree(folder)).stamp === tree.stamp) return undefined;
     }
@@ -113,7 +115,7 @@ export class PrivateCopies implements AsyncDisposable {
 
   /** The class of a plugin's error and the first line of the plugin in its stack, or in that of a cause. */
   locate(error: unknown): ErrorOrigin {
-    for (let each = error; each instanceof Error; each = each.cause) {
+    for (const each of errorChain(error)) {
       const frame = each instanceof CodedError ? undefined : this.#frameIn(each.stack ?? "");
       if (frame !== undefined) return { class: each.name, at: frame };
     }
@@ -136,24 +138,32 @@ export class PrivateCopies implements AsyncDisposable {
     const root = this.#root;
     this.#root = undefined;
     for (const copy of this.#copies) evict(copy);
-    this.#copies.clear();
     if (root !== undefined) await (await root)[Symbol.asyncDispose]();
   }
 
-  #spare({ folder }: PluginTree, hash: string, sealed: string | undefined): Copy | undefined {
-    return [...this.#copies].find(
-      (copy) => !copy.inUse && copy.original === folder && copy.hash === hash && copy.sealed === sealed,
-    );
+  /** A copy that nothing uses and that is as it was written: a plugin may write to its own files. */
+  async #spare({ folder }: PluginTree, hash: string, sealed: string | undefined): Promise<Copy | undefined> {
+    for (const copy of this.#copies) {
+      if (copy.inUse || copy.original !== folder || copy.hash !== hash || copy.sealed !== sealed) continue;
+      copy.inUse = true;
+      if ((await stampOf(copy.files)) === copy.stamp) return copy;
+      await this.#remove(copy);
+    }
+    return undefined;
   }
 
-  #use(copy: Copy): PrivateCopy {
-    copy.inUse = true;
+  #held(copy: Copy): PrivateCopy {
     const { folder, original, hash } = copy;
-    return { folder, original, hash, release: (failed = false) => this.#release(copy, failed) };
+    let isHeld = true;
+    const release = async (failed = false): Promise<void> => {
+      if (!isHeld) return;
+      isHeld = false;
+      await this.#release(copy, failed);
+    };
+    return { folder, original, hash, release };
   }
 
   async #release(copy: Copy, failed: boolean): Promise<void> {
-    if (!copy.inUse) return;
     copy.inUse = false;
     evict(copy);
     const spare = [...this.#copies].filter(({ inUse, original }) => !inUse && original === copy.original);
@@ -193,7 +203,8 @@ export class PrivateCopies implements AsyncDisposable {
     const base = join(root.path, `${basename(folder)}-${hash}-${++this.#count}`);
     try {
       const files = await fill(base);
-      const copy = { base, folder: base + folder, original: folder, hash, sealed, files, inUse: false };
+      const stamp = await stampOf(files);
+      const copy = { base, folder: base + folder, original: folder, hash, sealed, files, stamp, inUse: true };
       this.#copies.add(copy);
       return copy;
     } catch (error) {
@@ -241,6 +252,16 @@ export class PrivateCopies implements AsyncDisposable {
     this.#refusesOutside = true;
     refuseOutside(() => this.#copies);
   }
+}
+
+/** By times that a writer cannot set. */
+async function stampOf(files: readonly string[]): Promise<string> {
+  const stamps = new Map<string, string>();
+  await forEachConcurrently({ workers: treeWorkers }, files, async (file) => {
+    const status = await stat(file).catch(() => undefined);
+    stamps.set(file, `${status?.ino} ${status?.ctimeMs}`);
+  });
+  return files.map((file) => stamps.get(file)).join("\n");
 }
 
 /** Forgets every module of a copy by name: one whose evaluation failed is not listed, and Bun would keep the failure. */

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, mock, test } from "bun:test";
-import { readdirSync, statSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { mkdir, mkdtemp, realpath, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -96,6 +96,44 @@ test("a spare copy is used again for the same content, with modules that are eva
   }
   expect(new Set(controllers).size).toBe(3);
   expect([Reflect.get(globalThis, "evaluations"), copiesOf("a").length]).toEqual([3, 1]);
+});
+
+test("a plugin that overwrites its own files is copied again, and never runs what it wrote", async () => {
+  await write("a", source(""));
+  const folder = join(root, "plugins/a");
+  const { sha256 } = await lockEntry(folder);
+  const text = readFileSync(join(folder, "plugin.ts"), "utf8");
+  for (const take of [() => copies.take(folder), () => copies.takeSealed(folder, sha256)]) {
+    const first = await take();
+    const file = join(first?.folder ?? "", "plugin.ts");
+    writeFileSync(file, text.replace("a-controller", "b-controller"));
+    utimesSync(file, 1, 1);
+    await first?.release();
+    const next = await take();
+    expect(readFileSync(join(next?.folder ?? "", "plugin.ts"), "utf8")).toBe(text);
+    expect(next?.folder).not.toBe(first?.folder);
+    expect(copiesOf("a")).toHaveLength(1);
+    await next?.release(true);
+  }
+});
+
+test("holders that take copies at the same time share none", async () => {
+  await write("a", source(""));
+  const take = () => copies.take(join(root, "plugins/a"));
+  for (const each of [await take(), await take()]) await each.release();
+  const taken = await Promise.all([take(), take(), take()]);
+  expect(new Set(taken.map(({ folder }) => folder)).size).toBe(3);
+});
+
+test("a copy that was released twice is not taken from the holder that has it by then", async () => {
+  await write("a", source(""));
+  const take = () => copies.take(join(root, "plugins/a"));
+  const former = await take();
+  await former.release();
+  const holder = await take();
+  await former.release();
+  expect(holder.folder).toBe(former.folder);
+  expect((await take()).folder).not.toBe(holder.folder);
 });
 
 test("modules of released plugins are forgotten after the turn, in which the lease may have to be released", async () => {

@@ -181,6 +181,23 @@ describe("a loaded generation", () => {
     expect(await lab.problems()).toContain("Cannot find package 'absent'");
   });
 
+  test("imports its own files from the copy, also upwards, where it imports from outside its folder, too", async () => {
+    const lab = await LoaderLab.open();
+    await lab.write({
+      "a/plugin.ts": plugin(
+        'import { shared } from "../shared.ts"; import { own } from "./lib/up.ts";',
+        "[shared, own]",
+      ),
+      "a/lib/up.ts": 'export { own } from "../own.ts";',
+      "a/own.ts": "export const own: string = import.meta.path;",
+      "shared.ts": "export const shared: string = import.meta.path;",
+    });
+    const [shared, own] = aliasesOf(await lab.load());
+    expect(shared).toBe(join(lab.directory, "shared.ts"));
+    expect(own).toEndWith("/own.ts");
+    expect(own).not.toBe(join(lab.directory, "a/own.ts"));
+  });
+
   test("imports from outside its folder by a path that is known at run time only", async () => {
     const lab = await LoaderLab.open();
     await lab.write({
@@ -266,6 +283,10 @@ describe("a plugin that failed to load", () => {
     });
     expect(lab.copies.locate(Object.assign(new CodedError("Refused", "on purpose"), { stack: frames }))).toEqual({});
     expect(lab.copies.locate(new Error("not a plugin's"))).toEqual({});
+    const circular = new Error("outer", { cause: traced });
+    traced.cause = circular;
+    traced.stack = "";
+    expect(lab.copies.locate(circular)).toEqual({});
   });
 
   test("is skipped alone where that is allowed; bundled plugins never are", async () => {
