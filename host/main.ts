@@ -43,7 +43,7 @@ function printTo(stream: ProcessStream): (text: string) => void {
 /** Time for the last output of a host, or of a command that a signal has stopped. */
 const lastOutputMs = 3_000;
 
-/** The reader of a command's output may take as long as it likes, until a signal. */
+/** The reader of a command's output has unlimited time, until a signal. */
 async function waitForReaders(limitMs?: number): Promise<void> {
   if (unread === 0) return;
   exitOnSignals();

@@ -93,7 +93,7 @@ export class Supervisor {
     return this.#slot.active?.warnings ?? [];
   }
 
-  /** What runs shows of itself. */
+  /** Status of the running generation. */
   get ownStatus(): readonly OwnStatus[] {
     return this.#slot.active?.ownStatus ?? [];
   }
@@ -103,7 +103,7 @@ export class Supervisor {
     return this.#slot.active?.explain;
   }
 
-  /** Whether a controller of this process could write now. */
+  /** True if a controller of this process could write now. */
   get mayWrite(): boolean {
     return this.#slot.mayWrite;
   }
@@ -258,7 +258,7 @@ export class Supervisor {
         });
   }
 
-  /** Whether the active generation was made from the same content, with nothing left out that might load now. */
+  /** True if the active generation was made from the same content, with nothing left out that might load now. */
   #isActive(configHash: string, pluginHash: string): boolean {
     const active = this.#slot.active;
     if (active === undefined || active.leftOut.length > 0) return false;

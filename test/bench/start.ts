@@ -53,7 +53,7 @@ async function startOnce(lab: SandboxLab, main: string): Promise<Start> {
     }
     return performance.now() - startedAt;
   };
-  // Questions that cost the host next to nothing: its time is what is measured.
+  // Cheap requests: only the time of the host is measured.
   await elapsed(5, () => connects(host.port));
   const servingMs = await elapsed(
     5,

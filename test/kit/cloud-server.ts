@@ -63,7 +63,7 @@ export async function serveCloud({ delay }: ServedCloudOptions = {}): Promise<Se
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
-    // A call may be held by a test for as long as it likes.
+    // A call may be held by a test for any time.
     idleTimeout: 0,
     async fetch(request) {
       underWay++;

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** A plugin far from the project, with no `node_modules`, gets the very SDK of the process that loads it. */
+/** A plugin far from the project, with no `node_modules`, gets the SDK instance of the process that loads it. */
 test("a module registered with Bun.plugin is found by name from a folder outside the tree, also after a reload", async () => {
   const folder = await mkdtemp(join(tmpdir(), "sdk-by-name-"));
   try {

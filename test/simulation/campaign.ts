@@ -38,7 +38,7 @@ async function describe(schedule: Schedule): Promise<string> {
   ].join("\n");
 }
 
-/** What became of the schedule of a seed. */
+/** Outcome of the schedule of a seed. */
 interface ScheduleReport {
   readonly seed: number;
   readonly violations: readonly { readonly invariant: string }[];

@@ -24,7 +24,7 @@ export class ProcessWatch {
     this.#options = options;
   }
 
-  /** Whether it has led. A standby that is stopped releases what it may have won, as nothing has run under it. */
+  /** True if it has led. A standby that is stopped releases what it may have won, as nothing has run under it. */
   get hasLed(): boolean {
     return this.#hasLed;
   }
@@ -74,6 +74,6 @@ export class ProcessWatch {
   }
 }
 
-/** Whether the active generation runs without a plugin that was refused. While none is active, nothing is tried again. */
+/** True if the active generation runs without a plugin that was refused. While none is active, nothing is tried again. */
 const isIncomplete = ({ generation, controllers, refusedPlugins }: ReloadStatus): boolean =>
   generation > 0 && refusedPlugins.length > 0 && !controllers.includes("odd-controller");

@@ -160,7 +160,7 @@ export class SimHost {
     return this.isAlive && this.#leadership.status.leading;
   }
 
-  /** Whether it has seen the Lease at all. */
+  /** True if it has seen the Lease at all. */
   get hasObserved(): boolean {
     return this.#leadership.status.leader !== "";
   }

@@ -175,7 +175,7 @@ export class ProcessTime {
     if (this.#state === "runs") this.#state = "paused";
   }
 
-  /** Whether it runs now and has not been paused since, in virtual time. */
+  /** True if it runs now and has not been paused since, in virtual time. */
   ranSince(time: number): boolean {
     return this.#state === "runs" && this.#resumedAt < time;
   }

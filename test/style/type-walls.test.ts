@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 
 import { projectFiles, root } from "./sources.ts";
 
-/** A house with the real walls (every tsconfig.json and package.json) and next to nothing in its rooms. */
+/** A house with the real walls (every tsconfig.json and package.json) and almost no code. */
 const usesSdk = `import { word } from "cloud-controller-host/sdk";\nexport const other = word;`;
 const rooms: Readonly<Record<string, string>> = {
   ...Object.fromEntries(projectFiles.filter(isPlugin).map((name) => [name, usesSdk])),

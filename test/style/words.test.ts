@@ -17,6 +17,7 @@ const bans: readonly Ban[] = [
   { what: "a comment that silences the type checker", pattern: /@ts-(ignore|nocheck|expect-error)/, files: sources },
   { what: "a comment that silences the linter", pattern: /(oxlint|eslint)-disable/, files: sources },
   { what: "work left for later", pattern: /\b(TODO|FIXME|XXX|HACK)\b/, files: others },
+  { what: 'a doc comment that opens with "Whether" in place of "True if"', pattern: /\/\*\* Whether /, files: sources },
   { what: "a test that runs alone", pattern: /\b(test|describe|it)\.only\(/, files: sources },
   {
     what: "a path of a developer's machine",
@@ -54,6 +55,10 @@ const dialect: readonly (readonly [phrase: RegExp, instead: string])[] = [
   [/there is no|(is|are) no (cause|conflict|drift|error|failure|reason|time)/, "what is; is not a …"],
   [/everybody|everyone|someone|does without|to be had|by turns/, "the actor; lacks, available, alternately"],
   [/(initial|normal|serial|recogn|organ|author|synchron|summar|optim|minim)is(e|es|ed|ing|ation)/, "American: -ize"],
+  [
+    /shall|the very (object|same|moment)|next to nothing|what became of/,
+    "desired; the same object; almost nothing; outcome",
+  ],
   [/behaviours?|colours?|cancelling|labelled/, "American: behavior, color, canceling, labeled"],
 ];
 

@@ -77,7 +77,7 @@ async function manifestsUnder(dependencies: string): Promise<readonly string[]> 
 export const sourceFile = /\.[cm]?([jt]sx?)$/u;
 
 /**
- * Whether a file may import from outside its plugin's folder: some word in it goes up more often than the file is deep.
+ * True if a file may import from outside its plugin's folder: some word in it has more `..` than the file is deep.
  * What a path consists of may be known at run time only, so that steps down do not make up for those.
  */
 export function leavesFolder(file: string, content: Buffer): boolean {

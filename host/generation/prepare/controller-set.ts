@@ -31,9 +31,9 @@ export interface ControllerMaking {
   /** The cloud as a controller with this fence sees it. */
   readonly cloudFor: (fence: ControllerFence) => Cloud;
   readonly contextFor: (plugin: ControllerPlugin, resources: PluginResources) => ControllerContext;
-  /** Whether this controller is left out when it cannot be made, where any other's failure refuses the generation. */
+  /** True if this controller is left out when it cannot be created; the failure of any other refuses the generation. */
   readonly mayLeaveOut: (plugin: ControllerPlugin) => boolean;
-  /** Whether this controller is tried again when its run fails, where any other's failure ends the generation. */
+  /** True if this controller is restarted when its run fails; the failure of any other ends the generation. */
   readonly mayRetry: (plugin: ControllerPlugin) => boolean;
 }
 

@@ -23,9 +23,9 @@ export interface Preparation {
   readonly former?: CloudConfig | undefined;
   /** Ends the preparation; everything made so far is undone. */
   readonly signal: AbortSignal;
-  /** Whether this controller is left out when it cannot be made, where any other's failure refuses the generation. */
+  /** True if this controller is left out when it cannot be created; the failure of any other refuses the generation. */
   readonly mayLeaveOut: (controller: ControllerPlugin) => boolean;
-  /** Whether this controller is tried again when its run fails, where any other's failure ends the generation. */
+  /** True if this controller is restarted when its run fails; the failure of any other ends the generation. */
   readonly mayRetry: (controller: ControllerPlugin) => boolean;
 }
 

@@ -43,7 +43,7 @@ export interface Locks {
   of(controller: Pick<ControllerPlugin, "name" | "aliases">): { readonly lock: string } | { readonly runBy: string };
   /** Why these controllers cannot run: more than one lock is for one of them. A reload may bring other names. */
   problems(controllers: readonly Pick<ControllerPlugin, "name" | "aliases">[]): readonly string[];
-  /** Whether this process may write under the lock now, by the local clock. Always true without leader election. */
+  /** True if this process may write under the lock now, by the local clock. Always true without leader election. */
   safelyHeld(lock: string): boolean;
   /**
    * A time, by the monotonic clock, at which no other process held the lock any more and since which none has. Negative
@@ -113,7 +113,7 @@ export interface GenerationSettings {
   readonly controllerStartInterval: number;
   readonly drainTimeout: number;
   readonly initTimeout: number;
-  /** Whether a third-party plugin that fails at a cold start is left out, or ends the process. */
+  /** True if a third-party plugin that fails at a cold start is left out; false if it ends the process. */
   readonly pluginFailurePolicy: PluginFailurePolicy;
   /** Options of plugins as given on the command line. */
   readonly own: OwnOptions;

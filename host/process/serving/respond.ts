@@ -123,7 +123,7 @@ function toRequest(incoming: Incoming, over: AbortController, options: RespondOp
   }
 }
 
-/** Not by the version, which a client of HTTP/1 may write as it likes. */
+/** Not by the version, which an HTTP/1 client may set to anything. */
 const isHttp2 = ({ stream }: Incoming): boolean => stream !== undefined;
 
 /** Required by HTTP/1.1: with two, a proxy in front and this server may mean different hosts. */
@@ -241,7 +241,7 @@ const isComplete = ({ method, complete, destroyed }: Incoming): boolean =>
 
 const isReset = ({ stream }: Incoming): boolean => (stream?.rstCode ?? 0) !== 0;
 
-/** Over HTTP/2 only the stream is at fault. */
+/** Over HTTP/2 only the stream is closed. */
 function cutOff(incoming: Incoming): AfterRequest {
   if (!isHttp2(incoming)) return "cut";
   incoming.destroy();

@@ -8,7 +8,7 @@ export interface KeyPair {
 }
 
 /**
- * Keys by type. upstream has RSA only; a P-256 key takes next to nothing of the 0.1 to 0.5 s that two RSA keys take.
+ * Keys by type. upstream has RSA only; a P-256 key takes a fraction of the 0.1 to 0.5 s that two RSA keys take.
  */
 const algorithms = {
   ecdsa: { name: "ECDSA", namedCurve: "P-256" },

@@ -6,7 +6,7 @@ const defaultPerTurn = 16;
 /**
  * Starts requests: at once while there are few, and otherwise a few per turn of the event loop, those of authenticated
  * clients first. So a burst delays a second client and the lease by milliseconds, and what the burst's client has
- * canceled by its turn costs next to nothing.
+ * canceled by its turn costs almost nothing.
  */
 export class Turns {
   readonly #authenticated = new Fifo<() => void>();

@@ -11,7 +11,7 @@ export interface WatchdogOptions {
   readonly format: "text" | "json";
   readonly owner: LoopOwner;
   readonly log: Logger;
-  /** Whether this process may write now. While it may not, the limit is six times as long. */
+  /** True if this process may write now. While it may not, the limit is six times as long. */
   readonly leads: () => boolean;
 }
 

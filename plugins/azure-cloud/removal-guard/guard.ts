@@ -27,7 +27,7 @@ export interface ResourceChange {
   readonly isVolatile?: boolean;
   /** Keys of the Services whose edits the write carries. */
   readonly writers: readonly string[];
-  /** Whether nothing uses the item once the change is carried out: what used it is counted in its place. */
+  /** True if nothing uses the item once the change is carried out: what used it is counted in its place. */
   readonly isIdle?: (item: Item) => boolean;
 }
 

@@ -29,9 +29,9 @@ export interface Change {
   readonly before: readonly Item[];
   /** The items that stay. */
   readonly after: ReadonlySet<string>;
-  /** Whether something that a person did explains that the item goes. */
+  /** True if something that a person did explains that the item goes. */
   readonly isExplained: (item: Item) => boolean;
-  /** Whether only the config can be the reason. Then no limit applies. */
+  /** True if only the config can be the reason. Then no limit applies. */
   readonly isPlaced?: (item: Item) => boolean;
   /** Unexplained removals of this resource within the window, whether or not the items are in `before`. */
   readonly recent: readonly Item[];

@@ -6,7 +6,7 @@ import type { RecordedWrite } from "./writes.ts";
 export interface Difference {
   readonly what: string;
   readonly reason: string;
-  /** Whether a recorded write is concerned. */
+  /** True if a recorded write is concerned. */
   readonly concerns: (write: RecordedWrite) => boolean;
   /** What ours is in its place; undefined: there is none. */
   readonly ours: (write: RecordedWrite) => RecordedWrite | undefined;

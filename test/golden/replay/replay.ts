@@ -38,7 +38,7 @@ const overcome: readonly RegExp[] = [
   /reconcilePublicIP .* pip\(.*\) not found/u,
 ];
 
-/** Whether a Service kept an address of a family that it does not have any more. */
+/** True if a Service kept an address of a family that it does not have any more. */
 const hasForeignAddress = (service: Service): boolean =>
   !new Set(service.spec?.ipFamilies).isSupersetOf(familiesOf(service));
 
@@ -58,7 +58,7 @@ export const isUnblocked = (step: string, { services = [], events = [] }: Record
   (step === "afterUpdate" && services.some(hasForeignAddress)) ||
   events.some(({ message = "" }) => overcome.some((failure) => failure.test(message)));
 
-/** Whether a Service has addresses of the families that it asks for, and of no other. */
+/** True if a Service has addresses of the families that it asks for, and of no other. */
 const hasItsAddresses = (service: Service): boolean =>
   familiesOf(service).symmetricDifference(new Set(service.spec?.ipFamilies ?? ["IPv4"])).size === 0;
 

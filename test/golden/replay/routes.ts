@@ -10,7 +10,7 @@ export const withAvailableNetwork = (node: unknown): unknown =>
     ? { ...node, conditions: ["NetworkUnavailable=False RouteCreated"] }
     : node;
 
-/** Whether this is the id of the cluster's route table. */
+/** True if this is the id of the cluster's route table. */
 export function isRouteTable(id: string, { cloudConfig }: GoldenCase): boolean {
   const group = stringAt(cloudConfig, "routeTableResourceGroup") ?? stringAt(cloudConfig, "resourceGroup") ?? "";
   const name = stringAt(cloudConfig, "routeTableName") ?? "";

@@ -36,13 +36,13 @@ function moved(golden: GoldenCase, step: RecordedStep): readonly string[] {
   });
 }
 
-/** Whether the Go provider took Services along to the new address of another one. */
+/** True if the Go provider took Services along to the new address of another one. */
 export const movesOthers = (golden: GoldenCase, step: RecordedStep): boolean => moved(golden, step).length > 0;
 
 /** A change that is refused before anything is written; the Go provider has deleted the load balancer by then. */
 const withoutSet = /availability set \(.*\) - not found/u;
 
-/** Whether the Go provider had deleted what a Service had before it refused a change of it. */
+/** True if the Go provider had deleted what a Service had before it refused a change of it. */
 const deletesFirst = (golden: GoldenCase, step: RecordedStep): boolean =>
   before(golden, step) !== undefined &&
   (step.services ?? []).length > 0 &&

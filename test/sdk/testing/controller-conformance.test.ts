@@ -61,7 +61,7 @@ const good: Behavior = (parts) => {
 
 describeController(plugin(good));
 
-/** Labels what there is, again and again; `failed` says what comes of a write that was not taken. */
+/** Labels what there is, again and again; `failed` says what happens after a rejected write. */
 async function labelOnce({ context }: Parts, signal: AbortSignal, failed: () => Promise<unknown>): Promise<void> {
   const nodes = context.informers.of(kinds.Node);
   while (!signal.aborted) {

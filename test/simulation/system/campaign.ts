@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { History } from "./history.ts";
 import type { Outcome } from "./simulate.ts";
 
-/** What became of a history, with the lines of its trace if they were asked for. */
+/** Outcome of a history, with the lines of its trace if they were asked for. */
 export interface Report extends Outcome {
   readonly seed: number;
   /** What a failure needs, if it was shrunk. */

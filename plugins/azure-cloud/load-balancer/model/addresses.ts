@@ -116,7 +116,7 @@ const special = [
 
 const azurePlatform = ["168.63.129.16/32"].flatMap((text) => parsePrefix(text) ?? []);
 
-/** Whether no client outside of a machine has such an address: unspecified, loopback, link-local, multicast, Azure's own. */
+/** True if no client on another machine has such an address: unspecified, loopback, link-local, multicast, Azure's own. */
 export const isSpecialAddress = (text: string): boolean =>
   [...special, ...azurePlatform].some((range) => prefixContains(range, unmapped(text)));
 
@@ -156,7 +156,7 @@ export class RangeSet {
 }
 
 /**
- * Whether an address can be that of a public frontend: global unicast, not private, and not of Azure's own ranges.
+ * True if an address can be that of a public frontend: global unicast, not private, and not of Azure's own ranges.
  * Source: upstream `validatePublicIP` and Go's `netip.Addr.IsGlobalUnicast`.
  */
 export function isPublicAddress(text: string): boolean {

@@ -24,7 +24,7 @@ export const limits = {
   nameLength: 80,
 } as const;
 
-/** Whether the use of a limit is worth a warning. The alert `CloudLimitNearlyReached` has the same threshold. */
+/** True if the use of a limit is worth a warning. The alert `CloudLimitNearlyReached` has the same threshold. */
 export const isNearly = (used: number, limit: number): boolean => used >= limit * 0.8;
 
 /** The share of a limit that a resource uses. */

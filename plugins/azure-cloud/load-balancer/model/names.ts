@@ -61,11 +61,11 @@ export function publicIPName(clusterName: string, named: Named, family: Family, 
   return name.slice(0, maxLength) + suffixOf(named, family);
 }
 
-/** Whether `publicIPName` gives such a name, for whatever prefix and family. */
+/** True if `publicIPName` gives such a name, for whatever prefix and family. */
 export const isPublicIPNameOf = (clusterName: string, base: string, name: string): boolean =>
   startsWithName(name, `${clusterName}-${base}`.slice(0, maxLength));
 
-/** Whether a rule, probe or frontend name belongs to the Service of the base name. */
+/** True if a rule, probe or frontend name belongs to the Service of the base name. */
 export const hasBase = (name: string | undefined, base: string): boolean =>
   name !== undefined && (name.length === base.length || name[base.length] === "-") && name.startsWith(base);
 

@@ -16,7 +16,7 @@ const patienceMs = 10_000;
 /** How old a read ahead may be: what has changed since is read again because of its etag. */
 const aheadMs = 30_000;
 
-/** What became of the writes of some jobs. */
+/** Outcome of the writes of some jobs. */
 export interface Run {
   /** Requests that changed something. */
   writes: number;

@@ -83,7 +83,7 @@ export class Contradictions {
   }
 
   /**
-   * Whether reads prove that nothing is left of a Service: no write for it can be so recent that they do not show it yet.
+   * True if reads prove that nothing is left of a Service: no write for it can be so recent that they do not show it yet.
    * This process knows its own. The one before has written nothing since this one has led, and no process since the
    * deletion was requested. `readMs` is when the reads were sent; undefined: lists, which may be from a cache.
    */

@@ -94,7 +94,7 @@ export class NewServices {
     return this.#others?.has(uidOf(service)) === false;
   }
 
-  /** Whether the write creates something that cannot exist; true once for each Service. */
+  /** True if the write creates something that cannot exist; true once for each Service. */
   take({ services: [key = "", ...more], name }: Write): boolean {
     const service = this.#services?.store.get(key);
     if (service === undefined || more.length > 0 || !this.has(service) || this.#taken.has(uidOf(service))) return false;

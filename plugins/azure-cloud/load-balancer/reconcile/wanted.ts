@@ -123,7 +123,7 @@ export class Wanted {
     this.#failure ??= { error };
   }
 
-  /** A failed read is a problem, too, whose end is unknown. */
+  /** A failed read is a problem, too, but no refusal: its outcome is unknown. */
   refuse({ code, messages }: PlanProblem): void {
     const Problem = code === "ZonesNotRead" ? CodedError : RefusedError;
     this.fail(new Problem(code, messages.join("; ")));

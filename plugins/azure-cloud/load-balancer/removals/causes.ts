@@ -91,7 +91,7 @@ function causeOfService(
   return isPlacedElsewhere(subject, item, change, input) ? "placement" : "none";
 }
 
-/** Whether it is where this config places nothing, and the Service has no say in that. */
+/** True if it is where this config places nothing, whatever the Service requests. */
 function isPlacedElsewhere(
   subject: Subject,
   { kind, name }: Item,
@@ -122,7 +122,7 @@ function clusterOf(publicIP: string, { base }: Subject): string | undefined {
 
 const wishOf = ({ spec, metadata }: Service): unknown => [spec, metadata?.annotations, metadata?.labels];
 
-/** Whether the Service still asks for an item of that name in such a place. */
+/** True if the Service still asks for an item of that name in such a place. */
 function wants(
   subject: Subject,
   { kind, name }: Item,
@@ -165,7 +165,7 @@ const rulesOf = (subject: Subject, config: PlannerConfig): readonly LoadBalancin
     (family) => desiredRules(subject, family, { loadBalancer: "", frontend: "", pool: "" }, config).rules,
   );
 
-/** Whether its settings leave it that public IP or private address. A subnet of its own is not compared with a former one. */
+/** True if its settings still allow that public IP or private address. A subnet of its own is not compared with a former one. */
 function wantsFrontendAddress(subject: Subject, item: string, { publicIPs }: Observed): boolean {
   const [frontend = "", name = ""] = item.split(" ");
   const family = subject.families.find((one) => frontendName(subject, one) === frontend);
@@ -187,7 +187,7 @@ function wantsPublicIP(subject: Subject, name: string, { clusterName }: PlannerC
   return subject.families.some((one) => publicIPName(clusterName, subject, one, wantedPrefix(subject, one)) === name);
 }
 
-/** Whether it is open to that address, with protocol and port. */
+/** True if the Service opens that address, protocol and port. */
 function opens(subject: Subject, name: string, { publicIPs }: Observed): boolean {
   const [address = "", protocol = "", port = ""] = name.split(" ");
   if (subject.settings.get(annotations.disableSecurityRules) || !subject.floatingIP) return false;
@@ -197,7 +197,7 @@ function opens(subject: Subject, name: string, { publicIPs }: Observed): boolean
   return known !== undefined && (portsOf(subject).get(known)?.includes(Number(port)) ?? false);
 }
 
-/** Whether the settings of the Service leave it such an address: public or private, of its families, and chosen. */
+/** True if the settings of the Service still allow such an address: public or private, of its families, and chosen. */
 function mayHave(subject: Subject, address: string, publicIP: Observed["publicIPs"][number] | undefined): boolean {
   const family = familyOf(address);
   if (family === undefined || !subject.families.includes(family)) return false;

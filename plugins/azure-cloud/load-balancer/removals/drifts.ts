@@ -221,7 +221,7 @@ function changedItems(before: JsonObject, after: JsonObject): readonly (readonly
     .map((key) => [key, was.get(key)]);
 }
 
-/** Whether all that was changed is again as it was. */
+/** True if all that was changed is again as it was. */
 function isRestored(before: JsonObject, after: JsonObject, now: JsonObject): boolean {
   const current = partsOf(now);
   return changedItems(before, after).every(([key, value]) => isDeepStrictEqual(value, current.get(key)));

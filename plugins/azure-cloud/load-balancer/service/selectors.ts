@@ -19,7 +19,7 @@ const operators: Readonly<Record<string, (value: string | undefined, values: rea
   DoesNotExist: (value) => value === undefined,
 };
 
-/** Whether the labels match; an empty selector matches everything. An unknown operator matches nothing. */
+/** True if the labels match; an empty selector matches everything. An unknown operator matches nothing. */
 export function matches({ matchLabels = {}, matchExpressions = [] }: LabelSelector, labels: Labels): boolean {
   const holds = ({ key, operator, values = [] }: Expression): boolean =>
     Object.hasOwn(operators, operator) && operators[operator]?.(labels[key], values) === true;

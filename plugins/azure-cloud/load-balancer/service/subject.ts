@@ -72,7 +72,7 @@ const internalWarning = (text: string | undefined): readonly string[] =>
     ? []
     : [`annotation ${fullKey(annotations.internal)}: only true, in lower case, makes a load balancer internal`];
 
-/** The address that the frontend of a family shall have; empty: any. Source: upstream `getServiceLoadBalancerIP`. */
+/** The desired address of the frontend of a family; empty: any. Source: upstream `getServiceLoadBalancerIP`. */
 export function wantedAddress({ settings, service }: Subject, family: Family): string {
   const annotated = settings.get(family === "IPv4" ? annotations.ipv4 : annotations.ipv6);
   const inSpec = service.spec?.loadBalancerIP ?? "";

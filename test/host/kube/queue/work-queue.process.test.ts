@@ -126,7 +126,7 @@ describe("working the queue", () => {
     expect(await drain(queue)).toEqual(["c"]);
   });
 
-  test("puts a key back that was handed over in the very moment of the abort", async () => {
+  test("puts a key back that was handed over at the moment of the abort", async () => {
     const { queue } = setUp();
     const stop = new AbortController();
     let begun = 0;

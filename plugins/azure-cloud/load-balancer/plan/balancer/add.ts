@@ -32,7 +32,7 @@ import { desiredRules, equalRules } from "./rules.ts";
 
 type BalancerDraft = ResourceDraft<Balancer>;
 
-/** The frontend of each family that a Service shall have; a family that waits for its public IP is absent. */
+/** The desired frontend of each family; a family that waits for its public IP is absent. */
 export type FrontendTargets = ReadonlyMap<Family, FrontendTarget>;
 
 /** Frontends by family that were removed because another one takes their place. */

@@ -237,7 +237,7 @@ function dropUnusedSharedProbe(one: BalancerDraft): void {
   if (first !== undefined) edit(one, first, (balancer) => withoutProbes(balancer, [probe]));
 }
 
-/** Whether a Service waits for its frontend on a load balancer that has none for the moment. */
+/** True if a Service waits for its frontend on a load balancer that has none for the moment. */
 export const isAwaited = ({ targets, pending, retired }: Draft, one: BalancerDraft): boolean =>
   !retired.has(one) && pending.values().some((key) => targets.get(key) === one);
 

@@ -135,7 +135,7 @@ function refusal(
 const observedNamed = ({ observed }: Draft, configuration: string): readonly Balancer[] =>
   observed.loadBalancers.filter(({ name = "" }) => withoutInternal(name) === configuration.toLowerCase());
 
-/** Whether the Service has rules on a load balancer of the configuration. */
+/** True if the Service has rules on a load balancer of the configuration. */
 const isActive = (draft: Draft, { base }: Subject, configuration: string): boolean =>
   observedNamed(draft, configuration).some(({ loadBalancingRules }) =>
     loadBalancingRules?.some(({ name }) => hasBaseInAnyCase(name, base)),

@@ -42,7 +42,7 @@ export function placeNodes(draft: Draft, nodes: readonly Node[]): NodePlacement 
   return { nodes: placed, homeless };
 }
 
-/** Whether a load balancer of the configuration is there, or is created by this plan. */
+/** True if a load balancer of the configuration is there, or is created by this plan. */
 const exists = ({ balancers }: Draft, configuration: string): boolean =>
   balancers
     .values()

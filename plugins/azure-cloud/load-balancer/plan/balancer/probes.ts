@@ -21,7 +21,7 @@ export type ProbeChoice = { readonly probe: DesiredProbe | undefined } | { reado
 /** ARM's limit for interval times threshold, in seconds. */
 const maxProbeSeconds = 120;
 
-/** Whether connections carry a proxy header, which the health check of `externalTrafficPolicy: Local` cannot read. */
+/** True if connections carry a proxy header, which the health check of `externalTrafficPolicy: Local` cannot read. */
 const usesProxyProtocol = ({ settings }: Subject): boolean =>
   settings.get(annotations.plsCreate) && settings.get(annotations.plsProxyProtocol);
 

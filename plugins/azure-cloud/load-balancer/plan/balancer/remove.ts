@@ -84,7 +84,7 @@ export function removeLeft(draft: Draft, one: BalancerDraft, subject: Subject, l
   if (left.length > 0) removeUnused(draft, one, subject, (current.frontendIPConfigurations ?? []).filter(isLeft));
 }
 
-/** Whether the Service that a frontend is named after may still want it on the load balancer. */
+/** True if the Service that a frontend is named after may still want it on the load balancer. */
 const hasCreator = ({ observed, config }: Draft, { name: balancer }: BalancerDraft, { name }: Frontend): boolean =>
   observed.services.some(
     (service) =>

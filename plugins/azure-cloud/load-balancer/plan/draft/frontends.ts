@@ -9,12 +9,12 @@ import { type Balancer, namedFor } from "./edits.ts";
 
 export type Frontend = Readonly<FrontendIPConfiguration>;
 
-/** The address that a frontend of one family shall have. */
+/** The address desired for a frontend of one family. */
 export type FrontendTarget =
   | { readonly kind: "public"; readonly publicIPId: string }
   | { readonly kind: "private"; readonly subnet: Readonly<Subnet> };
 
-/** Whether the Service created the frontend. Frontend names compare case-sensitively, as upstream. */
+/** True if the Service created the frontend. Frontend names compare case-sensitively, as upstream. */
 export const isPrimary = (frontend: Frontend, { base }: Subject): boolean => hasBase(frontend.name, base);
 
 const isOfFamily = (name: string | undefined, { dualStack }: Subject, family: Family): boolean =>
@@ -38,7 +38,7 @@ export function frontendsOf(
   );
 }
 
-/** Whether a frontend has the public IP or the private address that the Service asks for; undefined if it asks for none. */
+/** True if a frontend has the public IP or private address that the Service requests; undefined if it requests none. */
 function selectionOf(
   subject: Subject,
   family: Family,
@@ -52,7 +52,7 @@ function selectionOf(
   return ({ publicIPAddress }) => publicIPAddress?.id !== undefined && sameId(publicIPAddress.id, target.publicIPId);
 }
 
-/** Whether a frontend must be replaced to become the one that the Service wants. Source: upstream `isFrontendIPChanged`. */
+/** True if a frontend must be replaced to become the one that the Service wants. Source: upstream `isFrontendIPChanged`. */
 export function isChanged(frontend: Frontend, subject: Subject, family: Family, target: FrontendTarget): boolean {
   if (frontend.name !== frontendName(subject, family)) return isPrimary(frontend, subject);
   if (target.kind === "public")

@@ -11,7 +11,7 @@ import { type Subject, wantedAddress, wantedPrefix, wantedPublicIP } from "../..
 
 type PublicIP = Readonly<PublicIPAddress>;
 
-/** The public IP that a frontend shall have; `current` is `undefined` for one that must be created. */
+/** The desired public IP of a frontend; `current` is `undefined` for one that must be created. */
 export interface DesiredPublicIP {
   readonly id: string;
   readonly name: string;

@@ -21,7 +21,7 @@ type Ensured = { readonly publicIP: PublicIP } | { readonly problem: PlanProblem
 const problem = (code: ErrorCode, message: string): Ensured => ({ problem: { code, messages: [message] } });
 
 /**
- * The public IP as the Service wants it; the very object that was observed when nothing changes. One that a user
+ * The public IP as the Service wants it; the same object as observed when nothing changes. One that a user
  * created is only checked, apart from a DNS label that the Service asks for. Source: upstream `ensurePublicIPExists`.
  */
 export function ensurePublicIP(

@@ -17,7 +17,7 @@ interface Ownership {
 export const familyOfPublicIP = ({ publicIPAddressVersion }: PublicIP): Family =>
   publicIPAddressVersion === "IPv6" ? "IPv6" : "IPv4";
 
-/** Whether the Service uses the public IP, and who created it. Source: upstream `serviceOwnsPublicIP`. */
+/** Use of the public IP by the Service, and its creator. Source: upstream `serviceOwnsPublicIP`. */
 export function ownership(publicIP: PublicIP, subject: Subject, clusterName: string): Ownership {
   const services = servicesIn(publicIP.tags);
   const userAssigned = services.length === 0;
@@ -26,7 +26,7 @@ export function ownership(publicIP: PublicIP, subject: Subject, clusterName: str
   return { owned: cluster === "" || sameName(cluster, clusterName), userAssigned };
 }
 
-/** Whether the Service asks for the public IP by address or by name. */
+/** True if the Service asks for the public IP by address or by name. */
 function isSelected(publicIP: PublicIP, subject: Subject): boolean {
   const family = familyOfPublicIP(publicIP);
   const name = wantedPublicIP(subject, family);

@@ -68,7 +68,7 @@ function isToBeCreatedAgain(draft: Draft, subject: Subject, family: Family, { id
 }
 
 /**
- * Whether a public IP with the tags of a Service is one of this cluster: an annotation may name the resource group of
+ * True if a public IP with the tags of a Service is one of this cluster: an annotation may name the resource group of
  * another cluster with the same name, where a Service of the same namespace and name has its own.
  */
 function isReleasable({ config, balancers }: Draft, { base }: Subject, { id = "", name = "" }: PublicIP): boolean {
@@ -96,7 +96,7 @@ function isFree(draft: Draft, subject: Subject, { name, current }: DesiredPublic
   return false;
 }
 
-/** Whether an IP configuration is a frontend of an observed load balancer. */
+/** True if an IP configuration is a frontend of an observed load balancer. */
 export const isOfCluster = (draft: Draft, ipConfigurationId: string): boolean => {
   const [, id] = /^(.+)\/frontendIPConfigurations\//iu.exec(ipConfigurationId) ?? [];
   return id !== undefined && draft.balancers.values().some((one) => one.id.toLowerCase() === id.toLowerCase());
@@ -157,7 +157,7 @@ function remove(one: { current: unknown; readonly services: Set<ServiceKey> }, k
   one.services.add(key);
 }
 
-/** `keep` with the object as it shall be, or `delete`. */
+/** `keep` with the desired object, or `delete`. */
 type Release = { readonly keep: PublicIP } | "delete";
 
 /**

@@ -234,7 +234,7 @@ function sharersByAddress(holders: readonly Holder[]): Sharing {
   };
 }
 
-/** Whether the address of a Service's frontend could not be read: any destination may be that address. */
+/** True if the address of a Service's frontend could not be read: any destination may be that address. */
 const hasUnreadAddress = ({ balancers, publicIPs }: Draft): boolean =>
   balancers.values().some(({ current }) =>
     current?.frontendIPConfigurations?.some(({ name, publicIPAddress }) => {

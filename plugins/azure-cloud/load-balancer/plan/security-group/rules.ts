@@ -186,7 +186,7 @@ export class RuleSet {
       for (const one of destinations) if (!isKnown(one)) destinations.delete(one);
   }
 
-  /** The rules as they shall be; unchanged ones are the same objects, rules without destinations are left out. */
+  /** The desired rules; unchanged ones are the same objects, rules without destinations are left out. */
   list(): readonly Rule[] {
     const managed = this.#rules.values().flatMap(({ rule, destinations }) => {
       const present = destinationsOf(rule);

@@ -33,7 +33,7 @@ describe("reconciling tags", () => {
     });
   });
 
-  test("keeps the very object when nothing differs but case", () => {
+  test("returns the same object when only case differs", () => {
     const current = { Env: "PROD" };
     expect(reconcile(current, { env: "prod" })).toBe(current);
   });

@@ -21,7 +21,7 @@ interface Case {
   readonly config?: PlannerConfig;
   readonly observed?: Partial<Observed>;
   readonly balancer?: string;
-  /** Whether the frontend of the item stays. */
+  /** True if the frontend of the item stays. */
   readonly stays?: boolean;
   readonly batch?: readonly ServiceIntent[];
   /** Of the Service as the API server has it. */

@@ -221,7 +221,7 @@ describe("adding Services to the tags of a public IP", () => {
     expect(bind(tag)).toBe(expected);
   });
 
-  test("keeps the very object when the Service is listed", () => {
+  test("returns the same tags when the Service is listed", () => {
     const tags = { "k8s-azure-service": "ns2/SVC2" };
     expect(withOwner(tags, "ns2/svc2")).toBe(tags);
   });
@@ -303,7 +303,7 @@ describe("a public IP that a Service needs", () => {
     });
   });
 
-  test("the edge zone, no zones", () => {
+  test("a public IP in an edge zone has no zones", () => {
     const edge = plannerConfigOf({ extendedLocationName: "microsoftlosangeles1", extendedLocationType: "edgezone" });
     const created = ensure({}, undefined, edge);
     expect(created).toMatchObject({ extendedLocation: { name: "microsoftlosangeles1" } });
@@ -315,7 +315,7 @@ describe("a public IP that a Service needs", () => {
     expect(ensure({}, current)).toBe(current);
   });
 
-  test("service name added to the tag; configured tags updated", () => {
+  test("adds the Service to the owner tag, and updates configured tags", () => {
     const current = { ...tagged("default/other"), tags: { ...tagged("default/other").tags, ENV: "old" } };
     const used = plannerConfigOf({ tags: "env=test" });
     const annotations = { "azure-load-balancer-ipv4": "1.2.3.4", "azure-pip-tags": "a=b" };
@@ -329,7 +329,7 @@ describe("a public IP that a Service needs", () => {
     });
   });
 
-  test("owner tags survive systemTags", () => {
+  test("keeps owner tags, whatever systemTags names", () => {
     const used = plannerConfigOf({ tags: "env=test", systemTags: "keep" });
     const current = { ...tagged("default/web"), tags: { ...tagged("default/web").tags, old: "x", keepMe: "y" } };
     expect(ensure({}, current, used)).toMatchObject({
@@ -340,7 +340,7 @@ describe("a public IP that a Service needs", () => {
 
   const label = (text: string) => ({ annotations: { "azure-dns-label-name": text } });
 
-  test("DNS label set", () => {
+  test("sets the DNS label of the Service", () => {
     expect(ensure(label("web"), tagged("default/web"))).toMatchObject({
       dnsSettings: { domainNameLabel: "web" },
       tags: { "k8s-azure-dns-label-service": "default/web" },
