@@ -9,7 +9,7 @@ import {
 import { Fifo } from "../../async/fifo.ts";
 import type { Change } from "./store.ts";
 
-/** A handler that throws for one object throws for all: this many lines, and then one for each that many times. */
+/** A handler that throws for one object may throw for all: the first errors are logged, and then every thousandth. */
 const loggedErrors = 5;
 const loggedEvery = 1000;
 
