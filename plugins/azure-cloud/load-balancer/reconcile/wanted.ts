@@ -91,7 +91,7 @@ export class Wanted {
     const resource = `${kind} ${id}`.toLowerCase();
     const rounds = (this.#rounds.get(resource) ?? 0) + 1;
     this.#rounds.set(resource, rounds);
-    if (rounds > maxRounds) this.fail(this.unsettled());
+    if (rounds > maxRounds) this.fail(this.unsettled(id));
     return rounds <= maxRounds;
   }
 
@@ -160,8 +160,9 @@ export class Wanted {
     return new ResourceLockError("ResourcesLocked", message, { cause: error });
   }
 
-  unsettled(): CodedError {
-    const message = `${this.key}: Azure does not return the written state yet; it is read again later`;
+  /** `id`: the resource that was written in vain. */
+  unsettled(id = "it"): CodedError {
+    const message = `${this.key}: Azure does not return the written state yet; ${id} is read again later`;
     return new CodedError("NotSettled", message);
   }
 }

@@ -54,7 +54,9 @@ describe("a wanted Service", () => {
     expect(starts("/A")).not.toContain(false);
     expect(entry.failure).toBeUndefined();
     expect(entry.starts(write("/a"))).toBe(false);
-    expect(String(entry.failure?.error)).toContain("default/web: Azure does not return the written state yet");
+    expect(String(entry.failure?.error)).toContain(
+      "default/web: Azure does not return the written state yet; /a is read again later",
+    );
   });
 
   test("keeps its first error", () => {
