@@ -56,8 +56,8 @@ export function settingsOf(resource: JsonObject, type: string): JsonObject {
   const keep = hasOwnIpConfigurations.test(type) ? "ipConfigurations" : undefined;
   const { id: _id, name: _name, type: _type, ...rest } = resource;
   // An interface is primary by the VM that it belongs to; which of its configurations is, is a setting.
-  const { primary, ...settings } = stripped(rest, [], keep);
-  return primary === undefined || type === "microsoft.network/networkinterfaces" ? settings : { ...settings, primary };
+  const { primary: _primary, ...settings } = stripped(rest, [], keep);
+  return settings;
 }
 
 function stripped(from: JsonObject, also: readonly string[], keep: string | undefined): JsonObject {

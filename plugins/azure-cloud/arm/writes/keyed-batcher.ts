@@ -144,8 +144,7 @@ export class KeyedBatcher<Change, Result> {
       if (rejected) sources.add(this.#options.sourceOf(change));
       else sources.delete(this.#options.sourceOf(change));
     }
-    if (sources.size > 0) this.#rejected.set(key, sources);
-    else this.#rejected.delete(key);
+    this.#rejected.set(key, sources);
   }
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import type { Failure, RequestMatcher } from "../../../../plugins/azure-cloud/simulator/faults.ts";
+import { type Failure, Faults, type RequestMatcher } from "../../../../plugins/azure-cloud/simulator/faults.ts";
 import { Random } from "../../../kit/random.ts";
 import { expectConverged } from "../load-balancer/azure-state.ts";
 import { openCluster, serviceOf } from "../load-balancer/cluster.ts";
@@ -49,6 +49,15 @@ async function syncUntilDone(scenario: Scenario, generation: Parameters<Scenario
   for (let attempt = 1; attempt <= 20; attempt++) if ((await scenario.sync(generation)).length === 0) return attempt;
   throw new Error(`20 attempts were not enough; the last: ${String((await scenario.sync(generation))[0])}`);
 }
+
+test("a disturbance refuses requests, and carries none of them out", () => {
+  const all = new Faults();
+  all.disturb(503, 60_000);
+  all.failFor({ path: "/loadBalancers/" }, 500, 60_000);
+  expect(all.take("request", "PUT", "/loadBalancers/kubernetes")).toMatchObject({ status: 503 });
+  for (const stage of ["operation", "response", "connection"] as const)
+    expect(all.take(stage, "PUT", "/loadBalancers/kubernetes")).toBeUndefined();
+});
 
 describe("load balancers converge after", () => {
   for (const { name, matcher, failure } of faults)

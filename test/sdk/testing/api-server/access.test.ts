@@ -66,6 +66,8 @@ test("--as impersonates: the request has the permissions and the name of that us
   expect(await lab.canI(lab.as("bob", "system:masters"), { verb: "create", resource: "pods" })).toEqual({
     allowed: true,
   });
+  const anonymous = lab.as("system:anonymous");
+  expect((await lab.send("/apis/authentication.k8s.io/v1/selfsubjectreviews", anonymous, {})).status).toBe(403);
   const robot = "system:serviceaccount:default:robot";
   expect((await lab.send("/api/v1/nodes", lab.as(robot))).status).toBe(403);
   expect(lab.server.requests.list().at(-1)?.username).toBe(robot);

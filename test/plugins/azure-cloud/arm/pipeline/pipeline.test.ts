@@ -279,6 +279,7 @@ describe("throttling", () => {
     expect(await Array.fromAsync(network.publicIPAddresses.list("rg0"))).toHaveLength(1);
     expect(troubles.warnings).toEqual([]);
     expect(world.measured.filter((line) => line.startsWith("arm_request_throttle_counter_total"))).toHaveLength(1);
+    expect(world.measured.filter((line) => line.startsWith("arm_request_rate_limit_counter_total"))).toHaveLength(1);
   });
 
   test("a warning of throttling ends with the first request that passes, whatever its method", async () => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from "bun:test";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
-import { SharedRead } from "../../../../../plugins/azure-cloud/arm/reads/shared-read.ts";
+import { SharedRead, SharedReads } from "../../../../../plugins/azure-cloud/arm/reads/shared-read.ts";
 
 /** A read whose answers are given by hand; each answer is the number of the read. */
 function readByHand(ttlMs = 60_000) {
@@ -345,4 +345,15 @@ describe("a list that is read in parts", () => {
       await Promise.all(Array.from({ length: 100 }, () => read.find("cached", ({ item }) => item)));
     expect(promises() - before).toBeLessThan(1_000);
   });
+});
+
+test("shared reads by key are one per key, whoever asks first", async () => {
+  const made: string[] = [];
+  const reads = new SharedReads((key) => {
+    made.push(key);
+    return new SharedRead({ clock: manualClock(), ttlMs: 60_000, read: () => Promise.resolve(key) });
+  });
+  expect(await Promise.all([reads.of("a").get("cached"), reads.of("b").get("cached")])).toEqual(["a", "b"]);
+  expect(reads.of("a")).toBe(reads.of("a"));
+  expect(made).toEqual(["a", "b"]);
 });

@@ -333,6 +333,14 @@ describe("a Service with invalid annotations", () => {
     expect([messages.length, messages.at(-1)]).toEqual([21, `and ${all.length - 20} more`]);
   });
 
+  test("has a report of all of them as long as they are 20", () => {
+    const given = Object.fromEntries(all.slice(0, 20));
+    const { results } = plan([intentOf({ annotations: given })], world(), plannerConfigOf());
+    const messages = results.get("default/web")?.problem?.messages ?? [];
+    expect(messages).toHaveLength(20);
+    expect(messages.at(-1)).not.toMatch(/^and \d+ more$/u);
+  });
+
   test("has a report of bounded size, however many and long they are", () => {
     const ports = Array.from({ length: 500 }, (_, index) => ({
       port: index + 1,
