@@ -67,7 +67,7 @@ async function runOnce(options: Readonly<Record<string, string>>): Promise<reado
     "--kube-api-qps=-1",
   ];
   const environment = await engineSettings();
-  const start = (): Subject => new Subject(stack.use(new HostProcess({ flags, environment })));
+  const start = (): Subject => new Subject(stack.use(new HostProcess({ flags, environment, patienceMs: limitMs })));
   const load = loadAverage();
 
   const first = start();

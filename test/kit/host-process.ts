@@ -6,13 +6,15 @@ import type { HostStatus } from "../../host/run/status.ts";
 import { freePort } from "../envtest/free-port.ts";
 
 /** Generous: the machines that run this are shared. */
-const patienceMs = 80_000;
+const defaultPatienceMs = 80_000;
 
 export interface HostProcessOptions {
   readonly flags: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
   /** 0 serves nothing. Default: a free port. */
   readonly port?: number;
+  /** How long `until` and `eventually` wait; 80 s by default. */
+  readonly patienceMs?: number;
   /** Default: this checkout's `host/main.ts`. */
   readonly main?: string;
   /** Runs in place of this host: a command that takes the same flags. */
@@ -32,6 +34,7 @@ export class HostProcess implements AsyncDisposable {
   readonly #process: Bun.Subprocess<"ignore", "pipe", "pipe">;
   readonly #reading: Promise<unknown>;
   readonly #port: number;
+  readonly #patienceMs: number;
   #stdout = "";
   #stderr = "";
 
@@ -39,10 +42,12 @@ export class HostProcess implements AsyncDisposable {
     flags,
     environment = {},
     port = freePort(),
+    patienceMs = defaultPatienceMs,
     main = mainPath,
     program = [process.execPath, main],
   }: HostProcessOptions) {
     this.#port = port;
+    this.#patienceMs = patienceMs;
     const allow = "--authorization-always-allow-paths";
     const open = flags.some((flag) => flag.startsWith(allow)) ? [] : [`${allow}=/*`];
     const serving = ["--bind-address=127.0.0.1", `--secure-port=${port}`, ...open];
@@ -103,7 +108,7 @@ export class HostProcess implements AsyncDisposable {
 
   async eventually<T>(awaited: string, ask: () => T | Promise<T>): Promise<Exclude<T, undefined | false>> {
     try {
-      return await eventually(awaited, ask, patienceMs);
+      return await eventually(awaited, ask, this.#patienceMs);
     } catch (error) {
       throw new Error(`${String(error)}\n${this.#stdout}${this.#stderr}`, { cause: error });
     }
