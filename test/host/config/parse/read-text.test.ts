@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 
@@ -39,6 +39,15 @@ describe("a file that the user has named", () => {
   test("a file that the user has named that is missing or a folder keeps the error of the system", async () => {
     expect(await readText(join(folder, "missing")).catch((error: unknown) => error)).toMatchObject({ code: "ENOENT" });
     expect(await readText(folder).catch((error: unknown) => error)).toMatchObject({ code: "EISDIR" });
+  });
+
+  test("a file that the user has named has 16 MiB at most", async () => {
+    const file = join(folder, "large");
+    await writeFile(file, "");
+    await truncate(file, 16 * 1024 * 1024);
+    expect(await readText(file)).toHaveLength(16 * 1024 * 1024);
+    await truncate(file, 16 * 1024 * 1024 + 1);
+    expect(await rejection(readText(file))).toBe(`${file} has more than 16777216 bytes`);
   });
 
   test("is not a device, whose content has no end", async () => {
