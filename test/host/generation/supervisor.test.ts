@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 
+import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { systemClock } from "../../../host/async/clock.ts";
 import type { LoadedPlugins } from "../../../host/generation/plugins/load.ts";
 import { Supervisor } from "../../../host/generation/supervisor.ts";
 import type { ConfigSource } from "../../../host/generation/triggers/config-source.ts";
@@ -38,6 +40,17 @@ const change = (config: string): void => {
   text = config;
   supervisor.reload("a change", { text: config });
 };
+
+test("a lease that is about to be won has the caches of the generation read again", async () => {
+  rig.watchedKinds = [kinds.Node];
+  change("version: 2\n");
+  await eventually("the second runs", () => supervisor.status.generation === 2);
+  const requests = (): number => rig.api.requests.count({ resource: "nodes" });
+  await eventually("it watches", () => requests() === 2);
+  rig.heldSince = () => systemClock.monotonic();
+  supervisor.leaseReleased();
+  await eventually("it has listed and watches again", () => requests() === 4);
+});
 
 describe("a reload", () => {
   test("superseded by a newer one while its cloud is created is abandoned at once and never runs", async () => {

@@ -22,3 +22,28 @@ test("traces that cannot be started are logged, and their spans run their work",
   }
   expect(lines().map(({ msg }) => msg)).toEqual(["Failed to start tracing; continuing without it"]);
 });
+
+test("tracing is not started where no variable asks for it, or where one turns it off", async () => {
+  const real = { ...sdk };
+  const start = mock(() => undefined);
+  class NodeSDK {
+    readonly start = start;
+    readonly shutdown = () => Promise.resolve();
+  }
+  await mock.module("@opentelemetry/sdk-node", () => ({ ...real, NodeSDK }));
+  const started = async (environment: Readonly<Record<string, string>>): Promise<boolean> => {
+    start.mockClear();
+    await using _ = await createTelemetry(environment, "v1", capturedLog(0).log);
+    return start.mock.calls.length > 0;
+  };
+  try {
+    const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://localhost:4318" };
+    expect(await started(endpoint)).toBe(true);
+    expect(await started({})).toBe(false);
+    expect(await started({ OTEL_EXPORTER_OTLP_ENDPOINT: "" })).toBe(false);
+    expect(await started({ ...endpoint, OTEL_TRACES_EXPORTER: "none" })).toBe(false);
+    expect(await started({ ...endpoint, OTEL_SDK_DISABLED: "True" })).toBe(false);
+  } finally {
+    await mock.module("@opentelemetry/sdk-node", () => real);
+  }
+});

@@ -1,8 +1,9 @@
-import { expect, test } from "bun:test";
+import { expect, spyOn, test } from "bun:test";
 
 import { defineCloud, Type } from "cloud-controller-host/sdk";
 import { memoryCloud } from "cloud-controller-host/sdk/testing";
 
+import { prepare } from "../../../../host/generation/prepare/prepare.ts";
 import { pluginsOf } from "../../../kit/no-plugins.ts";
 import { rejection } from "../../../kit/rejection.ts";
 import { main, SlotRig } from "../slot-rig.ts";
@@ -23,4 +24,20 @@ test("a preparation that fails ends the work of its cloud before it disposes of 
   const plugins = pluginsOf({ controllers: [rig.controller("failing", main)], clouds: [cloud] });
   expect(await rejection(rig.installPlugins(plugins))).toContain('controller "failing" cannot be initialized: boom');
   expect(aborted).toEqual([true]);
+});
+
+test("preparations leave no listener on the signal of the process, whether they succeed or fail", async () => {
+  await using rig = await SlotRig.start();
+  const { signal } = new AbortController();
+  const [added, removed] = [spyOn(signal, "addEventListener"), spyOn(signal, "removeEventListener")];
+  const config = { source: "a test", document: {}, disabled: false, hash: "hash" };
+  const spec = { plugins: rig.plugins([rig.controller("alpha", main)]), config };
+  const options = { scope: rig.scope, report: rig.report, number: 1, spec, signal };
+  const prepared = () => prepare({ ...options, mayLeaveOut: () => false, mayRetry: () => false });
+  const counts = (): readonly number[] => [added, removed].map(({ mock }) => mock.calls.length);
+  await (await prepared()).dispose();
+  expect(counts()).toEqual([1, 1]);
+  rig.createController = () => Promise.reject(new Error("boom"));
+  await rejection(prepared());
+  expect(counts()).toEqual([2, 2]);
 });

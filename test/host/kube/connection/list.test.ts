@@ -5,6 +5,7 @@ import { kinds } from "cloud-controller-host/sdk";
 import { listAll } from "../../../../host/kube/connection/list.ts";
 import { streamList } from "../../../../host/kube/connection/stream-list.ts";
 import type { ApiRequest, Transport } from "../../../../host/kube/connection/transport.ts";
+import { rejection } from "../../../kit/rejection.ts";
 
 /** Answers each request with the next of these documents, one line each. */
 function answering(...documents: readonly unknown[]): { readonly transport: Transport; readonly sent: ApiRequest[] } {
@@ -38,4 +39,9 @@ test("a list of metadata is requested as such, in a stream too", async () => {
   await streamList(transport, kinds.Node, { metadataOnly: true });
   await streamList(answering(end).transport, kinds.Node, {});
   expect(sent.map(({ accept }) => accept)).toEqual([expect.stringContaining("as=PartialObjectMetadata;")]);
+});
+
+test("a streaming list whose end has no version is an error", async () => {
+  const end = { type: "BOOKMARK", object: { metadata: { annotations: { "k8s.io/initial-events-end": "true" } } } };
+  expect(await rejection(streamList(answering(end).transport, kinds.Node, {}))).toContain("has no resourceVersion");
 });

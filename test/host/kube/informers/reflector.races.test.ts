@@ -54,6 +54,19 @@ describe("a reflector that is to list again", () => {
   });
 });
 
+test("a watch that brings a change now and then is not given up, however long it lasts", async () => {
+  const { clock, sentSoFar, reply } = rig;
+  await reply(new Response(end(7)));
+  const watch = body(rig.signal());
+  await reply(watch.response);
+  for (let change = 1; change <= 5; change++) {
+    await clock.advance(100_000);
+    watch.write(event("MODIFIED", "a", 7 + change));
+    await setImmediate();
+  }
+  expect(sentSoFar()).toEqual(["STREAM", "WATCH 7"]);
+});
+
 test("an outage in which no watch can be opened ends, in the log, with the first watch that is", async () => {
   const { clock, lines, sentSoFar, reply } = rig;
   await reply(new Response(end(7)));

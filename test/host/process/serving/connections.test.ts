@@ -80,3 +80,17 @@ test("a connection that is closed leaves no timer", () => {
     jest.useRealTimers();
   }
 });
+
+test("the certificate of a connection is read once, also where the client has none", () => {
+  const { connections, open } = setup(10, 10 * requestBytes);
+  open(1_000);
+  let reads = 0;
+  const read = (): undefined => void (reads += 1);
+  for (let request = 0; request < 3; request++) {
+    const begun = connections.requestBegan({ remoteAddress, remotePort: 1_000 }, 0);
+    expect(begun.certificate(read)).toBeUndefined();
+    begun.ended("keep");
+  }
+  expect(reads).toBe(1);
+  connections.closeAll(0);
+});

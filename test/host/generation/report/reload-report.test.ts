@@ -1,0 +1,19 @@
+import { expect, test } from "bun:test";
+
+import { SlotRig } from "../slot-rig.ts";
+
+test("the metrics of reloads count each result, and have the time without controllers and the last outcome", async () => {
+  await using rig = await SlotRig.start();
+  const { report } = rig;
+  const metrics = async (): Promise<string> => (await rig.metrics.render()).body;
+  report.swapped(2, "test", 0.5, 20);
+  report.refused("test", new Error("boom"), 0.25);
+  const afterRefusal = await metrics();
+  expect(afterRefusal).toMatch(/^host_reload_gap_seconds_sum 0\.02$/mu);
+  expect(afterRefusal).toMatch(/^host_reload_duration_seconds_sum 0\.75$/mu);
+  for (const result of ["success", "refused"])
+    expect(afterRefusal).toMatch(new RegExp(`^host_reloads_total\\{result="${result}"\\} 1$`, "mu"));
+  expect(afterRefusal).toMatch(/^host_last_reload_successful 0$/mu);
+  report.prepared(3, "test", 0.5);
+  expect(await metrics()).toMatch(/^host_last_reload_successful 1$/mu);
+});
