@@ -371,6 +371,15 @@ describe("a generation that runs", () => {
     expect((await rig.metrics.render()).body).not.toContain(running);
   });
 
+  test("has the short name of a controller in its metrics, as Kubernetes has", async () => {
+    const led = rig.lead();
+    await rig.install({ ...rig.controller("alpha-controller", main), aliases: ["alpha", "first"] });
+    const { body } = await rig.metrics.render();
+    expect(body).toContain('running_managed_controllers{name="alpha",manager="cloud-controller-manager"} 1');
+    rig.stop();
+    await led;
+  });
+
   test("logs its start with config and controllers, and a skipped controller as a warning unless a flag turned it off", async () => {
     const led = rig.lead();
     const skipping = (name: string, reason: string) => ({
