@@ -13,6 +13,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { routeEvents } from "./events.ts";
+import { FailingPasses } from "./failing-passes.ts";
 import { type PassParts, reconcileRoutes, routesNotDeleted } from "./pass.ts";
 
 export const watchGate = "CloudControllerManagerWatchBasedRoutesReconciliation";
@@ -34,8 +35,10 @@ export function routeController(
   });
   const events = routeEvents(context);
   const nodes = context.informers.of(kinds.Node).store;
-  const parts: PassParts = {
+  const failing = new FailingPasses(context.clock);
+  const parts: ControllerParts = {
     ...context,
+    failing,
     events,
     nodes,
     routes,
@@ -44,25 +47,35 @@ export function routeController(
     passes,
     written: new WeakMap(),
   };
-  return config.featureEnabled(watchGate)
+  const controller = config.featureEnabled(watchGate)
     ? onNodeChanges(context, parts, generic.minResyncPeriodMs)
     : onTimer(parts, kubeCloudShared.routeReconciliationPeriodMs);
+  return { ...controller, warnings: () => failing.warnings };
+}
+
+interface ControllerParts extends PassParts {
+  readonly failing: FailingPasses;
 }
 
 type PassResult = "done" | "deleted" | "failed" | "not deleted";
 
 /** Runs one pass; a pass that was interrupted by a stop is not logged. */
-async function pass(parts: PassParts, signal: AbortSignal): Promise<PassResult> {
+async function pass(parts: ControllerParts, signal: AbortSignal): Promise<PassResult> {
   try {
-    return (await reconcileRoutes(parts, signal)) ? "deleted" : "done";
+    const hasDeleted = await reconcileRoutes(parts, signal);
+    parts.failing.ended();
+    return hasDeleted ? "deleted" : "done";
   } catch (error) {
-    if (!signal.aborted) parts.log.error("Couldn't reconcile node routes", { error });
+    if (!signal.aborted) {
+      parts.log.error("Couldn't reconcile node routes", { error });
+      parts.failing.failed(error);
+    }
     return error instanceof CodedError && error.code === routesNotDeleted ? "not deleted" : "failed";
   }
 }
 
 /** The period begins with a pass; a pass that takes longer is followed by the next one immediately. */
-function onTimer(parts: PassParts, periodMs: number): Controller {
+function onTimer(parts: ControllerParts, periodMs: number): Controller {
   const { clock } = parts;
   return {
     async run(signal) {
@@ -87,7 +100,7 @@ const deletionRetry = { baseMs: 10_000, maxMs: 600_000 };
  * At most one pass every ten seconds, beside the check. Any number of changes between two passes takes one token of the bucket, so that
  * a burst leaves no debt behind.
  */
-function onNodeChanges(context: ControllerContext, parts: PassParts, minResyncMs: number): Controller {
+function onNodeChanges(context: ControllerContext, parts: ControllerParts, minResyncMs: number): Controller {
   const queue = context.workqueue("Routes", {
     limits: [{ type: "bucket", perSecond: 0.1, burst: 1, maxDelayMs: 10_000 }],
   });

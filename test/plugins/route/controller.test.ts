@@ -114,6 +114,35 @@ describe("the route controller", () => {
     });
   });
 
+  test.each([
+    ["listRoutes", "error listing routes: no access"],
+    ["deleteRoute", "no access"],
+  ] as const)(
+    "warns when %s has failed for a minute, with the time and the error, until a pass succeeds",
+    async (call, text) => {
+      await using scene = await open();
+      hold(scene.memory, [aRoute("gone", "10.120.9.0/24")]);
+      scene.memory.fail(call, new Error("no access"), { times: 7 });
+      scene.node(node1);
+      const since = new Date(scene.clock.now()).toISOString();
+      const { controller } = await scene.run({ routeReconciliationPeriod: 10_000 });
+      for (let pass = 1; pass <= 7; pass++) {
+        await scene.passes(pass);
+        await eventually("it sleeps", () => scene.clock.sleepers === 1);
+        const [warning, ...more] = controller.warnings?.() ?? [];
+        expect(more).toEqual([]);
+        if (pass < 7) expect(warning).toBeUndefined();
+        else {
+          expect(warning).toStartWith(`routes not reconciled since ${since}: `);
+          expect(warning).toContain(text);
+        }
+        await scene.clock.advance(10_000);
+      }
+      await scene.passes(8);
+      await eventually("the warning is gone", () => controller.warnings?.().length === 0);
+    },
+  );
+
   test("finishes calls in flight when it stops and logs no failure, so that the next generation repeats nothing", async () => {
     await using scene = await open();
     scene.node(node1);
