@@ -40,6 +40,7 @@ export const rates = {
   failOperations: 3,
   prolongOperation: 1,
   lagReads: 2,
+  changeAtRead: 6,
   hideInstance: 2,
   retag: 1,
   revokeTokens: 1,

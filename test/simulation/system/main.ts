@@ -28,6 +28,7 @@ if (values.defect !== undefined) {
   putDefect(defect);
 }
 
+const { isSameFailure } = await import("./failures.ts");
 const { historyOf } = await import("./history.ts");
 const { readProgram } = await import("./host-program.ts");
 const { shrink } = await import("../schedule.ts");
@@ -50,8 +51,7 @@ async function run(history: History): Promise<void> {
   let { trace, ...outcome } = await simulate(program, history);
   if (values.shrink && outcome.violations.length > 0) {
     const [broken] = outcome.violations;
-    const fails = async (candidate: History) =>
-      (await simulate(program, candidate)).violations[0]?.invariant === broken?.invariant;
+    const fails = async (candidate: History) => isSameFailure((await simulate(program, candidate)).violations[0], broken);
     smallest = await shrink(history, fails);
     ({ trace, ...outcome } = await simulate(program, smallest));
   }

@@ -157,6 +157,7 @@ class Run {
     world.note("world", "is calm from now on");
     world.weather.clear();
     world.watches.clear();
+    world.reads.clear();
     world.azure.clearFailures();
     world.azure.setReadLag(0);
     world.api.watches.resume();

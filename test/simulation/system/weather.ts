@@ -27,6 +27,8 @@ function answer(status: number, { target }: Request, headers: Readonly<Record<st
 const faults = {
   slow: { rate: 0.5, fate: ({ random }) => ({ delayMs: 20_000 * random() }) },
   "slow reply": { rate: 0.5, fate: ({ random }) => ({ replyDelayMs: 45_000 * random() }) },
+  // Writes overtake reads, which arrive with what was there before.
+  "late reads": { rate: 0.5, fate: ({ random, isWrite }) => (isWrite ? {} : { replyDelayMs: 40_000 * random() }) },
   "request lost": { rate: 0.3, fate: () => ({ lost: "request" }) },
   "reply lost": { rate: 0.3, fate: () => ({ lost: "reply" }) },
   "reset before": { rate: 0.4, fate: () => ({ reset: "before" }) },

@@ -11,6 +11,7 @@ import { SandboxApiServer } from "../../../sdk/testing/api-server/index.ts";
 import { AzureView } from "./azure-view.ts";
 import { type Cluster, clusters, seedCluster } from "./clusters.ts";
 import type { History } from "./history.ts";
+import { HeldReads } from "./held-reads.ts";
 import { configKey, configSecret, SimulatedHost } from "./host-program.ts";
 import { enter } from "./runtime/install.ts";
 import { type Exchange, VirtualNetwork } from "./runtime/network.ts";
@@ -47,6 +48,7 @@ export class World implements AsyncDisposable {
   readonly trace: Trace;
   readonly weather: Weather;
   readonly watches: WatchWeather;
+  readonly reads = new HeldReads();
   readonly api: SandboxApiServer;
   readonly azure: AzureSimulator;
   readonly cluster: Cluster;
@@ -124,6 +126,7 @@ export class World implements AsyncDisposable {
       arrived: () => undefined,
       passed: (exchange, part) => this.watches.passed(exchange, part),
       done: (exchange, status, text) => this.#done(exchange, status, text),
+      held: (exchange) => (this.#processes.has(exchange.process) ? this.reads.answered(exchange) : 0),
     };
     for (const kind of [kinds.Service, kinds.Node])
       this.api.onChange<KubeObject>(kind, () => void (this.#changes += 1));

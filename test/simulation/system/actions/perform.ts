@@ -30,6 +30,7 @@ import {
 } from "./network.ts";
 import { joinNodes, loseNode, replaceScaleSet, replaceVM, returnNode, returnNodeAtWrite, stopNode } from "./nodes.ts";
 import { foreignFrontend, foreignRoute, foreignRule, foreignTag, removeRoute, removeRule } from "./others.ts";
+import { changeAtRead } from "./reads.ts";
 import { changeService, createService, deleteService, flipService, forceDelete, recreateService } from "./services.ts";
 
 const performers: Readonly<Record<ActionKind, (world: World, action: Action) => void>> = {
@@ -69,6 +70,7 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   failOperations,
   prolongOperation,
   lagReads,
+  changeAtRead,
   hideInstance,
   retag,
   revokeTokens,

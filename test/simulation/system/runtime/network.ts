@@ -35,6 +35,8 @@ export interface NetworkObserver {
   arrived(exchange: Exchange): void;
   /** Right after the server has carried it out; undefined without a reply. */
   done(exchange: Exchange, status: number | undefined, text: string): void;
+  /** How many milliseconds longer the reply takes, right after the server has sent it. */
+  held(exchange: Exchange): number;
   /** What arrives in place of a part of a watch; the first part is an empty line. */
   passed(exchange: Exchange, part: Part): readonly Part[];
 }
@@ -173,10 +175,11 @@ class Call {
     if (lost === "reply") return;
     if (reset === "after") return this.#fail("ECONNRESET");
     const { status, headers: replied } = response;
+    const heldMs = response.ok ? (this.#observer?.held(this.#exchange) ?? 0) : 0;
     this.#deliver(() => {
       this.#ended();
       this.#resolve(new Response(text === "" ? null : text, { status, headers: replied }));
-    });
+    }, heldMs);
   }
 
   #fail(code: string): void {
@@ -186,9 +189,9 @@ class Call {
     });
   }
 
-  #deliver(work: () => void): void {
+  #deliver(work: () => void, heldMs = 0): void {
     const { process } = this.#exchange;
-    this.#runtime.timeline.after(this.#fate.replyDelayMs, () => process.deliver(work));
+    this.#runtime.timeline.after(this.#fate.replyDelayMs + heldMs, () => process.deliver(work));
   }
 
   /** Passes a watch on, chunk by chunk and in order. */

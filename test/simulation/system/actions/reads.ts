@@ -1,0 +1,48 @@
+import type { Action } from "../history.ts";
+import type { World } from "../world.ts";
+import { reload } from "./hosts.ts";
+import { editLease } from "./leases.ts";
+import { joinNodes, loseNode, replaceVM, returnNode } from "./nodes.ts";
+import { foreignFrontend, foreignRoute, foreignRule, foreignTag } from "./others.ts";
+import { changeService, createService, flipService, recreateService } from "./services.ts";
+
+/** What is read, and what others do meanwhile: to the same resource, or to what the product writes it for. */
+const changes: readonly (readonly [path: string, change: (world: World, action: Action) => void])[] = [
+  ["/loadBalancers", foreignFrontend],
+  ["/loadBalancers", changeService],
+  ["/loadBalancers", createService],
+  ["/networkSecurityGroups", foreignRule],
+  ["/networkSecurityGroups", changeService],
+  ["/networkSecurityGroups", foreignTag],
+  ["/publicIPAddresses", createService],
+  ["/publicIPAddresses", recreateService],
+  ["/routeTables", foreignRoute],
+  ["/routeTables", joinNodes],
+  ["/virtualMachineScaleSets", replaceVM],
+  ["/virtualMachineScaleSets", joinNodes],
+  ["/virtualMachineScaleSets", loseNode],
+  ["/virtualMachineScaleSets", returnNode],
+  ["/nodes", returnNode],
+  ["/nodes", replaceVM],
+  ["/services", changeService],
+  ["/services", recreateService],
+  ["/services", flipService],
+  ["/secrets", reload],
+  ["/leases", editLease],
+];
+
+/** Something changes between the moment at which a read is answered and the one at which its reply arrives. */
+export function changeAtRead(world: World, action: Action): void {
+  const [path, change] = changes[action.pick % changes.length] ?? ["", foreignTag];
+  // Shorter than the time limit of a request to ARM.
+  const holdMs = 500 + Math.floor(action.forMs / 4);
+  world.note("network", `holds the reply to the next read of ${path} for ${holdMs} ms`);
+  world.reads.hold({
+    path,
+    holdMs,
+    change: () => {
+      world.note("network", `holds the reply to a read of ${path}`);
+      change(world, action);
+    },
+  });
+}
