@@ -6,7 +6,10 @@ import type { InvariantName } from "./invariants/table.ts";
 const failure = (text: string, invariant: InvariantName = "eventually stable") => ({ invariant, text });
 
 test.each([
-  ["3600.000 s: default/s1 IPv4 member vmss0000002 is missing", "3540.125 s: default/s7 IPv4 member vmss1000013 is missing"],
+  [
+    "3600.000 s: default/s1 IPv4 member vmss0000002 is missing",
+    "3540.125 s: default/s7 IPv4 member vmss1000013 is missing",
+  ],
   ["347.370 s: default/s1 moved from 20.0.0.2 to 20.0.0.9", "61.002 s: default/s3 moved from 20.0.0.11 to 20.0.0.4"],
   ["9.000 s: default/s1 shows fd00::12, not none", "10.000 s: default/s2 shows fd00:a::3, not none"],
   [
@@ -22,7 +25,10 @@ test.each([
 });
 
 test.each([
-  ["9.000 s: default/s1 IPv4 member vmss0000002 is missing", "9.000 s: default/s1 IPv4 member vmss0000002 is left over"],
+  [
+    "9.000 s: default/s1 IPv4 member vmss0000002 is missing",
+    "9.000 s: default/s1 IPv4 member vmss0000002 is left over",
+  ],
   ["9.000 s: node vmss0000002 has no Pod CIDR", "9.000 s: node vmss0000002 has no address"],
   ["9.000 s: default/s1 is still being deleted", "9.000 s: default/s1 is still being deleted; no host leads"],
   ["9.000 s: route vmss0000001 10.1.0.0/24 10.0.0.4 is missing", "9.000 s: default/s1 IPv4 rule TCP 80 is missing"],

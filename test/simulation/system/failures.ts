@@ -11,7 +11,7 @@ const incidental: readonly (readonly [pattern: RegExp, kind: string])[] = [
 ];
 
 /** The problems of a violation: of which kind of subject, and what is wrong with it. */
-export function problemKinds({ text }: Violation): ReadonlySet<string> {
+function problemKinds({ text }: Violation): ReadonlySet<string> {
   const worded = incidental.reduce((rest, [pattern, kind]) => rest.replaceAll(pattern, kind), text);
   return new Set(worded.split("; "));
 }

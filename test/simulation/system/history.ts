@@ -6,6 +6,7 @@ import { faultNames, targets } from "./weather.ts";
 export const rates = {
   createService: 12,
   changeService: 8,
+  revertService: 3,
   deleteService: 6,
   recreateService: 3,
   flipService: 2,

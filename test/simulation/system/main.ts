@@ -51,7 +51,8 @@ async function run(history: History): Promise<void> {
   let { trace, ...outcome } = await simulate(program, history);
   if (values.shrink && outcome.violations.length > 0) {
     const [broken] = outcome.violations;
-    const fails = async (candidate: History) => isSameFailure((await simulate(program, candidate)).violations[0], broken);
+    const fails = async (candidate: History) =>
+      isSameFailure((await simulate(program, candidate)).violations[0], broken);
     smallest = await shrink(history, fails);
     ({ trace, ...outcome } = await simulate(program, smallest));
   }

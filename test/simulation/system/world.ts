@@ -10,8 +10,8 @@ import type { Instance } from "../../../plugins/azure-cloud/simulator/state/scal
 import { SandboxApiServer } from "../../../sdk/testing/api-server/index.ts";
 import { AzureView } from "./azure-view.ts";
 import { type Cluster, clusters, seedCluster } from "./clusters.ts";
-import type { History } from "./history.ts";
 import { HeldReads } from "./held-reads.ts";
+import type { History } from "./history.ts";
 import { configKey, configSecret, SimulatedHost } from "./host-program.ts";
 import { enter } from "./runtime/install.ts";
 import { type Exchange, VirtualNetwork } from "./runtime/network.ts";

@@ -31,11 +31,20 @@ import {
 import { joinNodes, loseNode, replaceScaleSet, replaceVM, returnNode, returnNodeAtWrite, stopNode } from "./nodes.ts";
 import { foreignFrontend, foreignRoute, foreignRule, foreignTag, removeRoute, removeRule } from "./others.ts";
 import { changeAtRead } from "./reads.ts";
-import { changeService, createService, deleteService, flipService, forceDelete, recreateService } from "./services.ts";
+import {
+  changeService,
+  createService,
+  deleteService,
+  flipService,
+  forceDelete,
+  recreateService,
+  revertService,
+} from "./services.ts";
 
 const performers: Readonly<Record<ActionKind, (world: World, action: Action) => void>> = {
   createService,
   changeService,
+  revertService,
   deleteService,
   recreateService,
   flipService,

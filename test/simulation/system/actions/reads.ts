@@ -4,16 +4,18 @@ import { reload } from "./hosts.ts";
 import { editLease } from "./leases.ts";
 import { joinNodes, loseNode, replaceVM, returnNode } from "./nodes.ts";
 import { foreignFrontend, foreignRoute, foreignRule, foreignTag } from "./others.ts";
-import { changeService, createService, flipService, recreateService } from "./services.ts";
+import { changeService, createService, flipService, recreateService, revertService } from "./services.ts";
 
 /** What is read, and what others do meanwhile: to the same resource, or to what the product writes it for. */
 const changes: readonly (readonly [path: string, change: (world: World, action: Action) => void])[] = [
   ["/loadBalancers", foreignFrontend],
   ["/loadBalancers", changeService],
   ["/loadBalancers", createService],
+  ["/loadBalancers", revertService],
   ["/networkSecurityGroups", foreignRule],
   ["/networkSecurityGroups", changeService],
   ["/networkSecurityGroups", foreignTag],
+  ["/networkSecurityGroups", revertService],
   ["/publicIPAddresses", createService],
   ["/publicIPAddresses", recreateService],
   ["/routeTables", foreignRoute],

@@ -128,6 +128,27 @@ const changeable = ({
   sessionAffinity: "None" as const,
 });
 
+/** A user changes a Service, and takes the change back. */
+export function revertService(world: World, action: Action): void {
+  const before = chosen(world, action.pick);
+  if (before === undefined) return;
+  const at = { namespace, name: nameOf(before) };
+  // The API server allocates these again.
+  const { clusterIPs: _ips, healthCheckNodePort: _port, ...spec } = before.spec ?? {};
+  changeService(world, action);
+  world.after(action.forMs * 0.2, () => {
+    const current = world.api.get(kinds.Service, at);
+    if (current === undefined || current.metadata?.uid !== before.metadata?.uid) return;
+    if (current.metadata?.deletionTimestamp !== undefined || current.spec?.type !== before.spec?.type) return;
+    world.note("user", `takes back the change of ${at.name}`);
+    world.api.update(kinds.Service, at, (now) => ({
+      ...now,
+      metadata: { ...now.metadata, annotations: before.metadata?.annotations ?? {} },
+      spec,
+    }));
+  });
+}
+
 export function deleteService(world: World, { pick }: Action): void {
   const service = chosen(world, pick);
   if (service !== undefined) remove(world, nameOf(service));

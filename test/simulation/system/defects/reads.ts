@@ -87,19 +87,19 @@ export const readDefects: Defects = {
     file: `${armReads}/resource-cache.ts`,
     from: "if (number <= since) this.#changes.delete(key);",
     to: "if (number <= since || true) this.#changes.delete(key);",
-    needs: ["changeAtRead", "requests"],
+    needs: ["changeAtRead", "revertService"],
   },
   "joins a read that was outdated meanwhile": {
     file: `${armReads}/shared-read.ts`,
     from: "return this.#runningRevision === this.#revision ? this.#running : undefined;",
     to: "return this.#running;",
-    needs: ["changeAtRead", "requests"],
+    needs: ["changeAtRead", "revertService"],
   },
   "keeps the result of a read that was outdated meanwhile": {
     file: `${armReads}/shared-read.ts`,
     from: "if (revision === this.#revision) this.#held = held;",
     to: "this.#held = held;",
-    needs: ["changeAtRead", "requests"],
+    needs: ["changeAtRead", "revertService"],
   },
   "keeps a token that was revoked": {
     file: "plugins/azure-cloud/arm/pipeline/pipeline.ts",
@@ -129,6 +129,6 @@ export const readDefects: Defects = {
     file: "plugins/azure-cloud/arm/writes/resources.ts",
     from: "      this.invalidate(id);\n      throw error;",
     to: "      throw error;",
-    needs: ["changeAtRead", "requests"],
+    needs: ["changeAtRead", "revertService"],
   },
 };

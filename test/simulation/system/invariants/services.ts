@@ -81,7 +81,7 @@ function wantedMembers(world: World, view: AzureView, found: ServiceInAzure, nod
   return placed.length > 0 ? placed : nodes;
 }
 
-/** Longest time for the end of a write that was sent before a node has come back, and for the news of it. */
+/** Longest time for the end of a write from before a node came back or a user took a change back, and for the news of it. */
 const returnMs = 3 * 60_000;
 
 interface Settled {
@@ -98,7 +98,7 @@ export class Continuity {
   /** By UID and family. */
   readonly #settled = new Map<string, Settled>();
   #foreign: ReadonlyMap<string, string> = new Map();
-  /** When nodes have come back under their names, by UID. */
+  /** When nodes have come back under their names, and Services to what their users wanted before, by UID. */
   readonly #returnedAt = new Map<string, number>();
 
   constructor(world: World, violate: Violate) {
@@ -109,14 +109,23 @@ export class Continuity {
       if (type === "DELETED") left.add(keyOf(node));
       else if (type === "ADDED" && left.has(keyOf(node))) this.#returnedAt.set(node.metadata?.uid ?? "", world.now);
     });
+    /** When each Service was last asked for something else, by UID and former wish. */
+    const formerWishes = new Map<string, number>();
+    world.api.onChange(kinds.Service, (_type, service, before) => {
+      if (before === undefined || wishOf(before) === wishOf(service)) return;
+      const uid = service.metadata?.uid ?? "";
+      const leftAt = formerWishes.get(`${uid} ${wishOf(service)}`) ?? Number.NEGATIVE_INFINITY;
+      if (world.now - leftAt < returnMs) this.#returnedAt.set(uid, world.now);
+      formerWishes.set(`${uid} ${wishOf(before)}`, world.now);
+    });
   }
 
-  /** A write from before its return may still take a node out of its pools. */
+  /** A write from before its return may still take a node out of its pools, or have what a Service no longer wants. */
   #hasSettled(uid: string): boolean {
     return this.#world.now - (this.#returnedAt.get(uid) ?? Number.NEGATIVE_INFINITY) > returnMs;
   }
 
-  /** How many nodes that have come back have settled: a change that only time makes. */
+  /** How many of those that have come back have settled: a change that only time makes. */
   get settledReturns(): number {
     return [...this.#returnedAt.keys()].filter((uid) => this.#hasSettled(uid)).length;
   }
@@ -145,10 +154,11 @@ export class Continuity {
   #checkService(service: Service, family: string, view: AzureView, nodes: ReadonlyMap<string, Node>): void {
     const found = view.serviceOf(service, family);
     const wish = wishOf(service);
+    const hasSettled = this.#hasSettled(service.metadata?.uid ?? "");
     const key = `${service.metadata?.uid} ${family}`;
     const before = this.#settled.get(key);
     const problems = lacking(this.#world, service, family, found);
-    if (before?.wish === wish) {
+    if (before?.wish === wish && hasSettled) {
       const lost = [...before.members].filter(([name, id]) => {
         const node = nodes.get(name);
         const isSame = node !== undefined && this.#idOf(node) === id && isReady(node);
@@ -159,7 +169,7 @@ export class Continuity {
       const broken = [...moved, ...problems, ...lost.map(([name]) => `lost its healthy member ${name}`)];
       if (broken.length > 0) this.#violate("continuity", `${keyOf(service)} ${broken.join("; ")}`);
     }
-    if (problems.length > 0) {
+    if (problems.length > 0 || !hasSettled) {
       this.#settled.delete(key);
       return;
     }
