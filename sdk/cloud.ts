@@ -110,11 +110,11 @@ export interface NodeMasks {
 export interface Fact {
   readonly name: string;
   readonly value: string;
-  /** Where a setting comes from: `annotation`, a key of the cloud config, a flag. */
+  /** Source of a setting: `annotation`, a key of the cloud config, a flag. */
   readonly source?: string;
 }
 
-/** What exists in the cloud, as a tree for people. Contains no secret. */
+/** Resources in the cloud, as a tree for people. Contains no secret. */
 export interface Explanation {
   readonly title: string;
   readonly facts?: readonly Fact[];
@@ -123,7 +123,7 @@ export interface Explanation {
 
 /** Answers the command `explain`. It only reads. */
 export interface Explain {
-  /** What a Service has; `nodes` and `services` are all of the cluster, to name those that share its resources. */
+  /** The resources of a Service; `nodes` and `services` are all of the cluster, to name those that share its resources. */
   service?(service: Service, nodes: readonly Node[], services: readonly Service[]): Promise<readonly Explanation[]>;
   node?(node: Node): Promise<readonly Explanation[]>;
 }

@@ -135,7 +135,7 @@ export interface Confirmations {
   command(hash: string): string;
 }
 
-/** What a cloud may use: its generation's services, the fence before each write, and how it is deployed. */
+/** Context of a cloud: its generation's services, the fence before each write, and how it is deployed. */
 export interface CloudContext extends GenerationContext {
   readonly clusterName: string;
   /**

@@ -1,7 +1,7 @@
-/** Which work is tried again by itself: by a queue with a growing delay, after a fixed one, or as its controller does. */
+/** Retries without the user: by a queue with a growing delay, after a fixed one, or as the controller does. */
 type Retry = "growing" | "fixed" | "by its controller";
 
-/** What a code means, what the reader of the error does about it, and how the host tries again. */
+/** Meaning of a code, its remedy, and the retries of the host. */
 type Row = readonly [meaning: string, remedy: string, retry?: Retry];
 
 const nothing = "Nothing: it is handled, and tried again where that helps.";

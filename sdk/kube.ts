@@ -58,7 +58,7 @@ export interface DeleteOptions extends CallOptions {
   /** Fail with 409 if the object was recreated under the same name. */
   readonly uid?: string;
   readonly resourceVersion?: string;
-  /** What happens to the objects that it owns; without it what the API server does for the kind. */
+  /** Handling of the objects that it owns; the default is the API server's for the kind. */
   readonly propagationPolicy?: "Foreground" | "Background" | "Orphan";
 }
 
@@ -142,7 +142,7 @@ export interface WorkQueueOptions {
   readonly limits?: readonly RateLimit[];
 }
 
-/** How `process` works a queue. */
+/** Options of `process`. */
 export interface ProcessOptions {
   /** Number of keys processed concurrently, at least 1; one key is never processed twice at the same time. */
   readonly workers: number;

@@ -11,7 +11,7 @@ export interface PlannedWrite {
   readonly before: ResourceDocument | undefined;
   /** Undefined where it is deleted. */
   readonly after: ResourceDocument | undefined;
-  /** What interrupts traffic, one phrase each, such as `frontend web loses 20.0.0.1`. */
+  /** Interruptions of traffic, one phrase each, such as `frontend web loses 20.0.0.1`. */
   readonly interruptions: readonly string[];
 }
 
@@ -21,7 +21,7 @@ export interface HeldRemovals {
   readonly resource: string;
   /** Names the resource for people. */
   readonly title: string;
-  /** What would be removed, one phrase each. */
+  /** Removals, one phrase each. */
   readonly removals: readonly string[];
   /** Why it is held, and how to confirm it. */
   readonly reason: string;

@@ -212,7 +212,7 @@ export interface AnnotationHelp {
   readonly invalid: string;
 }
 
-/** What `access` of a cloud may use, which `check-credentials` calls without a cluster. */
+/** Context of `access` of a cloud, which `check-credentials` calls without a cluster. */
 export type AccessContext = Pick<CloudContext, "clock" | "log" | "signal">;
 
 /** The outcome for one read or permission. `missing`: it does not exist. `unknown`: the cloud did not answer. */
@@ -222,7 +222,7 @@ export interface AccessResult {
   readonly outcome: "allowed" | "denied" | "missing" | "unknown";
   /** The reason of an outcome other than `allowed`, in one line without secrets. */
   readonly detail?: string;
-  /** What to correct, in one line. Results with the same text have one cause and are reported as one problem. */
+  /** The correction, in one line. Results with the same text have one cause and are reported as one problem. */
   readonly cause?: string;
 }
 

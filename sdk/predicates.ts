@@ -1,7 +1,7 @@
 import type { KubeObject } from "./kinds.ts";
 import type { InformerHandler } from "./kube.ts";
 
-/** Which changes reach a handler; what is left out passes. upstream: controller-runtime `predicate.Predicate`. */
+/** Filter of the changes that reach a handler; an omitted predicate passes all. upstream: controller-runtime `predicate.Predicate`. */
 export interface Predicate<T extends KubeObject = KubeObject> {
   added?(object: T): boolean;
   updated?(before: T, after: T): boolean;

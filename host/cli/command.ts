@@ -18,7 +18,7 @@ import { type RunningHost, startHost } from "../host.ts";
 import { readMigrations } from "../process/leader-election/migration-files.ts";
 import type { HostInput } from "../run/process-parts.ts";
 
-/** What a command may use of the world around it. */
+/** Surroundings of a command: environment, output and terminal. */
 export interface Surroundings {
   readonly environment: Environment;
   readonly stdout: (text: string) => void;

@@ -89,7 +89,7 @@ async function flagsOfLeader(leader: LeaderOptions, given: readonly string[]): P
   }
 }
 
-/** What only the leader knows. */
+/** Adds the part that only the leader has. */
 async function withWrites(
   document: ExplainDocument,
   leader: LeaderOptions,

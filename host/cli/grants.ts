@@ -12,7 +12,7 @@ export interface Grant {
   readonly permissions: readonly Permission[];
 }
 
-/** What the permissions of a host depend on. */
+/** The part of the input that decides the permissions of a host. */
 export interface StartedWith extends Pick<HostInput, "options" | "migrations"> {
   readonly plugins: PluginSet;
 }

@@ -47,14 +47,14 @@ export class Supervisor {
   /** Reloads that have not begun; together they are one. */
   readonly #requests: Request[] = [];
   readonly #wakeUp = new WakeUp();
-  /** What was last settled of the cloud config. */
+  /** The last settled reading of the cloud config. */
   #content: Content | undefined;
   #preparing: AbortController | undefined;
   #generations = 0;
   /** The plugins of the last generation that was made. */
   #folders: PluginFolders = new Map();
   #disabledHash: string | undefined;
-  /** What ran before the cloud provider was disabled. */
+  /** The config before the cloud provider was disabled. */
   #lastEnabled: CloudConfig | undefined;
   /** Of the removals that the last reload was refused for. */
   #unconfirmed: string | undefined;
@@ -98,7 +98,7 @@ export class Supervisor {
     return this.#slot.active?.ownStatus ?? [];
   }
 
-  /** What the cloud of the active generation can say about one object; undefined while there is none. */
+  /** Explains one object with the cloud of the active generation; undefined without one. */
   get explain(): Generation["explain"] {
     return this.#slot.active?.explain;
   }

@@ -46,7 +46,7 @@ export class Activity {
       .toSorted();
   }
 
-  /** What is refused, by its key with the name of its queue: `service default/web`. */
+  /** Refusals, by key with the name of the queue: `service default/web`. */
   get refusals(): readonly (readonly [subject: string, reason: string])[] {
     return this.#reasons(true).toSorted(([one], [other]) => (one < other ? -1 : 1));
   }

@@ -45,7 +45,7 @@ export interface Plan {
   readonly held: readonly HeldRemovals[];
   /** Resources that another manager is changing while the plan is made. */
   readonly inFlight: readonly WriteInFlight[];
-  /** What the cloud refuses as it is, by subject such as `service default/web`: known outcomes, without a change there. */
+  /** Refusals of the cloud, by subject such as `service default/web`: known outcomes, without a change there. */
   readonly refused: readonly (readonly [subject: string, reason: string])[];
   /** Subjects that could not be planned, with the reason. The plan is incomplete unless this is empty. */
   readonly failures: readonly string[];
@@ -59,7 +59,7 @@ export interface Plan {
   readonly read: PlanReads;
 }
 
-/** What a plan is made from, while its generation runs. */
+/** Inputs of a plan, while its generation runs. */
 export interface Inspection {
   readonly client: KubeClient;
   readonly cloud: Cloud;

@@ -77,7 +77,7 @@ class PlannedInformer<T extends KubeObject> implements Informer<T> {
     return this.#inner.hasSynced();
   }
 
-  /** What the plan has written stays as it wrote it: the watch says nothing new about it. */
+  /** An object that the plan has written stays as written: the watch does not have that write. */
   handle(handler: InformerHandler<T>, options?: { readonly resyncMs?: number }): { remove(): void } {
     const isPlanned = (object: T): boolean => this.#written.get(this.#kind, keyOf(object)) !== undefined;
     this.#handlers.add(handler);

@@ -50,7 +50,7 @@ export interface ShadowDifference {
 
 /** Section of `/statusz` of a host with `--shadow`. */
 export interface ShadowStatus {
-  /** Who holds the lease: the manager that this one is compared with. Empty while the lease has no holder. */
+  /** Holder of the lease: the manager that this one is compared with. Empty while the lease has no holder. */
   readonly comparedWith: string;
   /** Changes of Services and nodes after which the other manager had left nothing to do. */
   readonly changesAgreed: number;

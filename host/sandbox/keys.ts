@@ -7,7 +7,7 @@ import type { Sandbox } from "./open.ts";
 
 const ctrlC = "\u0003";
 const escape = "\u001B";
-/** What arrow and function keys send after the escape character. */
+/** The sequences of arrow and function keys after the escape character. */
 const afterEscape = /^(?:\[[0-9;]*[@-~]|O?.)?/u;
 /** More characters at once were pasted, such as a command for another terminal: no key of it is meant. One may be held. */
 const maxKeysAtOnce = 4;

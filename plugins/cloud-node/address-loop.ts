@@ -21,7 +21,7 @@ interface AddressPass {
   readonly context: WriteContext;
   readonly instances: Instances;
   readonly signal: AbortSignal;
-  /** How many nodes are updated at a time. */
+  /** Number of nodes that are updated concurrently. */
   readonly workers: number;
 }
 

@@ -22,7 +22,7 @@ import { updateAddresses } from "./address-loop.ts";
 import { applyMetadata, type NodeUpdate } from "./node-update.ts";
 import { addressesFromNodeIP } from "./provided-node-ip.ts";
 
-/** How long new nodes wait for the cloud, in seconds since their creation. */
+/** Wait of new nodes for the cloud, in seconds since their creation. */
 export interface DelayMetrics {
   /** Until the taint is removed. */
   readonly taintRemoved: Histogram;

@@ -27,7 +27,7 @@ export const takesTraffic = (node: Node): boolean => predicates.every((allows) =
 export const changesNodeSets = (before: Node, after: Node): boolean =>
   included(before) !== included(after) || targetOf(before) !== targetOf(after);
 
-/** What a load balancer sends to: the provider ID, which may come before the addresses, and the internal addresses. */
+/** Targets of a load balancer: the provider ID, which may come before the addresses, and the internal addresses. */
 function targetOf({ spec, status }: Node): string {
   const internal = (status?.addresses ?? []).filter(({ type }) => type === "InternalIP");
   return [spec?.providerID ?? "", ...internal.map(({ address }) => address)].join(" ");

@@ -33,7 +33,7 @@ export interface SyncParts {
   readonly shards: Shards | undefined;
   /** Syncs the Service again after so many milliseconds. */
   readonly again: (key: string, ms: number) => void;
-  /** How long the service queue will wait before it retries the key after that error. */
+  /** Delay before the service queue retries the key after that error. */
   readonly retryDelayMs: (key: string, error: unknown) => number;
 }
 
@@ -200,7 +200,7 @@ interface ClaimParts {
   readonly again: (key: string, ms: number) => void;
 }
 
-/** How often a Service that waits for another deployment is looked at, besides each time that it changes. */
+/** Period of checks of a Service that waits for another deployment; each of its changes is a check, too. */
 const waitMs = 5_000;
 /** The informer shows by then what another writer has written. */
 const conflictMs = 200;

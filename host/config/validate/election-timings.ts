@@ -1,9 +1,9 @@
 import { formatDuration } from "../values/durations.ts";
 
 export interface LeaseTimings {
-  /** How long other candidates wait after the last observed renewal before they take over. Written in whole seconds. */
+  /** Wait of other candidates after the last observed renewal before they take over. Written in whole seconds. */
   readonly leaseDurationMs: number;
-  /** How long a leader tries to renew before it stops leading. */
+  /** Time in which a leader must renew before it stops leading. */
   readonly renewDeadlineMs: number;
   readonly retryPeriodMs: number;
 }

@@ -195,7 +195,7 @@ export function Events({ label, events }: { readonly label: string; readonly eve
   );
 }
 
-/** How a write ended: its error without the request, which is shown beside it. */
+/** Outcome of a write: its error without the request, which is shown beside it. */
 export function Outcome({ outcome, resource }: Pick<WriteRow, "outcome" | "resource">): JSX.Element {
   if (outcome === "done") return <State value="done" />;
   const end = outcome.indexOf(`${resource}: `);

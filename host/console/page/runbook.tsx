@@ -4,7 +4,7 @@ import type { Answers } from "../schema.ts";
 import type { Answer } from "./live.ts";
 import { sentence, View } from "./parts.tsx";
 
-/** What to do about each trouble, or about one. */
+/** The remedy for each trouble, or for one. */
 export const RunbookView = ({
   query,
   answer,

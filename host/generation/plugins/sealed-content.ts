@@ -71,7 +71,7 @@ export function packageOf(specifier: string): string | undefined {
   return name === undefined || isBuiltin(specifier) || name === "cloud-controller-host" ? undefined : name;
 }
 
-/** What a source file imports by a literal name or path. */
+/** Imports of a source file by a literal name or path. */
 export function importsOf(path: string, content: Buffer): readonly string[] {
   const extension = sourceFile.exec(path)?.[1];
   if (extension === undefined) return [];

@@ -1,6 +1,6 @@
 import { type Cloud, keyOf, type LoadBalancers, type Routes } from "cloud-controller-host/sdk";
 
-/** What happens around each call of a cloud. */
+/** Interceptors around each call of a cloud. */
 export interface Interceptors {
   readonly read: <T>(method: string, call: () => Promise<T>) => Promise<T>;
   /** `subject` is what the call is about, and `instead` a result for one that is not made. */

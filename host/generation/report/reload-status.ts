@@ -34,7 +34,7 @@ export interface Rollback extends Dated {
   readonly replacement: { readonly generation: number; readonly of: number } | undefined;
 }
 
-/** How a reload ended: `unchanged` where config and plugins are what runs, `superseded` by a newer reload or the end. */
+/** Outcome of a reload: `unchanged` if config and plugins are those that run, `superseded` by a newer reload or the end. */
 export interface ReloadOutcome extends Dated {
   /** The trigger. */
   readonly trigger: string;
@@ -71,7 +71,7 @@ export interface ReloadStatus {
   readonly disabled: boolean;
   readonly reloads: number;
   readonly lastReloadAt: string | undefined;
-  /** How the last reload ended, also without a change; undefined before the first. */
+  /** Outcome of the last reload, also without a change; undefined before the first. */
   readonly lastOutcome: ReloadOutcome | undefined;
   /** The latest reloads, oldest first. */
   readonly recentReloads: readonly ReloadRecord[];

@@ -5,7 +5,7 @@
 export type Phase =
   "standby" | "preparing" | "running" | "draining" | "fenced" | "recovering" | "disabled" | "stopping" | "stopped";
 
-/** What follows the phase that is being left: run a candidate, run nothing, run what ran before, or end. */
+/** The next step after a phase: run a candidate, run nothing, run what ran before, or end. */
 export type Goal = "run" | "disable" | "recover" | "end";
 
 export interface SlotState {
@@ -76,7 +76,7 @@ interface Change {
 export interface Row extends Change {
   readonly from: Phase;
   readonly on: EventName;
-  /** Where one event has several rows: the first whose condition holds. */
+  /** If one event has several rows, the first whose condition is true applies. */
   readonly when?: keyof typeof conditions;
 }
 

@@ -3,7 +3,7 @@ import { CodedError } from "cloud-controller-host/sdk";
 import type { RunFailure } from "../report/reload-status.ts";
 import type { Generation, GenerationSpec } from "./generation.ts";
 
-/** How long a generation runs on probation. */
+/** Probation of a generation. */
 export const probationMs = 60_000;
 
 export type Prepare = (spec: GenerationSpec, signal: AbortSignal) => Promise<Generation>;

@@ -11,7 +11,7 @@ import { type Prepare, probationMs, Recovery } from "./recovery.ts";
 /** Grace period for aborted work to return, after which the lease is left to expire because of it. */
 const settleMs = 1000;
 
-/** How the work under the lease ended. The lease may be released only when nothing is outstanding. */
+/** Outcome of the work under the lease. The lease may be released only when nothing is outstanding. */
 export interface WorkEnd {
   readonly outstanding: readonly OutstandingEntry[];
   /** Why no generation could run any more. */

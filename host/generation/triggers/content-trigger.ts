@@ -11,7 +11,7 @@ const settleLimitMs = 30_000;
 /** Reads without a hint, in case one was lost. */
 const pollMs = 5_000;
 
-/** What the source held once it had settled: its text, or why it could not be read. */
+/** Settled content of the source: its text, or the reason why it could not be read. */
 export type Content = { readonly text: string } | { readonly unreadable: string };
 
 export interface ContentTriggerOptions {

@@ -19,7 +19,7 @@ interface ApiServerFlags {
   readonly master?: string | undefined;
   /** Receives the results of credential reads. */
   readonly observer?: CredentialObserver;
-  /** Where a pod has the files of its service account. */
+  /** Folder with the files of a pod's service account. */
   readonly podFiles?: string;
 }
 

@@ -34,7 +34,7 @@ export function readBounded(path: string, { maxBytes = 16 * 1024 * 1024, waitMs 
   throw new CodedError("FileUnreadable", `${path} has more than ${maxBytes} bytes`);
 }
 
-/** What there is to read now; undefined while a pipe is empty. */
+/** The next chunk; undefined while a pipe is empty. */
 function readAvailable(file: number): Buffer | undefined {
   const piece = Buffer.alloc(pieceBytes);
   try {

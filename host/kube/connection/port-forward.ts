@@ -22,7 +22,7 @@ export interface ForwardedPod {
 export interface ForwardLimits {
   /** From a connection until the Pod can be reached. */
   readonly openMs: number;
-  /** What the Pod has sent on a connection and its client has not read. */
+  /** Bytes that the Pod has sent on a connection and its client has not read. */
   readonly maxUnreadBytes: number;
   /** A client that has sent more than the Pod has read waits. */
   readonly maxUnsentBytes: number;

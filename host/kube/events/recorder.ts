@@ -93,7 +93,7 @@ export class EventBroadcaster {
     return { leases: [...this.#ofLeases], others: [...this.#recent] };
   }
 
-  /** How many were ever recorded. */
+  /** Number of events recorded since the start. */
   get count(): number {
     return this.#count;
   }

@@ -23,7 +23,7 @@ export interface CatchUpOptions {
   readonly store: { readonly size: number };
   /** A smaller store is listed again at once. */
   readonly catchUpFrom?: number | undefined;
-  /** How far the store has come; undefined while everything is listed. */
+  /** Resource version of the store; undefined while everything is listed. */
   readonly version: () => string | undefined;
   /** The store shows what the API server held at `sentAt`, by the monotonic clock, or later. */
   readonly proven: (sentAt: number) => void;

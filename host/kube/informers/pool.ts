@@ -58,9 +58,9 @@ export interface GenerationInformers extends Informers {
   release(): void;
 }
 
-/** How long an unused watch is kept: a new generation that uses it again sends no LIST. */
+/** Time for which an unused watch is kept: a new generation that uses it again sends no LIST. */
 const graceMs = 10_000;
-/** How long to wait until watches have observed this process's writes. A broken watch takes longer. */
+/** Longest wait until watches have observed this process's writes. A broken watch takes longer. */
 const showLimitMs = 1000;
 
 interface Entry {
@@ -108,7 +108,7 @@ export class InformerPool {
     return informer?.serves(kind) === true && informer.synced ? informer.store : undefined;
   }
 
-  /** What each watch of whole objects has. */
+  /** Contents of each watch of whole objects. */
   contents(): readonly WatchContent[] {
     const whole = [...this.#entries.values()].filter(({ selection }) => selection.metadataOnly !== true);
     return whole.map(({ informer }) => informer.content);

@@ -46,7 +46,7 @@ const refusalsUntilRelist = 3;
 const failuresUntilReport = 3;
 const relist: ErrorCode = "Relist";
 
-/** What no controller reads and what makes up most of an object. */
+/** Fields that no controller reads and that make up most of an object. */
 const dropped: Readonly<Record<string, readonly (readonly [string, string])[]>> = {
   "/Node": [["status", "images"]],
 };
@@ -58,7 +58,7 @@ export class Reflector<T extends KubeObject> {
   readonly #refused: LogOnce;
   readonly #backoff = new Backoff({ baseMs: 800, maxMs: 30_000 });
   readonly #fields: readonly (readonly [string, string])[];
-  /** How far the store has come; undefined when everything must be listed. */
+  /** Resource version of the store; undefined when everything must be listed. */
   #version: string | undefined;
   #refusals = 0;
   /** Since a watch last worked. */

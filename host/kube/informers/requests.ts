@@ -3,7 +3,7 @@ import type { KindRef, ListOptions } from "cloud-controller-host/sdk";
 import type { ApiRequest } from "../connection/transport.ts";
 import { metadataAccept, pathOf } from "../connection/wire.ts";
 
-/** Which objects of a kind are watched. Empty strings and absent fields select everything. */
+/** Selection of the watched objects of a kind. Empty strings and absent fields select everything. */
 export interface Selection {
   readonly namespace?: string | undefined;
   readonly labelSelector?: string | undefined;

@@ -10,7 +10,7 @@ export interface BearerTokenOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly metrics: AccessMetrics;
-  /** How long a reply is cached; 0 or less disables the cache. */
+  /** Time for which a reply is cached; 0 or less disables the cache. */
   readonly ttlMs: number;
 }
 

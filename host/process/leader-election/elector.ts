@@ -48,7 +48,7 @@ export interface Election {
   readonly lead: (leaseSignal: AbortSignal) => Promise<"outstanding" | void>;
 }
 
-/** How an election ended: released after a clean stop, kept until it expires, lost, or stopped before it was won. */
+/** End of an election: released after a clean stop, kept until it expires, lost, or stopped before it was won. */
 export type ElectionEnd = "released" | "kept" | "lost" | "stopped";
 
 /** client-go's grace on top of the lease duration before a leader that does not renew is reported as unhealthy. */

@@ -21,7 +21,7 @@ export interface ShardStatus {
   readonly leader: string;
   /** Since when it leads (RFC 3339). */
   readonly since: string;
-  /** What it serves, or served last; absent where its Lease does not show it. */
+  /** The Services that it serves, or served last; absent if its Lease does not show them. */
   readonly serves?: Served;
   /** As this process sees it; `disjoint` for a shard without a leader. */
   readonly relation: Relation;
@@ -54,7 +54,7 @@ export class Shards {
     this.#options = options;
   }
 
-  /** What this process serves. */
+  /** The Services that this process serves. */
   get own(): Served {
     return this.#options.served;
   }

@@ -31,7 +31,7 @@ const klogValue = (value: Plain): string => {
 
 const quote = (text: string): string => escapeInvisible(JSON.stringify(text));
 
-/** What JSON leaves as it is and a terminal would act upon or break the line at. */
+/** Characters that JSON does not escape, and that a terminal would interpret or break the line at. */
 const escapeInvisible = (json: string): string =>
   json.replaceAll(
     /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/g,

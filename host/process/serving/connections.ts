@@ -19,7 +19,7 @@ export interface ConnectionLimits {
 /** Fate of the connection after a request: `last` ends it with GOAWAY, `cut` destroys it. */
 export type AfterRequest = "keep" | "last" | "cut";
 
-/** What a request in progress costs beside its bytes: parser, streams, timers. */
+/** Memory of a request in progress besides its bytes: parser, streams, timers. */
 const requestBytes = 32 * 1024;
 
 /** A request in progress, and the connection that it came on. */

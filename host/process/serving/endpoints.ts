@@ -19,7 +19,7 @@ export interface EndpointProviders {
   /** Without it the path is not served; `flagz` likewise. */
   readonly statusz?: (() => Page) | undefined;
   readonly flagz?: (() => Page) | undefined;
-  /** What `/statusz` and `/flagz` show in the form of Kubernetes components; without it they have this program's own. */
+  /** Content of `/statusz` and `/flagz` in the form of Kubernetes components; without it they have this program's own form. */
   readonly zPages?: ZPages | undefined;
   /** The latest writes, below `/statusz`. */
   readonly writes?: (() => Page) | undefined;

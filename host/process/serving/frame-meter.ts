@@ -14,7 +14,7 @@ const headBytes = 4;
 const restOfHeadBytes = 5;
 const headersType = 1;
 
-/** Where a connection stands as a chunk of it is read. */
+/** State of a connection when a chunk of it is read. */
 interface Standing {
   readonly bytesWritten: number;
   readonly nowMs: number;

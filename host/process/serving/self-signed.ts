@@ -23,7 +23,7 @@ const algorithms = {
 /** Type of the serving certificate's key. The CA's is always ECDSA. */
 export type KeyType = keyof typeof algorithms;
 
-/** What the thread that creates a certificate is given. */
+/** Input of the thread that creates a certificate. */
 export interface SelfSignedRequest {
   readonly bindAddress: string;
   /** In milliseconds since the epoch. */

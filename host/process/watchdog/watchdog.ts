@@ -6,7 +6,7 @@ import type { LoopOwner } from "../../async/loop-owner.ts";
 import type { BlockedLoop, WatchdogData } from "./worker.ts";
 
 export interface WatchdogOptions {
-  /** How long the event loop may be blocked. The renew deadline: after it another replica may lead. */
+  /** Longest time for which the event loop may be blocked. The renew deadline: after it another replica may lead. */
   readonly limitMs: number;
   readonly format: "text" | "json";
   readonly owner: LoopOwner;

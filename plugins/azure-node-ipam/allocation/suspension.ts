@@ -27,7 +27,7 @@ export class Suspension {
   readonly #options: SuspensionOptions;
   readonly #gauge: Gauge;
   readonly #foreign = new Map<string, ForeignWrite>();
-  /** What the start of the controller waits for. */
+  /** The reason why the start of the controller waits. */
   #blocked: string | undefined;
   #writer: string | undefined;
 

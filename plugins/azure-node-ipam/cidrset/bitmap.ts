@@ -60,7 +60,7 @@ export class Bitmap {
     return undefined;
   }
 
-  /** Where the first run of that many clear bits begins whose start is a multiple of its length, a power of two. */
+  /** Start of the first run of that many clear bits, at a multiple of its length, a power of two. */
   alignedClear(run: number): number | undefined {
     if (run > 32) return this.#alignedClearWords(run >> 5);
     const pattern = run === 32 ? full : (1 << run) - 1;
@@ -86,7 +86,7 @@ function maskOf(word: number, first: number, last: number): number {
   return low & high;
 }
 
-/** How many bits of a word are set, counted in pairs, nibbles and bytes at once. */
+/** Number of set bits of a word, counted in pairs, nibbles and bytes at once. */
 function ones(word: number): number {
   const pairs = word - ((word >>> 1) & 0x5555_5555);
   const nibbles = (pairs & 0x3333_3333) + ((pairs >>> 2) & 0x3333_3333);

@@ -29,7 +29,7 @@ function parseFieldSelector(text: string): readonly FieldRequirement[] {
   });
 }
 
-/** Which objects of a kind are meant. */
+/** Selects objects of a kind. */
 export interface Selection {
   readonly namespace: string;
   readonly matches: ((object: KubeObject) => boolean) | undefined;

@@ -20,7 +20,7 @@ import type { Stored } from "./store/stored.ts";
 export interface ApiServerOptions {
   /** Default 0: any free port. */
   readonly port?: number;
-  /** Where the CA and the certificate are stored for the next run. Default: in memory only. */
+  /** Folder in which the CA and the certificate are stored for the next run. Default: in memory only. */
   readonly certificateDirectory?: string;
   /** Custom kinds, stored without validation, with a status subresource. */
   readonly kinds?: readonly KindRef[];
