@@ -347,7 +347,7 @@ describe("a list that is read in parts", () => {
   });
 });
 
-test("shared reads by key are one per key, whoever asks first", async () => {
+test("shared reads by key are created once per key", async () => {
   const made: string[] = [];
   const reads = new SharedReads((key) => {
     made.push(key);
