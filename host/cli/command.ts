@@ -8,7 +8,7 @@ import type { Options } from "../config/flags/options.ts";
 import { help, version } from "../config/help/help.ts";
 import { parse, peek } from "../config/parse/parse.ts";
 import { optionsOfShard } from "../config/validate/shard.ts";
-import { formatProblems, validate } from "../config/validate/validate.ts";
+import { formatProblems, validate, validateEach } from "../config/validate/validate.ts";
 import { resolveControllers } from "../config/values/controller-list.ts";
 import { pluginLoader, type PluginSet } from "../generation/plugins/load.ts";
 import { PrivateCopies } from "../generation/plugins/private-copies.ts";
@@ -101,8 +101,9 @@ export async function readCommand(
     clouds: plugins.clouds.map(({ name }) => name),
     webhooks: plugins.webhooks.map(({ name }) => name),
   };
+  const incomplete = leftOut.length > 0;
   const unloaded = loaded.ok ? [] : loaded.problems;
-  const command = parse(argv, plugins.controllers, { incomplete: leftOut.length > 0 });
+  const command = parse(argv, plugins.controllers, { incomplete });
   if (command.kind === "help" || command.kind === "version")
     for (const reason of [...leftOut, ...unloaded]) surroundings.stderr(`Warning: left out: ${reason}\n`);
   if (command.kind === "help")
@@ -110,18 +111,17 @@ export async function readCommand(
   if (command.kind === "version") return ended(0, () => surroundings.stdout(`${version(command.raw)}\n`));
   const refuse = (problems: readonly string[], hint = ""): Ended =>
     ended(1, () => surroundings.stderr(`Error: ${formatProblems(problems)}\n${hint}`));
-  if (command.kind === "refused")
-    return refuse([...leftOut, ...unloaded, ...command.problems], `${command.usageHint}\n`);
+  if (command.kind === "refused") {
+    const others = loaded.ok ? validateEach(command.options, { ...offer, incomplete }) : [];
+    return refuse([...leftOut, ...unloaded, ...command.problems, ...others], `${command.usageHint}\n`);
+  }
   if (!loaded.ok) return refuse(unloaded);
   const { own, settings } = command;
   const adjusted = adjust(command.options, loaded.plugins);
   const controllers = resolveControllers(adjusted.controllers, plugins.controllers);
   const options = optionsOfShard({ ...adjusted, controllers });
   const migrations = await readMigrations(options, plugins.controllers);
-  const problems = [
-    ...validate(options, { ...offer, incomplete: leftOut.length > 0 }),
-    ...(migrations.ok ? [] : migrations.problems),
-  ];
+  const problems = [...validate(options, { ...offer, incomplete }), ...(migrations.ok ? [] : migrations.problems)];
   if (problems.length > 0 || !migrations.ok) return refuse([...leftOut, ...problems]);
   return {
     argv,

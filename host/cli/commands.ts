@@ -1,4 +1,4 @@
-import { type AnnotationHelp, CodedError, messageOf } from "cloud-controller-host/sdk";
+import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
 import {
   type CommandName,
@@ -14,9 +14,10 @@ import { didYouMean } from "../config/values/suggestion.ts";
 import { checkConfig, checkCredentials } from "./cloud-checks.ts";
 import { loadCommandPlugins, readCommand, type Surroundings } from "./command.ts";
 import { completion, completionUsage } from "./completion.ts";
+import { configKeys } from "./config-keys.ts";
 import { consoleUsage, runConsole } from "./console.ts";
 import { explainUsage, runExplain } from "./explain.ts";
-import { flagNames, helpTopic } from "./help-topic.ts";
+import { type CloudTopics, flagNames, helpTopic } from "./help-topic.ts";
 import { planUsage, runPlan } from "./plan.ts";
 import { pluginsUsage, runPlugins } from "./plugins.ts";
 import { printRoles, rbacUsage } from "./rbac.ts";
@@ -27,9 +28,10 @@ type Run = (argv: readonly string[], surroundings: Surroundings) => Promise<stri
 
 /** Commands that print a text; `console`, `explain`, `plan` and `sandbox` decide on their exit status. */
 const commands: Readonly<Record<Exclude<CommandName, "console" | "explain" | "plan" | "sandbox">, Run>> = {
-  async new(argv, { environment }) {
+  async new(argv, { environment, loadPlugins = loadCommandPlugins }) {
     const { createPlugin, newUsage } = await importForDevelopment("new", () => import("./new.ts"));
-    return argv.length === 0 ? newUsage : createPlugin(argv, process.cwd(), environment);
+    if (argv.length === 0) return newUsage;
+    return createPlugin(argv, process.cwd(), environment, namesOf(await loadPlugins([])));
   },
   "check-config": checkConfig,
   "check-credentials": checkCredentials,
@@ -46,7 +48,7 @@ const commands: Readonly<Record<Exclude<CommandName, "console" | "explain" | "pl
     let loading: ReturnType<typeof loadPlugins> | undefined;
     const loadOnce: typeof loadPlugins = (from) => (loading ??= loadPlugins(from));
     const text = await helpText(rest, { ...surroundings, loadPlugins: loadOnce });
-    return helpTopic(text, topic, await annotationsOf(loadOnce(rest)));
+    return helpTopic(text, topic, await cloudTopics(loadOnce(rest)));
   },
   async completion([shell = "", ...rest], surroundings) {
     return completion(shell, commandNames, flagNames(await helpText(rest, surroundings)));
@@ -75,11 +77,24 @@ async function commandHelp(name: CommandName, { width }: Surroundings): Promise<
 const asksForHelp = (name: CommandName, argv: readonly string[]): boolean =>
   wantsHelp(name === "help" || name === "completion" ? argv.slice(0, 1) : argv);
 
-/** The annotations of all clouds among the plugins. */
-async function annotationsOf(loading: ReturnType<typeof loadCommandPlugins>): Promise<readonly AnnotationHelp[]> {
+/** Names and aliases of all plugins. */
+const namesOf = ({ loaded }: Awaited<ReturnType<typeof loadCommandPlugins>>): readonly string[] =>
+  loaded.ok
+    ? [
+        ...loaded.plugins.controllers.flatMap(({ name, aliases }) => [name, ...aliases]),
+        ...loaded.plugins.clouds.map(({ name }) => name),
+        ...loaded.plugins.webhooks.map(({ name }) => name),
+      ]
+    : [];
+
+/** The annotations and config keys of all clouds among the plugins. */
+async function cloudTopics(loading: ReturnType<typeof loadCommandPlugins>): Promise<CloudTopics> {
   const { loaded } = await loading;
   const clouds = loaded.ok ? loaded.plugins.clouds : [];
-  return (await Promise.all(clouds.map(async (cloud) => cloud.annotations?.() ?? []))).flat();
+  return {
+    annotations: (await Promise.all(clouds.map(async (cloud) => cloud.annotations?.() ?? []))).flat(),
+    keys: clouds.flatMap(({ configSchema }) => configKeys(configSchema)),
+  };
 }
 
 /** The text of `--help`. Further flags may name plugin folders, whose flags it then includes. */

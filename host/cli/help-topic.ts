@@ -2,6 +2,14 @@ import { type AnnotationHelp, CodedError, errorCodes, errorTable } from "cloud-c
 
 import { commandNames } from "../config/help/commands.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
+import type { ConfigKey } from "./config-keys.ts";
+
+/** Topics that depend on the clouds among the plugins. */
+export interface CloudTopics {
+  readonly annotations: readonly AnnotationHelp[];
+  /** Keys of the cloud config. */
+  readonly keys: readonly ConfigKey[];
+}
 
 const slug = (headline: string): string =>
   headline
@@ -28,16 +36,29 @@ const errorsText = (): string =>
 const annotationText = ({ key, values, fallback, effect, invalid }: AnnotationHelp): string =>
   `  ${key}\n      ${effect}\n      Values: ${values}${fallback === "" ? "" : ` (default ${fallback})`}. Invalid: ${invalid}.\n`;
 
+const configKeyText = ({ path, type, words, fallback, description }: ConfigKey): string =>
+  `  ${path}\n      ${description}\n      ${words.length > 0 ? `Values: ${words.join(", ")}` : `Type: ${type}`}${fallback === "" ? "" : ` (default ${fallback})`}.\n`;
+
+/** The key of the cloud config with that path, in any case as the config is read, or all keys with that last part. */
+function configKeysOf(keys: readonly ConfigKey[], topic: string): readonly ConfigKey[] {
+  const wanted = topic.toLowerCase();
+  const exact = keys.filter(({ path }) => path.toLowerCase() === wanted);
+  return exact.length > 0 ? exact : keys.filter(({ path }) => lastPart(path).toLowerCase() === wanted);
+}
+
+const lastPart = (path: string): string => path.slice(path.lastIndexOf(".") + 1);
+
 /** The key without its prefix, which is what people remember. */
 const shortKey = (key: string): string => key.slice(key.indexOf("/") + 1);
 
 /**
- * The part of the `--help` text for a topic: one flag by name, or one group of flags by its headline. Also `annotations`
- * and `errors`, an annotation by its key, with or without prefix, and an error by its code. Throws `InvalidArgument`,
- * with all topics.
+ * The part of the `--help` text for a topic: one flag by name, or one group of flags by its headline. Also `annotations`,
+ * `config` and `errors`, an annotation by its key, with or without prefix, a key of the cloud config and an error by its
+ * code. Throws `InvalidArgument`, with all topics.
  */
-export function helpTopic(text: string, topic: string, annotations: readonly AnnotationHelp[]): string {
+export function helpTopic(text: string, topic: string, { annotations, keys }: CloudTopics): string {
   if (topic === "errors") return errorsText();
+  if (topic === "config") return keys.map(configKeyText).join("\n");
   if (topic === "annotations") return annotations.map(annotationText).join("\n");
   const annotation = annotations.find(({ key }) => key === topic || shortKey(key) === topic);
   if (annotation !== undefined) return annotationText(annotation);
@@ -60,6 +81,8 @@ export function helpTopic(text: string, topic: string, annotations: readonly Ann
   );
   const flag = flags.get(name);
   if (flag !== undefined) return flag;
+  const configKeys = configKeysOf(keys, topic);
+  if (configKeys.length > 0) return configKeys.map(configKeyText).join("\n");
   const suggestion = didYouMean(
     name,
     [
@@ -68,11 +91,12 @@ export function helpTopic(text: string, topic: string, annotations: readonly Ann
       ...flags.keys(),
       ...errorCodes.keys(),
       ...annotations.map(({ key }) => shortKey(key)),
+      ...keys.map(({ path }) => lastPart(path)),
     ],
     "",
   );
   throw new CodedError(
     "InvalidArgument",
-    `unknown help topic "${topic}"${suggestion}; topics are the commands, the flags, the annotations, errors and ${[...groups.keys()].join(", ")}`,
+    `unknown help topic "${topic}"${suggestion}; topics are the commands, the flags, the annotations, the keys of the cloud config, errors and ${[...groups.keys()].join(", ")}`,
   );
 }

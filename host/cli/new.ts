@@ -16,11 +16,15 @@ Writes a plugin that type-checks, passes its test and runs in the sandbox into t
 
 const packageRoot = join(import.meta.dir, "..", "..");
 
-/** `new KIND NAME`: writes the folder of a plugin. Returns what to do next. Throws a `CodedError`. */
+/**
+ * `new KIND NAME`: writes the folder of a plugin. `taken`: names and aliases of the plugins that come with the host, which
+ * no other plugin may have. Returns what to do next. Throws a `CodedError`.
+ */
 export async function createPlugin(
   argv: readonly string[],
   workingDirectory: string,
   environment: Environment,
+  taken: readonly string[] = [],
 ): Promise<string> {
   const [kind = "", name = "", ...rest] = argv;
   const template = Object.hasOwn(templates, kind) ? templates[kind] : undefined;
@@ -33,6 +37,11 @@ export async function createPlugin(
     throw new CodedError(
       "InvalidArgument",
       `${nameProblem(name, rest)}: give one name of lower-case words joined by hyphens, such as my-${kind}`,
+    );
+  if (taken.includes(name))
+    throw new CodedError(
+      "InvalidArgument",
+      `the name "${name}" is taken by a plugin that comes with the host: give another one, such as my-${name}`,
     );
   const folder = resolve(workingDirectory, name);
   const files = template({ name, packagePath: relative(folder, packageRoot) });

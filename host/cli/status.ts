@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 
-import { CodedError, visible } from "cloud-controller-host/sdk";
+import { CodedError, messageOf, visible } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../async/clock.ts";
 import { loadApiServer } from "../kube/connection/api-server.ts";
@@ -75,8 +75,8 @@ function read(argv: readonly string[]) {
   try {
     return parseArgs({ args: [...argv], options: flags }).values;
   } catch (cause) {
-    throw new CodedError("InvalidFlags", `status: ${cause instanceof Error ? cause.message : String(cause)}`, {
-      cause,
-    });
+    const [problem = ""] = messageOf(cause).split(". ");
+    const options = Object.keys(flags).map((name) => `--${name}`);
+    throw new CodedError("InvalidFlags", `status: ${problem}; its options are ${options.join(", ")}`);
   }
 }

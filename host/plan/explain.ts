@@ -165,13 +165,26 @@ const repeated = (count = 1): string => (count > 1 ? ` (${count} times)` : "");
 const timeOf = ({ lastTimestamp, eventTime, metadata }: KubeEvent): string =>
   lastTimestamp ?? eventTime ?? metadata?.creationTimestamp ?? "";
 
-/** `service NAMESPACE/NAME` or `node NAME`. Throws for anything else. */
-export function subjectOf([kind = "", name = ""]: readonly string[]): Subject {
+/** The kinds of objects under the names that kubectl has for them. */
+const kindNames: Readonly<Record<string, Subject["kind"]>> = {
+  service: "service",
+  services: "service",
+  svc: "service",
+  node: "node",
+  nodes: "node",
+  no: "node",
+};
+
+/** `service NAMESPACE/NAME` or `node NAME`, the kind under any of kubectl's names. Throws for anything else. */
+export function subjectOf([word = "", name = ""]: readonly string[]): Subject {
+  const kind = Object.hasOwn(kindNames, word) ? kindNames[word] : undefined;
   const [, namespace, ownName] = /^([^/]+)\/([^/]+)$/u.exec(name) ?? [];
   if (kind === "service" && namespace !== undefined && ownName !== undefined)
     return { kind: "service", namespace, name: ownName };
   if (kind === "node" && name !== "" && !name.includes("/")) return { kind: "node", name };
-  const given = [kind, name].filter((word) => word !== "").join(" ");
+  if (kind === "service" && /^[^/-][^/]*$/u.test(name))
+    throw new CodedError("InvalidFlags", `the Service "${name}" has no namespace; use service NAMESPACE/${name}`);
+  const given = [word, name].filter((part) => part !== "").join(" ");
   const problem = given === "" ? "no object is given" : `"${given}" is not an object that it can explain`;
   throw new CodedError("InvalidFlags", `${problem}; use service NAMESPACE/NAME or node NAME`);
 }

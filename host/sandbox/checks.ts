@@ -48,6 +48,19 @@ export async function runChecks(
   return passed;
 }
 
+/**
+ * Each controller whose `run` has failed since the start, with its latest error. It may run again: a rollback, or another
+ * attempt, hides a failure from the checks.
+ */
+export function failedControllers({ api }: Sandbox): ReadonlyMap<string, string> {
+  return new Map(
+    api
+      .list(kinds.Event)
+      .filter(({ reason }) => reason === "ControllerFailed")
+      .map(({ message = "" }) => [message.split(" ", 1)[0] ?? "", message]),
+  );
+}
+
 const leaseOf = ({ api }: Sandbox): Lease | undefined =>
   api.get(kinds.Lease, { namespace: "kube-system", name: "cloud-controller-manager" });
 

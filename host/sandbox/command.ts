@@ -10,7 +10,7 @@ import { programCommand } from "../config/help/invocation.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { onSignals } from "../process/signals.ts";
 import { actions } from "./actions.ts";
-import { allChecks, runChecks, startChecks } from "./checks.ts";
+import { allChecks, failedControllers, runChecks, startChecks } from "./checks.ts";
 import { sandboxCommand, serveControl } from "./control.ts";
 import { helpLines, listenToKeys } from "./keys.ts";
 import type { PrepareHost } from "./launcher.ts";
@@ -36,8 +36,8 @@ the cloud has no simulator. 0 SECONDS ends the disturbance.
 
 Options:
   --check          print how long each step took, then exit with status 0, or
-                   with 1 when a step did not succeed within 30 s or a plugin
-                   was left out
+                   with 1 when a step did not succeed within 30 s, a plugin
+                   was left out or a controller failed
   --nodes=N        VMs at the start (default 3; 0 if the cloud has no simulator)
   --from=FILE      the cluster and the cloud of a bundle (see plan --bundle)
   --directory=DIR  folder for kubeconfig, cloud config and log: new, empty or of
@@ -160,9 +160,12 @@ async function runCheck(sandbox: Sandbox, print: (line: string) => void): Promis
   const many = sandbox.nodeNames.length > 100 ? " (many nodes need more: -- --kube-api-qps=500)" : "";
   const options = { print, clock: systemClock, timeoutMs: checkTimeoutMs, hint: many };
   const passed = await runChecks(allChecks(sandbox), options);
-  const { refusedPlugins } = sandbox.host.status;
-  for (const { plugin, reason } of refusedPlugins) print(`  ✗ Plugin left out: ${plugin}: ${reason}`);
-  return passed && refusedPlugins.length === 0 ? 0 : 1;
+  const failed = failedControllers(sandbox);
+  // After a rollback, the failed controller is left out, too.
+  const leftOut = sandbox.host.status.refusedPlugins.filter(({ plugin }) => !failed.has(plugin));
+  for (const { plugin, reason } of leftOut) print(`  ✗ Plugin left out: ${plugin}: ${reason}`);
+  for (const failure of failed.values()) print(`  ✗ Controller failed: ${failure}`);
+  return passed && leftOut.length === 0 && failed.size === 0 ? 0 : 1;
 }
 
 async function runUntilStopped(sandbox: Sandbox, output: Output, print: (line: string) => void): Promise<number> {

@@ -1,5 +1,4 @@
-import { isObject } from "cloud-controller-host/sdk";
-
+import { type ConfigKey, configKeys } from "../../host/cli/config-keys.ts";
 import { configSections } from "../../plugins/azure-cloud/config/schema.ts";
 import { code, heading, table } from "./markdown.ts";
 
@@ -13,39 +12,17 @@ const head = `${heading("Azure cloud config", "the table in `config/schema.ts`")
 - \`cloud-controller-host check-config --cloud-config=FILE\` prints all problems and warnings without a cluster.
 `;
 
-type Json = Readonly<Record<string, unknown>>;
-const textOf = (value: unknown): string =>
-  typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : "";
-
-/** The cells of a key, and of the keys inside of it. */
-function rowsOf(key: string, schema: Json): readonly (readonly string[])[] {
-  const description = textOf(schema["description"]) + (schema["writeOnly"] === true ? " Secret." : "");
-  const row = [code(key), typeOf(schema), code(textOf(schema["default"])), description];
-  const items = isObject(schema["items"]) ? schema["items"] : undefined;
-  const properties = items?.["properties"] ?? schema["properties"];
-  if (!isObject(properties)) return [row];
-  const prefix = items === undefined ? `${key}.` : `${key}[].`;
-  return [
-    row,
-    ...Object.entries(properties).flatMap(([name, inner]) => (isObject(inner) ? rowsOf(prefix + name, inner) : [])),
-  ];
-}
-
-function typeOf(schema: Json): string {
-  const words: unknown = schema["anyOf"];
-  if (Array.isArray(words))
-    return words
-      .flatMap((word: unknown) => (isObject(word) && word["const"] ? [`\`${textOf(word["const"])}\``] : []))
-      .join(", ");
-  if (isObject(schema["patternProperties"])) return "mapping";
-  if (schema["type"] === "array") return "list";
-  return typeof schema["type"] === "string" ? schema["type"] : "any";
-}
+const cellsOf = ({ path, type, words, fallback, description }: ConfigKey): readonly string[] => [
+  code(path),
+  words.length > 0 ? words.map((word) => code(word)).join(", ") : type,
+  code(fallback),
+  description,
+];
 
 /** Every key of the cloud config. */
 export function config(): string {
   const sections = Object.entries(configSections).map(([title, keys]) => {
-    const rows = Object.entries(keys).flatMap(([key, schema]) => rowsOf(key, schema));
+    const rows = configKeys({ properties: keys }).map(cellsOf);
     return `\n## ${title}\n\n${table(["Key", "Type", "Default", "Description"], rows)}\n`;
   });
   return `${head}${sections.join("")}`;

@@ -36,8 +36,8 @@ const commandTable = {
   },
   version: { arguments: "", summary: "Prints the version" },
   help: {
-    arguments: "[COMMAND|GROUP|FLAG|annotations|ANNOTATION|errors|CODE]",
-    summary: "Explains a command, flags, annotations or error codes",
+    arguments: "[COMMAND|GROUP|FLAG|config|KEY|annotations|ANNOTATION|errors|CODE]",
+    summary: "Explains a command, flags, keys of the cloud config, annotations or error codes",
   },
   completion: { arguments: "bash|zsh|fish", summary: "Prints a completion script" },
 } as const satisfies Readonly<Record<string, CommandRow>>;

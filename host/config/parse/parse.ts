@@ -36,7 +36,13 @@ export type CommandLine =
     }
   | { readonly kind: "help" }
   | { readonly kind: "version"; readonly raw: boolean }
-  | { readonly kind: "refused"; readonly problems: readonly string[]; readonly usageHint: string };
+  | {
+      readonly kind: "refused";
+      readonly problems: readonly string[];
+      /** The options that could be read; the others have their defaults. */
+      readonly options: Options;
+      readonly usageHint: string;
+    };
 
 /**
  * Parses a command line (without program and script). All problems are reported at once. `incomplete`: plugins were left
@@ -53,7 +59,7 @@ export function parse(
   if (options.help) return { kind: "help" };
   const problems = [...clashes(own), ...read.problems, ...argumentProblems(read.positional)];
   if (problems.length > 0)
-    return { kind: "refused", problems, usageHint: `run "${programName} --help" for a list of flags` };
+    return { kind: "refused", problems, options, usageHint: `run "${programName} --help" for a list of flags` };
   if (options.version === "true" || options.version === "raw")
     return { kind: "version", raw: options.version === "raw" };
   const ownOf: OwnOptions = (present) => ownOptions(argv, present.flatMap(pluginFlags));

@@ -4,6 +4,7 @@ import { gateEnabled } from "../flags/feature-gates.ts";
 import { flagRows } from "../flags/flags.ts";
 import { optionName, type Options } from "../flags/options.ts";
 import { type ControllerName, isControllerEnabled, partsOf, resolveControllers } from "../values/controller-list.ts";
+import { didYouMean } from "../values/suggestion.ts";
 import { leaseTimingProblems } from "./election-timings.ts";
 import { shardProblems } from "./shard.ts";
 import { ipamProblems, routeProblems, serviceCidrProblems } from "./validate-network.ts";
@@ -18,6 +19,19 @@ export interface Offer {
   /** Plugins were left out because they failed to load: a controller that is not known may be one of theirs. */
   readonly incomplete?: boolean;
 }
+
+/**
+ * The problems of single options. Options that could not be read have their defaults, which are valid: this applies to a
+ * command line that is refused, too.
+ */
+export const validateEach = (options: Options, { controllers, clouds, incomplete }: Offer): readonly string[] => [
+  ...flagRows.flatMap(({ name, flag }) => {
+    const problem = flag.problemOf(Reflect.get(options, optionName(name)));
+    return problem === undefined ? [] : [`--${name} ${problem}`];
+  }),
+  ...(incomplete === true ? [] : controllerListProblems(options.controllers, controllers)),
+  ...cloudNameProblems(options, clouds),
+];
 
 /**
  * All problems of the options that can be detected before startup, each with its flag, the value and what to do. Files
@@ -35,14 +49,10 @@ export function validate(options: Options, offer: Offer): readonly string[] {
         ),
     );
   return [
-    ...flagRows.flatMap(({ name, flag }) => {
-      const problem = flag.problemOf(Reflect.get(options, optionName(name)));
-      return problem === undefined ? [] : [`--${name} ${problem}`];
-    }),
-    ...(offer.incomplete === true ? [] : controllerListProblems(options.controllers, offer.controllers)),
+    ...validateEach(options, offer),
     ...electionProblems(options),
     ...shardProblems(options),
-    ...cloudProblems(options, offer.clouds),
+    ...cloudConfigProblems(options),
     ...servingProblems(options),
     ...(offer.incomplete === true ? [] : webhookProblems(options, offer.webhooks ?? [])),
     ...(options.configureCloudRoutes && enabled(controllerNames.nodeRoute) ? routeProblems(options) : []),
@@ -66,7 +76,10 @@ function controllerListProblems(list: readonly string[], known: readonly Control
     .filter((item) => item !== "*")
     .map((item) => partsOf(item)[1])
     .filter((name) => !names.has(name))
-    .map((name) => `--controllers: "${name}" is not in the list of known controllers; known are ${all}`);
+    .map(
+      (name) =>
+        `--controllers: "${name}" is not in the list of known controllers${didYouMean(name, [...names], "")}; known are ${all}`,
+    );
 }
 
 function electionProblems(options: Options): readonly string[] {
@@ -97,15 +110,18 @@ function electionProblems(options: Options): readonly string[] {
 const broken = (rules: readonly (readonly [broken: boolean, problem: string])[]): readonly string[] =>
   rules.flatMap(([isBroken, problem]) => (isBroken ? [problem] : []));
 
-function cloudProblems(options: Options, clouds: readonly string[]): readonly string[] {
-  const { cloudProvider: name, enableDynamicReloading: reloading } = options;
+const cloudNameProblems = ({ cloudProvider: name }: Options, clouds: readonly string[]): readonly string[] =>
+  name === "" || clouds.includes(name)
+    ? []
+    : [
+        `--cloud-provider "${name}" is not known${didYouMean(name.toLowerCase(), clouds, "")}; ${clouds.length === 0 ? "no cloud plugin is available" : `known are ${clouds.join(", ")}`}`,
+      ];
+
+function cloudConfigProblems(options: Options): readonly string[] {
+  const { enableDynamicReloading: reloading } = options;
   const fromSecret = reloading && options.cloudConfig === "";
   const needed = "cannot be empty when the cloud config is read from a Secret; set it, or set --cloud-config";
   return broken([
-    [
-      name !== "" && !clouds.includes(name),
-      `--cloud-provider "${name}" is not known; ${clouds.length === 0 ? "no cloud plugin is available" : `known are ${clouds.join(", ")}`}`,
-    ],
     [
       !reloading && options.cloudConfig === "",
       "--cloud-config cannot be empty when --enable-dynamic-reloading is not set to true; set it to the file with the cloud configuration",

@@ -17,6 +17,7 @@ import { statusUsage } from "../../../host/cli/status.ts";
 import { commandNames } from "../../../host/config/help/commands.ts";
 import { wrapUsage } from "../../../host/config/help/wrap.ts";
 import { didYouMean } from "../../../host/config/values/suggestion.ts";
+import { configSections } from "../../../plugins/azure-cloud/config/schema.ts";
 import { annotationPrefix } from "../../../plugins/azure-cloud/load-balancer/service/annotation-rows.ts";
 import { annotations, portAnnotations } from "../../../plugins/azure-cloud/load-balancer/service/annotations.ts";
 
@@ -154,6 +155,22 @@ describe("help", () => {
     );
   });
 
+  test("explains all keys of the cloud config, or one of them in any case, also inside of another key", async () => {
+    const { stdout } = await run("help", "config");
+    for (const keys of Object.values(configSections))
+      for (const [key, { description = "" }] of Object.entries(keys))
+        expect(stdout).toContain(`  ${key}\n      ${description}`);
+    const sku = `  loadBalancerSku
+      SKU of load balancers and public IP addresses.
+      Values: standard, basic, service (default standard).
+`;
+    for (const topic of ["loadBalancerSku", "loadbalancersku"]) expect((await run("help", topic)).stdout).toBe(sku);
+    const vault = "  auxiliaryTokenProvider.vaultName\n      Name of the key vault.\n      Type: string.\n";
+    for (const topic of ["auxiliaryTokenProvider.vaultName", "vaultName"])
+      expect((await run("help", topic)).stdout).toBe(vault);
+    expect((await run("help", "loadBalancerSuk")).stderr).toContain("(did you mean loadBalancerSku?)");
+  });
+
   test("loads the plugins once to explain a topic", async () => {
     const directory = join(folder, "counted");
     await mkdir(join(directory, "counted"), { recursive: true });
@@ -172,6 +189,14 @@ describe("help", () => {
     expect(status).toBe(1);
     expect(stderr).toContain('unknown help topic "leader-elct" (did you mean leader-elect?)');
   });
+});
+
+test("status names its options when it is given another one", async () => {
+  const { status, stderr } = await run("status", "--cloud-config=FILE");
+  expect([status, stderr]).toEqual([
+    1,
+    "Error: status: Unknown option '--cloud-config'; its options are --kubeconfig, --namespace, --leader-elect-resource-name\n",
+  ]);
 });
 
 describe("completion", () => {
@@ -248,6 +273,15 @@ describe("new", () => {
   ])("%p is refused", async (argv, problem) => {
     await expect(createPlugin(argv, folder, environment)).rejects.toThrow(problem);
   });
+
+  test.each(["cloud-node-controller", "cloud-node", "node-ipam", "azure"])(
+    "the name %s is refused, which the host has itself",
+    async (name) => {
+      const { status, stderr } = await run("new", "controller", name);
+      expect(stderr).toContain(`the name "${name}" is taken by a plugin that comes with the host`);
+      expect([status, await Bun.file(join(process.cwd(), name, "plugin.ts")).exists()]).toEqual([1, false]);
+    },
+  );
 
   test("prints its next steps with npx for a user who has Bun only through npx", async () => {
     const text = await createPlugin(["controller", "by-npx"], folder, { PATH: join(folder, "nothing") });

@@ -315,5 +315,15 @@ describe("explain", () => {
         'Error: cannot explain: "pod x" is not an object that it can explain; use service NAMESPACE/NAME or node NAME\n',
     });
     expect(() => subjectOf([])).toThrow("no object is given; use service NAMESPACE/NAME or node NAME");
+    expect(() => subjectOf(["service", "web"])).toThrow(
+      'the Service "web" has no namespace; use service NAMESPACE/web',
+    );
+  });
+
+  test("a kind is known under each of kubectl's names", () => {
+    for (const word of ["service", "services", "svc"])
+      expect(subjectOf([word, "default/web"])).toEqual({ kind: "service", namespace: "default", name: "web" });
+    for (const word of ["node", "nodes", "no"]) expect(subjectOf([word, "n"])).toEqual({ kind: "node", name: "n" });
+    expect(() => subjectOf(["constructor", "n"])).toThrow('"constructor n" is not an object that it can explain');
   });
 });

@@ -242,6 +242,23 @@ test("--check ends with 1 and the reason when a plugin is left out", async () =>
   expect(status).toBe(1);
 });
 
+test("--check ends with 1 and the reason when the run of a controller fails, though every step succeeds", async () => {
+  const plugins = join(folder, "failing-plugins");
+  await mkdir(join(plugins, "failing"), { recursive: true });
+  await writeFile(
+    join(plugins, "failing", "plugin.ts"),
+    `import { defineController } from "cloud-controller-host/sdk";
+     const run = async () => { throw new Error("no prices today"); };
+     export default defineController({ name: "failing-controller", construct: () => () => ({ run }) });`,
+  );
+  const { status, text } = await run("--check", "--", `--plugin-dir=${plugins}`, "--secure-port=0");
+  expect(text).toMatch(/\u2713 .*changed config swapped in/);
+  expect(text.match(/\u2717.*/g)).toEqual([
+    expect.stringMatching(/^\u2717 Controller failed: failing-controller of generation \d: no prices today/),
+  ]);
+  expect(status).toBe(1);
+});
+
 test("names the cloud config that a flag names, not its own", async () => {
   const first = join(folder, "other-config");
   await using one = new Terminal(first);

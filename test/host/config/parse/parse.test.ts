@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
+import { defaultOptions } from "../../../../host/config/flags/options.ts";
 import { parse, peek } from "../../../../host/config/parse/parse.ts";
 import { problemsOf, run } from "../command-line.ts";
 
@@ -102,6 +103,7 @@ describe("an invalid command line", () => {
     const command = parse(["--secure-port=x", "--unknown", "its-value", "--feature-gates=Foo=true", "stray", "-q"]);
     expect(command).toEqual({
       kind: "refused",
+      options: expect.objectContaining({ securePort: defaultOptions.securePort }),
       problems: [
         'invalid argument "x" for "--secure-port" flag: must be a whole number',
         "unknown flag: --unknown",
