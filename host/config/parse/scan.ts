@@ -60,7 +60,7 @@ function long(walk: Walk, argument: string): void {
   if (flag === undefined) {
     const known = [...walk.reader.flags.keys()];
     if (walk.reader.ignoresUnknown && !isMisspelled(name, known)) walk.ignored.push(name);
-    else walk.problems.push(`unknown flag: --${typed}${didYouMean(name, known, "--")}`);
+    else walk.problems.push(`unknown flag: --${typed}${removedFlags.get(name) ?? didYouMean(name, known, "--")}`);
     if (equals < 0) skipArgument(walk);
     return;
   }
@@ -68,6 +68,27 @@ function long(walk: Walk, argument: string): void {
   if (text === undefined) walk.problems.push(`flag needs an argument: --${typed}`);
   else take(walk, name, flag, text);
 }
+
+const goesToStandardError = " (removed from Kubernetes; the log goes to standard error: leave it out)";
+
+/** Flags that configs of older Go binaries still have: what became of each. */
+const removedFlags: ReadonlyMap<string, string> = new Map([
+  ["port", " (removed from Kubernetes; use --secure-port)"],
+  ["address", " (removed from Kubernetes; use --bind-address)"],
+  ...[
+    "add-dir-header",
+    "alsologtostderr",
+    "log-backtrace-at",
+    "log-dir",
+    "log-file",
+    "log-file-max-size",
+    "logtostderr",
+    "one-output",
+    "skip-headers",
+    "skip-log-headers",
+    "stderrthreshold",
+  ].map((name) => [name, goesToStandardError] as const),
+]);
 
 /** One or more one-letter flags: `-h`, `-v=2`, `-v2`, `-v 2`, `-hv2`. */
 function short(walk: Walk, shorthands: ReadonlyMap<string | undefined, string>, argument: string): void {

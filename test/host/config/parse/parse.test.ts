@@ -93,6 +93,18 @@ describe("an invalid command line", () => {
     expect(problemsOf(argv)).toEqual([problem]);
   });
 
+  test.each([
+    ["--port=0", "unknown flag: --port (removed from Kubernetes; use --secure-port)"],
+    ["--address=::", "unknown flag: --address (removed from Kubernetes; use --bind-address)"],
+    [
+      "--logtostderr",
+      "unknown flag: --logtostderr (removed from Kubernetes; the log goes to standard error: leave it out)",
+    ],
+    ["--log_dir=/x", "unknown flag: --log_dir (removed from Kubernetes; the log goes to standard error: leave it out)"],
+  ])("%s, which older Go binaries had, is refused with what became of it", (flag, problem) => {
+    expect(problemsOf([flag])).toEqual([problem]);
+  });
+
   test("gates of Kubernetes 1.36 and of 1.37 are accepted", () => {
     const of136 = "BtreeWatchCache=true,StructuredAuthenticationConfiguration=true,SeparateCacheWatchRPC=true";
     const of137 = "EtcdRangeStream=false,WatchListCompression=false,APIServerWebhookAuthenticationToken=true";
