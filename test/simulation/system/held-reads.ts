@@ -11,6 +11,8 @@ interface HeldRead {
 /** Changes while the reply to a read is on its way: it arrives with the state from before. */
 export class HeldReads {
   #next: readonly HeldRead[] = [];
+  /** Called after each change. */
+  changed: () => void = () => undefined;
 
   /** Holds the reply to the next read of a path. */
   hold(read: HeldRead): void {
@@ -28,6 +30,7 @@ export class HeldReads {
     if (held === undefined) return 0;
     this.#next = this.#next.filter((each) => each !== held);
     held.change();
+    this.changed();
     return held.holdMs;
   }
 }

@@ -73,6 +73,7 @@ class Run {
     this.#removals = new Removals(world, this.#violate);
     this.#writers = new Writers(world, this.#violate);
     watchNodes(world, this.#violate);
+    world.reads.changed = () => this.#accept();
     world.observer = { sent: (request) => this.#sent(request), done: (request, text) => this.#done(request, text) };
   }
 
@@ -102,6 +103,11 @@ class Run {
   #perform(action: Action): void {
     if (!perform(this.#world, action)) return;
     this.#happened[action.kind] = (this.#happened[action.kind] ?? 0) + 1;
+    this.#accept();
+  }
+
+  /** Takes things as they are after a change from outside. */
+  #accept(): void {
     this.#checked = undefined;
     this.#removals.accept(this.#world.view());
     if (this.#world.meddled) this.#continuity.forget();
