@@ -1,3 +1,6 @@
+import { mkdtempSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
@@ -23,18 +26,14 @@ export interface HostProcessOptions {
 
 const mainPath = join(import.meta.dir, "..", "..", "host", "main.ts");
 
-/** What a host takes from the test's environment. Its copies of plugins go where the temporary files of tests are. */
-function outerEnvironment(): Readonly<Record<string, string | undefined>> {
-  const { PATH, HOME, TMPDIR } = process.env;
-  return { PATH, HOME, TMPDIR };
-}
-
 /** A host in a process of its own, as in a container: real signals, a real exit status. Killed when it is disposed of. */
 export class HostProcess implements AsyncDisposable {
   readonly #process: Bun.Subprocess<"ignore", "pipe", "pipe">;
   readonly #reading: Promise<unknown>;
   readonly #port: number;
   readonly #patienceMs: number;
+  /** What a killed host leaves there, such as its copies of plugins, goes with this. */
+  readonly #temporary = mkdtempSync(join(tmpdir(), "host-process-"));
   #stdout = "";
   #stderr = "";
 
@@ -55,7 +54,7 @@ export class HostProcess implements AsyncDisposable {
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",
-      env: { ...outerEnvironment(), ...environment },
+      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], TMPDIR: this.#temporary, ...environment },
     });
     this.#reading = Promise.all([
       collect(this.#process.stdout, (text) => (this.#stdout += text)),
@@ -133,6 +132,7 @@ export class HostProcess implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#process.kill("SIGKILL");
     await this.ended();
+    await rm(this.#temporary, { recursive: true, force: true });
   }
 }
 

@@ -126,7 +126,7 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
 
   test("leaves nothing on a signal that lives on, however it ends", async () => {
     const { signal } = new AbortController();
-    const transport = connectThisWay({ timeoutMs: 50 });
+    const transport = connectThisWay({ timeoutMs: 500 });
     api.intercept = ({ query }) =>
       query.get("how") === "hang" ? "hang" : query.get("how") === "no" ? status(404, "", "") : undefined;
     for (const how of ["hang", "no", "yes"]) await errorOf(transport.send({ ...get, query: { how }, signal }));
@@ -216,7 +216,7 @@ describe("the rate limit", () => {
 });
 
 test("a stream lasts longer than the limit of a request", async () => {
-  const transport = connect({ timeoutMs: 50 });
+  const transport = connect({ timeoutMs: 500 });
   api.intercept = ({ query }) => (query.has("hang") ? "hang" : undefined);
   const stream = await transport.send({ ...get, query: { watch: "true" }, stream: true });
   const content = stream.text();
