@@ -283,8 +283,9 @@ describe("a Service that uses the last fifth of a limit gets a warning event tha
       const users = Array.from({ length: count - own.length }, (_, index) => ({ name: `u${index}`, priority: 100 }));
       return { ...observed, securityGroup: { ...observed.securityGroup, securityRules: [...own, ...users] } };
     };
-    expect(planned([tagged], from(797)).warnings("first")).toEqual([]);
-    expect(planned([tagged], from(798)).warnings("first")).toEqual([
+    // Two rules take the place of its own one.
+    expect(planned([tagged], from(798)).warnings("first")).toEqual([]);
+    expect(planned([tagged], from(799)).warnings("first")).toEqual([
       expect.stringContaining("the security group has 800 of 1000 rules; give Services the same ports"),
     ]);
     expect(planned([first], from(900)).warnings("first")).toEqual([]);
