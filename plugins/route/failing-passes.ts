@@ -1,6 +1,6 @@
 import { type Clock, messageOf } from "cloud-controller-host/sdk";
 
-/** What fails for a shorter time is only logged: the next pass may succeed. */
+/** A shorter failure is only logged: the next pass may succeed. */
 const graceMs = 60_000;
 const maxMessage = 300;
 
