@@ -71,7 +71,7 @@ function long(walk: Walk, argument: string): void {
 
 const goesToStandardError = " (removed from Kubernetes; the log goes to standard error: leave it out)";
 
-/** Flags that configs of older Go binaries still have: what became of each. */
+/** Remedies for flags that only older Go binaries had. */
 const removedFlags: ReadonlyMap<string, string> = new Map([
   ["port", " (removed from Kubernetes; use --secure-port)"],
   ["address", " (removed from Kubernetes; use --bind-address)"],

@@ -101,7 +101,7 @@ describe("an invalid command line", () => {
       "unknown flag: --logtostderr (removed from Kubernetes; the log goes to standard error: leave it out)",
     ],
     ["--log_dir=/x", "unknown flag: --log_dir (removed from Kubernetes; the log goes to standard error: leave it out)"],
-  ])("%s, which older Go binaries had, is refused with what became of it", (flag, problem) => {
+  ])("%s, which older Go binaries had, is refused with a remedy", (flag, problem) => {
     expect(problemsOf([flag])).toEqual([problem]);
   });
 
