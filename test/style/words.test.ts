@@ -61,8 +61,8 @@ const dialect: readonly (readonly [phrase: RegExp, instead: string])[] = [
   [/everybody|everyone|someone|does without|to be had|by turns/, "the actor; lacks, available, alternately"],
   [/(initial|normal|serial|recogn|organ|author|synchron|summar|optim|minim)is(e|es|ed|ing|ation)/, "American: -ize"],
   [
-    /shall|the very (object|same|moment)|next to nothing|what became of/,
-    "desired; the same object; almost nothing; outcome",
+    /shall|the very (object|same|moment)|next to nothing/,
+    "desired; the same object; almost nothing",
   ],
   [/behaviours?|colours?|cancelling|labelled/, "American: behavior, color, canceling, labeled"],
 ];
