@@ -60,10 +60,7 @@ const dialect: readonly (readonly [phrase: RegExp, instead: string])[] = [
   [/there is no|(is|are) no (cause|conflict|drift|error|failure|reason|time)/, "what is; is not a …"],
   [/everybody|everyone|someone|does without|to be had|by turns/, "the actor; lacks, available, alternately"],
   [/(initial|normal|serial|recogn|organ|author|synchron|summar|optim|minim)is(e|es|ed|ing|ation)/, "American: -ize"],
-  [
-    /shall|the very (object|same|moment)|next to nothing/,
-    "desired; the same object; almost nothing",
-  ],
+  [/shall|the very (object|same|moment)|next to nothing/, "desired; the same object; almost nothing"],
   [/behaviours?|colours?|cancelling|labelled/, "American: behavior, color, canceling, labeled"],
 ];
 

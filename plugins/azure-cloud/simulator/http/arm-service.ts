@@ -82,6 +82,7 @@ export function answerArm(request: SimulatedRequest, state: SubscriptionState): 
       "The api-version query parameter (?api-version=) is required.",
     );
   checkRequest(request);
+  state.operations.endUnpolled();
   for (const route of routes) {
     const reply = route(request, state);
     if (reply === undefined) continue;

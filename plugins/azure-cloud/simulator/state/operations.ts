@@ -20,6 +20,8 @@ export interface OperationSettings {
 
 /** Those that are remembered. */
 const maxOperations = 10_000;
+/** The client that started it may have ended: ARM's operations need nobody to ask for them. */
+const longestUnpolledMs = 60_000;
 
 type Status = "InProgress" | "Succeeded" | "Failed" | "Canceled";
 
@@ -27,6 +29,7 @@ interface Operation {
   readonly target: string;
   readonly outcome: Outcome;
   pollsLeft: number;
+  polledMs: number;
   status: Status;
   fault: ArmFault | undefined;
   result: unknown;
@@ -39,7 +42,8 @@ export interface Progress {
 }
 
 /**
- * Long-running operations: each one ends after a number of polls, unless a later write of its resource supersedes it.
+ * Long-running operations: each one ends after a number of polls, or a minute after the last one, unless a later write of
+ * its resource supersedes it.
  */
 export class Operations {
   readonly settings: OperationSettings;
@@ -60,6 +64,7 @@ export class Operations {
       target: key,
       outcome,
       pollsLeft: Math.max(1, this.settings.polls),
+      polledMs: performance.now(),
       status: "InProgress",
       fault: undefined,
       result: undefined,
@@ -89,9 +94,17 @@ export class Operations {
     const operation = this.#operations.get(id);
     if (operation === undefined) return undefined;
     operation.pollsLeft -= 1;
+    operation.polledMs = performance.now();
     if (operation.status === "InProgress" && operation.pollsLeft <= 0 && !this.lasts(operation.target))
       this.#end(operation);
     return operation;
+  }
+
+  /** Ends operations that have not been polled for long, so that the next request sees their result. */
+  endUnpolled(): void {
+    const since = performance.now() - longestUnpolledMs;
+    for (const operation of this.#current.values())
+      if (operation.polledMs <= since && !this.lasts(operation.target)) this.#end(operation);
   }
 
   #end(operation: Operation): void {
