@@ -144,7 +144,9 @@ export class KeyedBatcher<Change, Result> {
       if (rejected) sources.add(this.#options.sourceOf(change));
       else sources.delete(this.#options.sourceOf(change));
     }
-    this.#rejected.set(key, sources);
+    // Keys come and go: what has no rejected source takes no memory.
+    if (sources.size > 0) this.#rejected.set(key, sources);
+    else this.#rejected.delete(key);
   }
 }
 
