@@ -1,8 +1,8 @@
 import type { ErrorCode } from "./error-codes.ts";
 
 /**
- * An error with a code for programs: of the table in `error-codes.ts`, or a plugin's own. `message` names the flag, key, annotation or object and the remedy; `cause` is the
- * underlying error.
+ * An error with a code for programs: of the table in `error-codes.ts`, or a plugin's own. `message` names the flag, key,
+ * annotation or object and the remedy; `cause` is the underlying error.
  */
 export class CodedError extends Error {
   readonly code: string;
