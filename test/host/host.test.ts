@@ -9,7 +9,7 @@ import { SandboxLab } from "./sandbox-lab.ts";
 
 setDefaultTimeout(90_000);
 
-test("a reload ends with one garbage collection", async () => {
+test("the first reload ends with one garbage collection", async () => {
   await using lab = await SandboxLab.open();
   const { host } = await lab.host();
   await eventually("it runs", () => host.status.running, 40_000);

@@ -80,7 +80,7 @@ export interface ProcessScope {
   recorder(component: string): EventRecorder;
   /** `owner` is the controller whose queue it is. */
   workqueue(name: string, options: WorkQueueOptions & { metrics: Metrics; log: Logger; owner: string }): WorkQueue;
-  /** Called when a generation has been disposed of, after its successor has started. */
+  /** Called when a generation has been disposed of, after its successor has started; collects if the heap has grown. */
   readonly collectGarbage?: () => void;
   /** Called before a generation is drained for the next one: a collection between the two would lengthen the gap. */
   readonly collectYoungGarbage?: () => void;
