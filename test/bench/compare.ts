@@ -6,9 +6,9 @@ import { CodedError, controllerNames, forEachConcurrently, isUninitialized, kind
 import type { Cluster } from "../envtest/cluster.ts";
 import { createNode, simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
+import { realNode } from "../kit/real-node.ts";
 import { balancedService } from "../kit/services.ts";
 import { watchProgress } from "./progress.ts";
-import { realNode } from "./real-node.ts";
 import type { Bench, Figure } from "./report.ts";
 import { addNode, createAll, hasAddress, numbers, requestsOf, type ServicesLab, stateOf } from "./services-lab.ts";
 import { cpuSecondsOf, engineSettings, memoryOf, numberOf, realCluster, until } from "./world.ts";

@@ -2,10 +2,10 @@ import { forEachConcurrently, kinds, type Service } from "cloud-controller-host/
 
 import { serveCloud } from "../kit/cloud-server.ts";
 import { joinNode, nodeName } from "../kit/kubelet.ts";
+import { realNode } from "../kit/real-node.ts";
 import { balancedService } from "../kit/services.ts";
 import { type ControllersWorld, eachAlone } from "./controllers-alone.ts";
 import { costOfEvents } from "./controllers-events.ts";
-import { realNode } from "./real-node.ts";
 import { type Bench, type Figure } from "./report.ts";
 import { loadAverage, numberOf, realCluster } from "./world.ts";
 

@@ -12,8 +12,8 @@ import {
 import { createNode, simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { hostUser, rolesOf } from "../kit/host-roles.ts";
+import { realNode } from "../kit/real-node.ts";
 import { watchProgress } from "./progress.ts";
-import { realNode } from "./real-node.ts";
 import { type Bench, type Figure, medians } from "./report.ts";
 import { cpuSecondsOf, engineSettings, loadAverage, mainOf, memoryOf, numberOf, realCluster } from "./world.ts";
 

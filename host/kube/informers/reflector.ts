@@ -17,6 +17,7 @@ import { streamList } from "../connection/stream-list.ts";
 import type { Transport } from "../connection/transport.ts";
 import { objectOf, resourceOf, statusError, textAt } from "../connection/wire.ts";
 import { CatchUp, type CatchUpOptions } from "./catch-up.ts";
+import { Compactor } from "./compaction.ts";
 import { isUnreachable, LogOnce } from "./log-once.ts";
 import { listOptions, type Selection, watchRequest } from "./requests.ts";
 import { type Change, isOlder, type ObjectStore } from "./store.ts";
@@ -46,18 +47,13 @@ const refusalsUntilRelist = 3;
 const failuresUntilReport = 3;
 const relist: ErrorCode = "Relist";
 
-/** Fields that no controller reads and that make up most of an object. */
-const dropped: Readonly<Record<string, readonly (readonly [string, string])[]>> = {
-  "/Node": [["status", "images"]],
-};
-
 /** Keeps a store equal to what the API server holds. upstream: client-go `tools/cache.Reflector`. */
 export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>;
   readonly #what: string;
   readonly #refused: LogOnce;
   readonly #backoff = new Backoff({ baseMs: 800, maxMs: 30_000 });
-  readonly #fields: readonly (readonly [string, string])[];
+  readonly #compactor: Compactor;
   /** Resource version of the store; undefined when everything must be listed. */
   #version: string | undefined;
   #refusals = 0;
@@ -77,7 +73,7 @@ export class Reflector<T extends KubeObject> {
     this.#options = options;
     this.#what = resourceOf(kind);
     this.#refused = new LogOnce(log, `${this.#what} are listed and watched again`);
-    this.#fields = [["metadata", "managedFields"], ...(dropped[`${kind.group}/${kind.kind}`] ?? [])];
+    this.#compactor = new Compactor(kind);
     this.#catchUp = new CatchUp({
       ...options,
       version: () => this.#version,
@@ -149,7 +145,7 @@ export class Reflector<T extends KubeObject> {
       const { items, resourceVersion } = await streamList(transport, kind, {
         ...listOptions(selection),
         signal,
-        trim: this.#trim,
+        trim: this.#compactor.compact,
       });
       signal.throwIfAborted();
       this.#options.unreachable.ended();
@@ -231,10 +227,10 @@ export class Reflector<T extends KubeObject> {
     switch (fields["type"]) {
       case "ADDED":
       case "MODIFIED":
-        this.#trim(object);
+        this.#compactor.compact(object);
         return store.set(object);
       case "DELETED":
-        this.#trim(object);
+        this.#compactor.compact(object);
         return store.delete(object);
       case "BOOKMARK":
         return undefined;
@@ -242,14 +238,6 @@ export class Reflector<T extends KubeObject> {
         throw new CodedError("UnexpectedReply", `a watch event of type "${textAt(fields, "type")}"`);
     }
   }
-
-  readonly #trim = (object: T): void => {
-    const document: unknown = object;
-    for (const [parent, field] of this.#fields) {
-      const holder = isObject(document) ? document[parent] : undefined;
-      if (isObject(holder)) Reflect.deleteProperty(holder, field);
-    }
-  };
 
   /** Only a watch that works ends a run of failures: a list that succeeds before each failing watch would hide it. */
   #succeeded(): void {
