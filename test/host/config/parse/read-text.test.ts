@@ -1,12 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm, symlink, truncate, writeFile } from "node:fs/promises";
+import { afterAll, beforeAll, describe, expect, mock, test } from "bun:test";
+import * as promises from "node:fs/promises";
+import { mkdtemp, rm, stat, symlink, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../../host/async/clock.ts";
-import { readText } from "../../../../host/config/parse/read-text.ts";
+import { readBytes, readText } from "../../../../host/config/parse/read-text.ts";
 import { TreeContent } from "../../../../host/generation/plugins/copy-files.ts";
 import { readSealed } from "../../../../host/generation/plugins/sealed-content.ts";
 import { CaFile } from "../../../../host/kube/connection/ca-file.ts";
@@ -50,6 +51,13 @@ describe("a file that the user has named", () => {
     expect(await rejection(readText(file))).toBe(`${file} has more than 16777216 bytes`);
   });
 
+  test("a file that the user has named is read up to its limit, whatever it says of its size", async () => {
+    // A file of the kernel has 0 bytes, as one that grows has fewer than are read.
+    expect((await stat("/proc/self/status")).size).toBe(0);
+    expect((await readBytes("/proc/self/status", 100_000)).length).toBeWithin(101, 100_000);
+    expect(await rejection(readBytes("/proc/self/status", 100))).toBe("/proc/self/status has more than 100 bytes");
+  });
+
   test("is not a device, whose content has no end", async () => {
     expect(await rejection(readText("/dev/zero"))).toBe(
       "/dev/zero is a pipe, a socket or a device; name a regular file",
@@ -88,6 +96,28 @@ test.each([
   ["a file of a locked plugin", (path: string) => readSealed(treeOf(path)), "name a regular file"],
 ])("a pipe as %s is an error at once, not a read without an end", async (_name, read, problem) => {
   expect(await rejection(read(pipe))).toContain(problem);
+});
+
+test("a plugin's file that grows while it is read is read as long as it was", async () => {
+  const file = join(folder, "growing");
+  await writeFile(file, "x".repeat(100_000));
+  const real = { ...promises };
+  const open = async (...parameters: Parameters<typeof promises.open>): Promise<promises.FileHandle> => {
+    const handle = await real.open(...parameters);
+    const sizeBefore = async () => {
+      const status = await real.stat(file);
+      await real.appendFile(file, "y");
+      return status;
+    };
+    return Object.assign(handle, { stat: sizeBefore });
+  };
+  await mock.module("node:fs/promises", () => ({ ...real, open }));
+  try {
+    const content = await new TreeContent(treeOf(file)).read();
+    expect(content.get("growing")?.toString()).toBe("x".repeat(100_000));
+  } finally {
+    await mock.module("node:fs/promises", () => real);
+  }
 });
 
 test("credentials stay in use while a pipe is in place of the token", async () => {
