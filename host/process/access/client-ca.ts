@@ -1,7 +1,7 @@
 import { ApiError, type Clock, CodedError, type KubeClient, type Logger, messageOf } from "cloud-controller-host/sdk";
 
 import { readText } from "../../config/parse/read-text.ts";
-import { CertificateVerifier, parseBundle } from "./client-certificate.ts";
+import { type BundleCheck, CertificateVerifier, createBundleCheck, parseBundle } from "./client-certificate.ts";
 import {
   configMapName,
   type DelegatedAuthConfig,
@@ -44,6 +44,7 @@ const firstReplyMs = 2_000;
  */
 export class ClientCAs {
   readonly #options: ClientCAOptions;
+  readonly #check = createBundleCheck();
   #published: DelegatedAuthConfig | undefined;
   #hasReplied = false;
   #clients: { readonly pem: string; readonly verifier: CertificateVerifier } | undefined;
@@ -55,7 +56,7 @@ export class ClientCAs {
    */
   static async open(options: ClientCAOptions): Promise<ClientCAs> {
     const cas = new ClientCAs(options);
-    const files = await readFiles(options);
+    const files = await readFiles(options, cas.#check);
     await cas.#lookUp().catch((error: unknown) => cas.#lookUpFailed(error));
     cas.#apply(files);
     return cas;
@@ -83,7 +84,7 @@ export class ClientCAs {
       await clock.sleep(this.#hasReplied ? periodMs : firstReplyMs, signal);
       if (signal.aborted) return;
       try {
-        const files = await readFiles(this.#options);
+        const files = await readFiles(this.#options, this.#check);
         await this.#lookUp(signal);
         this.#apply(files);
         lastProblem = "";
@@ -100,7 +101,7 @@ export class ClientCAs {
     const { client, flags } = this.#options;
     const given = flags.clientCaFile !== "" && flags.requestheaderClientCaFile !== "";
     if (client === undefined || flags.authenticationSkipLookup || given) return;
-    this.#published = (await readDelegatedAuthConfig(client, signal)) ?? this.#published;
+    this.#published = (await readDelegatedAuthConfig(client, this.#check, signal)) ?? this.#published;
     this.#hasReplied = true;
   }
 
@@ -142,10 +143,13 @@ interface Files {
   readonly proxies: FrontProxyConfig | undefined;
 }
 
-async function readFiles({ flags, clientCaFlag = "--client-ca-file" }: ClientCAOptions): Promise<Files> {
+async function readFiles(
+  { flags, clientCaFlag = "--client-ca-file" }: ClientCAOptions,
+  check: BundleCheck,
+): Promise<Files> {
   const [clientPem, caPem] = await Promise.all([
-    readBundle(clientCaFlag, flags.clientCaFile),
-    readBundle("--requestheader-client-ca-file", flags.requestheaderClientCaFile),
+    readBundle(clientCaFlag, flags.clientCaFile, check),
+    readBundle("--requestheader-client-ca-file", flags.requestheaderClientCaFile, check),
   ]);
   return {
     clientPem,
@@ -163,11 +167,11 @@ async function readFiles({ flags, clientCaFlag = "--client-ca-file" }: ClientCAO
   };
 }
 
-async function readBundle(flag: string, path: string): Promise<string | undefined> {
+async function readBundle(flag: string, path: string, check: BundleCheck): Promise<string | undefined> {
   if (path === "") return undefined;
   const pem = await readText(path).catch((error: unknown) => {
     throw new CodedError("InvalidCertificate", `${flag}: cannot read ${path}`, { cause: error });
   });
-  parseBundle(pem, `${flag}: ${path}`);
+  check(pem, `${flag}: ${path}`);
   return pem;
 }

@@ -25,6 +25,19 @@ export function parseBundle(pem: string, origin: string): readonly Uint8Array[] 
   });
 }
 
+/** Throws as `parseBundle` does. */
+export type BundleCheck = (pem: string, origin: string) => void;
+
+/** Checks bundles that are read again and again; parses only what is not the text that the same origin had last. */
+export function createBundleCheck(): BundleCheck {
+  const valid = new Map<string, string>();
+  return (pem, origin) => {
+    if (valid.get(origin) === pem) return;
+    parseBundle(pem, origin);
+    valid.set(origin, pem);
+  };
+}
+
 /** A client certificate that a CA vouches for. */
 export interface VerifiedCertificate {
   readonly subject: CertificateSubject;

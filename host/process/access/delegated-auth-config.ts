@@ -1,6 +1,6 @@
 import { CodedError, type ConfigMap, isNotFound, kinds, type KubeClient } from "cloud-controller-host/sdk";
 
-import { parseBundle } from "./client-certificate.ts";
+import type { BundleCheck } from "./client-certificate.ts";
 
 /** The CA (PEM) of trusted front proxies and the headers in which they name the user. */
 export interface FrontProxyConfig {
@@ -28,20 +28,21 @@ export const configMapName = `ConfigMap ${name.namespace}/${name.name}`;
 /** Reads the ConfigMap; undefined when it does not exist. Rejects when it is unreadable or invalid. */
 export async function readDelegatedAuthConfig(
   client: KubeClient,
+  check: BundleCheck,
   signal?: AbortSignal,
 ): Promise<DelegatedAuthConfig | undefined> {
   try {
-    return parse(await client.get(kinds.ConfigMap, name, { read: "cached", ...(signal && { signal }) }));
+    return parse(await client.get(kinds.ConfigMap, name, { read: "cached", ...(signal && { signal }) }), check);
   } catch (error) {
     if (isNotFound(error)) return undefined;
     throw error;
   }
 }
 
-function parse({ data = {} }: ConfigMap): DelegatedAuthConfig {
+function parse({ data = {} }: ConfigMap, check: BundleCheck): DelegatedAuthConfig {
   const bundle = (key: string): string | undefined => {
     const pem = data[key] ?? "";
-    if (pem !== "") parseBundle(pem, `${configMapName}: ${key}`);
+    if (pem !== "") check(pem, `${configMapName}: ${key}`);
     return pem === "" ? undefined : pem;
   };
   const list = (key: string): readonly string[] => parseList(key, data[key] ?? "");

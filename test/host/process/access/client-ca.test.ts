@@ -1,9 +1,10 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeEach, expect, mock, test } from "bun:test";
+import * as crypto from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { manualClock } from "cloud-controller-host/sdk/testing";
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { defaultOptions } from "../../../../host/config/flags/options.ts";
 import { createClient } from "../../../../host/kube/connection/client.ts";
@@ -51,4 +52,43 @@ test("client CAs that are both in files are not looked up in the cluster", async
 test("client CAs without a cluster to ask come from the file alone, without a warning", async () => {
   const clientCaFile = await caFile("client");
   expect(await opened({ clientCaFile }, false)).toEqual({ given: [true, false], requests: 0, lines: [] });
+});
+
+test("client CAs whose text is the same each minute are parsed once, and again when it changes", async () => {
+  const real = { ...crypto };
+  let parsed = 0;
+  class Counted extends real.X509Certificate {
+    constructor(text: string) {
+      super(text);
+      parsed += 1;
+    }
+  }
+  const { certPem } = await createCertificateAuthority("cluster");
+  const data = { "client-ca-file": certPem, "requestheader-client-ca-file": certPem };
+  api.intercept = () => ({ status: 200, body: { metadata: { name: "x", resourceVersion: "1" }, data } });
+  const clientCaFile = await caFile("client");
+  const clock = manualClock();
+  const client = createClient(createTransport(api.access(), { userAgent: "test", qps: -1 }));
+  const flags = { ...defaultOptions, clientCaFile };
+  const stop = new AbortController();
+  await mock.module("node:crypto", () => ({ ...real, X509Certificate: Counted }));
+  try {
+    const cas = await ClientCAs.open({ flags, client, clock, log: capturedLog(0).log });
+    const [first, atFirst] = [cas.clients, parsed];
+    const following = cas.follow(stop.signal);
+    const minute = async (): Promise<void> => {
+      const before = api.requests.length;
+      await clock.advance(60_000);
+      await eventually("the next minute's look is over", () => api.requests.length > before && clock.sleepers === 1);
+    };
+    for (let passed = 0; passed < 5; passed++) await minute();
+    expect([atFirst > 0, parsed - atFirst]).toEqual([true, 0]);
+    await caFile("client");
+    await minute();
+    expect([parsed > atFirst, cas.clients === first]).toEqual([true, false]);
+    stop.abort();
+    await following;
+  } finally {
+    await mock.module("node:crypto", () => real);
+  }
 });

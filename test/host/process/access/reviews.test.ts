@@ -7,6 +7,7 @@ import { createClient } from "../../../../host/kube/connection/client.ts";
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
 import { authorizeBy, type Authorizer } from "../../../../host/process/access/authorization.ts";
 import { bearerTokens } from "../../../../host/process/access/bearer-token.ts";
+import { createBundleCheck } from "../../../../host/process/access/client-certificate.ts";
 import { readDelegatedAuthConfig } from "../../../../host/process/access/delegated-auth-config.ts";
 import { accessMetrics } from "../../../../host/process/access/metrics.ts";
 import { ReviewClient } from "../../../../host/process/access/reviews.ts";
@@ -302,7 +303,7 @@ describe("a review", () => {
 test("a read of the published authentication config is of the API server's cache, and ends with its signal", async () => {
   api.intercept = () => "hang";
   const stop = new AbortController();
-  const reading = rejection(readDelegatedAuthConfig(client(), stop.signal));
+  const reading = rejection(readDelegatedAuthConfig(client(), createBundleCheck(), stop.signal));
   await eventually("it is sent", () => api.requests.length === 1);
   expect(api.requests[0]?.query.get("resourceVersion")).toBe("0");
   stop.abort(new Error("the process ends"));
