@@ -20,13 +20,13 @@ export const controllerAliases: Readonly<Record<string, readonly string[]>> = {
   [controllerNames.nodeIPAM]: ["nodeipam", "node-ipam-controller"],
 };
 
-/** Lower-case words joined by hyphens, as upstream's naming test asks. */
-export const namePattern = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
+/** Lower-case words joined by hyphens, as upstream's naming test asks, in the length of a label's value. */
+export const namePattern = /^(?=.{1,63}$)[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
 
 /** Throws a TypeError unless the name of a plugin is well-formed. */
 export const assertName = (name: string): void => {
   if (!namePattern.test(name))
     throw new TypeError(
-      `plugin name "${name}" must be lower-case words joined by hyphens, like "cloud-node-controller"`,
+      `plugin name "${name.slice(0, 64)}" must be lower-case words joined by hyphens, like "cloud-node-controller", at most 63 characters`,
     );
 };

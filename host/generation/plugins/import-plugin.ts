@@ -1,11 +1,14 @@
 import { join } from "node:path";
 
-import { type Clock, messageOf, type Plugin } from "cloud-controller-host/sdk";
+import { type Clock, isObject, messageOf, namePattern, type Plugin } from "cloud-controller-host/sdk";
 
 import { bounded } from "../../async/bounded.ts";
 import type { OutstandingWork } from "../../async/outstanding-work.ts";
 import type { PluginFolder } from "./plugin-folders.ts";
 import type { PrivateCopies, PrivateCopy } from "./private-copies.ts";
+
+/** A module may throw a text of any length, which the log and `/statusz` then show. */
+const maxProblemLength = 2_000;
 
 export interface ImportOptions {
   readonly copies: PrivateCopies;
@@ -40,7 +43,11 @@ export async function importPlugin(
       bounds,
       () => import(join(copy.folder, one.entry)),
     );
-    if (isPlugin(exported["default"])) return exported["default"];
+    const plugin = pluginIn(exported["default"]);
+    if (plugin !== undefined)
+      return namePattern.test(plugin.name)
+        ? plugin
+        : `plugin ${path}: its name must be lower-case words joined by hyphens, at most 63 characters`;
     return "default" in exported
       ? `plugin ${path}: its default export is not a plugin; export default defineController({…}), defineCloud({…}) or defineWebhook({…})`
       : `plugin ${path} has no default export; add: export default defineController({…})`;
@@ -54,20 +61,34 @@ export async function importPlugin(
 
 /** A module with several syntax errors rejects with all of them; the first one says what to fix. */
 function firstProblem(error: unknown): string {
-  const first: unknown = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
-  const at = first instanceof BuildMessage ? first.position : null;
-  return `${at ? `${at.file}:${at.line}:${at.column}: ` : ""}${messageOf(first).split("\n", 1)[0] ?? ""}`;
+  try {
+    const first: unknown = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
+    const at = first instanceof BuildMessage ? first.position : null;
+    return `${at ? `${at.file}:${at.line}:${at.column}: ` : ""}${firstLine(messageOf(first))}`;
+  } catch {
+    // A module may throw anything, such as a proxy that refuses to say what it is.
+    return firstLine(messageOf(error));
+  }
+}
+
+const firstLine = (text: string): string => (text.split("\n", 1)[0] ?? "").slice(0, maxProblemLength);
+
+/**
+ * The plugin that a module exports, undefined for anything else. It is copied, so that each property is read once: what
+ * was checked is what is used. Throws what a getter throws.
+ */
+function pluginIn(exported: unknown): Plugin | undefined {
+  const plugin: unknown = typeof exported === "object" ? { ...exported } : undefined;
+  return isPlugin(plugin) ? plugin : undefined;
 }
 
 function isPlugin(value: unknown): value is Plugin {
-  return (
-    typeof value === "object" &&
-    value !== null &&
-    "kind" in value &&
-    "name" in value &&
-    typeof value.name === "string" &&
-    (value.kind === "webhook"
-      ? "admit" in value && typeof value.admit === "function"
-      : (value.kind === "controller" || value.kind === "cloud") && "bind" in value && typeof value.bind === "function")
-  );
+  if (!isObject(value) || typeof value["name"] !== "string") return false;
+  const { kind, admit, path, bind, aliases } = value;
+  if (kind === "webhook") return typeof admit === "function" && typeof path === "string";
+  if (typeof bind !== "function") return false;
+  return kind === "cloud" || (kind === "controller" && isListOfStrings(aliases));
 }
+
+const isListOfStrings = (value: unknown): boolean =>
+  Array.isArray(value) && value.every((item) => typeof item === "string");

@@ -149,4 +149,58 @@ describe("plugins", () => {
     await writeSources(join(directory, "a"), { "plugin.ts": controller("a-controller") });
     expect(await problemsOf(directory)).toEqual([]);
   });
+
+  test("modules that throw a value which refuses to show what it is, or export one that throws when it is read, are refused plugins", async () => {
+    const liar = (trap: string): string => `new Proxy({}, { ${trap}() { throw new Error("no ${trap}"); } })`;
+    const directory = await pluginDirectory({
+      "1-prototype": { "plugin.ts": `throw ${liar("getPrototypeOf")};` },
+      "2-message": { "plugin.ts": `throw ${liar("get")};` },
+      "3-errors": {
+        "plugin.ts": 'throw Object.defineProperty(new AggregateError([]), "errors", { get() { throw 1; } });',
+      },
+      "4-keys": { "plugin.ts": `export default ${liar("ownKeys")};` },
+      "5-getter": { "plugin.ts": 'export default { get name() { throw new Error("no name"); } };' },
+      "6-long": { "plugin.ts": 'throw new Error("x".repeat(10_000_000));' },
+    });
+    const problems = await problemsOf(directory);
+    expect(problems.map((problem) => / cannot be imported: (.{0,40})/u.exec(problem)?.[1])).toEqual([
+      "an error without a readable message",
+      "an error without a readable message",
+      "",
+      "no ownKeys",
+      "no name",
+      "x".repeat(40),
+    ]);
+    expect(problems.join("").length).toBeLessThan(5_000);
+  });
+
+  test("a plugin with another name at each read keeps the first one, and a malformed name is refused in a short line", async () => {
+    const fields = 'kind: "controller", bind() {}, ';
+    const changing = `let reads = 0;
+      export default { ${fields} aliases: [], get name() { return "name-" + ++reads; } };`;
+    const one = await loadPlugins([await pluginDirectory({ a: { "plugin.ts": changing } })]);
+    const [plugin] = one.ok ? one.plugins.controllers : [];
+    expect([plugin?.name, plugin?.name]).toEqual(["name-1", "name-1"]);
+    const directory = await pluginDirectory({
+      "1-long": { "plugin.ts": `export default { ${fields} aliases: [], name: "x".repeat(10_000_000) };` },
+      "2-blank": { "plugin.ts": `export default { ${fields} aliases: [], name: "a b" };` },
+      "3-defined": {
+        "plugin.ts": `import { defineCloud } from "cloud-controller-host/sdk";
+          export default defineCloud({ name: "x".repeat(10_000_000) });`,
+      },
+      "4-aliases": { "plugin.ts": `export default { ${fields} name: "a" };` },
+      "5-alias": { "plugin.ts": `export default { ${fields} name: "b", aliases: [1] };` },
+      "6-path": { "plugin.ts": 'export default { kind: "webhook", name: "c", admit() {} };' },
+    });
+    expect((await problemsOf(directory)).map((problem) => problem.replaceAll(`${directory}/`, ""))).toEqual([
+      "plugin 1-long/plugin.ts: its name must be lower-case words joined by hyphens, at most 63 characters",
+      "plugin 2-blank/plugin.ts: its name must be lower-case words joined by hyphens, at most 63 characters",
+      expect.stringMatching(
+        /^plugin 3-defined.plugin.ts cannot be imported: plugin name "x{64}" must be lower-case words/u,
+      ),
+      ...["4-aliases", "5-alias", "6-path"].map((name): unknown =>
+        expect.stringContaining(`plugin ${name}/plugin.ts: its default export is not a plugin`),
+      ),
+    ]);
+  });
 });
