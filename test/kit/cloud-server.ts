@@ -17,7 +17,7 @@ export interface CloudChange {
   readonly target: string;
 }
 
-/** How long a call takes: to be heard of, and from its effect to its answer. Both in milliseconds. */
+/** Latency of a call before its effect, and from its effect to its reply. Both in milliseconds. */
 export interface CallDelay {
   readonly beforeMs: number;
   readonly afterMs: number;
@@ -28,7 +28,7 @@ export interface ServedCloud extends AsyncDisposable {
   /** Its state, its calls, and what a test puts before its methods. */
   readonly memory: MemoryCloud;
   readonly changes: readonly CloudChange[];
-  /** What was asked to be written while another write to the same resource was not answered yet: method and resource. */
+  /** Writes that arrived while another one to the same resource was in flight: method and resource. */
   readonly overlaps: readonly string[];
   /** Calls under way. */
   readonly underWay: number;
@@ -134,7 +134,7 @@ function answering(
 /** A route by what it is for: its name is the cloud's own affair. */
 const nameOf = ({ targetNode, destinationCIDR }: Route): string => `${targetNode} ${destinationCIDR}`;
 
-/** What a request writes to; undefined for one that reads. */
+/** The resource that a request writes; undefined for a read. */
 function resourceOf({ method, args }: CloudRequest): string | undefined {
   switch (method) {
     case "ensureLoadBalancer":

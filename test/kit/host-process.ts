@@ -16,7 +16,7 @@ export interface HostProcessOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** 0 serves nothing. Default: a free port. */
   readonly port?: number;
-  /** How long `until` and `eventually` wait; 80 s by default. */
+  /** Timeout of `until` and `eventually`; 80 s by default. */
   readonly patienceMs?: number;
   /** Default: this checkout's `host/main.ts`. */
   readonly main?: string;
@@ -32,7 +32,7 @@ export class HostProcess implements AsyncDisposable {
   readonly #reading: Promise<unknown>;
   readonly #port: number;
   readonly #patienceMs: number;
-  /** What a killed host leaves there, such as its copies of plugins, goes with this. */
+  /** Its `TMPDIR`: files left by a killed host, such as its copies of plugins, are removed with it. */
   readonly #temporary = mkdtempSync(join(tmpdir(), "host-process-"));
   #stdout = "";
   #stderr = "";

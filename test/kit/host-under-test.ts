@@ -22,7 +22,7 @@ export const steadyLease: readonly string[] = [
   "--leader-elect-retry-period=1s",
 ];
 
-/** What one test runs hosts with; all of it ends with the test. */
+/** The fixture of a test that runs hosts. Everything that it starts ends with the test. */
 export class HostLab {
   readonly #platform: () => Platform;
   #stack = new AsyncDisposableStack();

@@ -34,7 +34,7 @@ export async function joinNode(
   await createNode(admin, node);
 }
 
-/** What the kubelet says of itself or, when it is silent, the node controller of the control plane of it. */
+/** Sets the condition Ready, as the kubelet does or, for a silent one, the node lifecycle controller. */
 export async function setReady(admin: KubeClient, name: string, status: "True" | "False" | "Unknown"): Promise<void> {
   const at = new Date().toISOString().replace(/\.\d+Z$/, "Z");
   const condition = { type: "Ready", status, lastHeartbeatTime: at, lastTransitionTime: at };

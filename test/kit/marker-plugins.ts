@@ -23,7 +23,7 @@ const source = (name: string): string => `
 
 /** Controllers that do nothing but note, in one journal for all processes, when each of them starts and stops. */
 export class MarkerPlugins {
-  /** What `--plugin-dir` names. */
+  /** Value of `--plugin-dir`. */
   readonly directory: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly #journal: string;

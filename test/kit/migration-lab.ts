@@ -97,7 +97,7 @@ export class MigrationLab {
     expect(locks[1]).toEqual({ lease: shared, leading: false, leader: identity, controllers: [] });
   }
 
-  /** Where a controller runs now, and whether it has ever run twice at the same time. */
+  /** Reports where a controller runs now, and whether it has ever run twice at the same time. */
   runs(name: string): ReturnType<MarkerPlugins["of"]> {
     return this.#markers.of(name);
   }
@@ -111,7 +111,7 @@ export class MigrationLab {
     return (await this.lease(name))?.holderIdentity ?? "";
   }
 
-  /** What a reload may not change: all of each lease but the time of its renewal. */
+  /** Parts of each lease that a reload may not change: all but the time of its renewal. */
   tenures(...names: readonly string[]): Promise<readonly unknown[]> {
     return Promise.all(
       names.map(async (name) => {
@@ -127,7 +127,7 @@ export class MigrationLab {
     await this.#platform.admin.patch(kinds.Lease, { namespace: "kube-system", name }, "merge", { spec });
   }
 
-  /** What the roles of both sides allow, and no more. */
+  /** Kubeconfig of a user with the roles of both sides, and no other permission. */
   #kubeconfig(): Promise<string> {
     const migration = { leaderName: shared, controllerLeaders: [{ name: mover, component: "*" }] };
     const sides = [ours, theirs].map((leaderElectResourceName) => ({ ...defaultOptions, leaderElectResourceName }));

@@ -27,7 +27,7 @@ export interface Platform {
   readonly admin: KubeClient;
   /** A kubeconfig of the host's user, which may do just this. */
   kubeconfig(permissions: readonly Permission[]): Promise<string>;
-  /** What hosts have asked for since the mark, or since the test began. */
+  /** Requests of hosts since the mark, or since the test began. */
   requests(since?: Mark): Promise<readonly SeenRequest[]>;
   mark(): Promise<Mark>;
 }

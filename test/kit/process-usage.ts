@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 
-/** What a process uses, by Linux' own account. */
+/** Resources that a process uses, as reported by `/proc`. */
 export interface ProcessUsage {
   readonly rssMB: number;
   /** The most so far. */

@@ -1,4 +1,4 @@
-/** What the promise was rejected with, as its message; fails when it is fulfilled. */
+/** Message of the error that the promise rejects with. Fails if the promise fulfills. */
 export const rejection = (promise: Promise<unknown>): Promise<string> =>
   promise.then(
     () => {
@@ -7,7 +7,7 @@ export const rejection = (promise: Promise<unknown>): Promise<string> =>
     (error: unknown) => (error instanceof Error ? error.message : String(error)),
   );
 
-/** What the promise was rejected with; undefined when it was fulfilled. */
+/** The error that the promise rejects with; undefined if it fulfills. */
 export const errorOf = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(
     () => undefined,

@@ -1,6 +1,6 @@
 import { isNotFound, kinds, type KubeClient, type Service } from "cloud-controller-host/sdk";
 
-/** What keeps a Service in the API until its load balancer is gone. */
+/** Finalizer that keeps a Service in the API until its load balancer is deleted. */
 export const cleanupFinalizer = "service.kubernetes.io/load-balancer-cleanup";
 
 /** A Service of type LoadBalancer in the default namespace. */

@@ -19,9 +19,9 @@ const bans: readonly Ban[] = [
   { what: "work left for later", pattern: /\b(TODO|FIXME|XXX|HACK)\b/, files: others },
   { what: 'a doc comment that opens with "Whether" in place of "True if"', pattern: /\/\*\* Whether /, files: sources },
   {
-    what: "a doc comment of host/, sdk/ or a controller that opens with a question word in place of a noun or a verb",
+    what: "a doc comment of the product or test/kit that opens with a question word in place of a noun or a verb",
     pattern: /\/\*\* (What|Where|Who|How|Which) /,
-    files: sources.filter((name) => /^(host|sdk|deploy|plugins\/(?!azure-cloud\/))/.test(name)),
+    files: sources.filter((name) => /^(host|sdk|deploy|plugins|test\/kit)\//.test(name)),
   },
   { what: "a test that runs alone", pattern: /\b(test|describe|it)\.only\(/, files: sources },
   {

@@ -19,7 +19,7 @@ export class VmTable<Row extends Named> {
   /** VMs that were found to be absent, and when, by key. */
   readonly #absent = new Map<string, { readonly atMs: number; readonly row: Row | undefined }>();
 
-  /** How many pages the list took. */
+  /** Number of pages of the list. */
   get pages(): number {
     return Math.max(1, this.#pages);
   }
@@ -80,7 +80,7 @@ export class VmTable<Row extends Named> {
 
 interface FreshLookupOptions<Row> {
   readonly clock: Clock;
-  /** How long cached readers use an individually read VM. */
+  /** Time for which cached readers use an individually read VM. */
   readonly ttlMs: number;
   /** Reads one VM; undefined only when ARM has answered that it does not exist. */
   readonly read: (key: string) => Promise<Row | undefined>;

@@ -22,11 +22,11 @@ export interface InstancesOptions {
   readonly retryLookup: RetryLookup;
   /** Age below which a node whose VM is not found is reported as existing. */
   readonly graceMs: number;
-  /** How long a confirmed "does not exist" answers cached reads of that node. */
+  /** Time for which a confirmed "does not exist" answers cached reads of that node. */
   readonly absenceTtlMs: (node: Node) => number;
 }
 
-/** How long metadata and shutdown lookups of a node do not read lists again after they have missed it. */
+/** Time for which metadata and shutdown lookups of a node do not read lists again after a miss. */
 const missTtlMs = 10_000;
 
 const emptyMetadata: InstanceMetadata = { providerID: "", instanceType: "", nodeAddresses: [], zone: "", region: "" };

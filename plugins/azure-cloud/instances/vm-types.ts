@@ -67,7 +67,7 @@ interface VmType {
   readonly vmSet: (reads: NodeReads, config: AzureConfig) => VmSet;
   /** Finds instances of uniform scale sets. Without it, nodes that are such instances are unknown. */
   readonly findsInstances: boolean;
-  /** How long a VM is remembered as missing: as long as upstream caches that kind. For nodes without a provider ID. */
+  /** Time for which a VM is remembered as missing: upstream's for that kind. For nodes without a provider ID. */
   readonly absenceTtlKey: "vmssVirtualMachinesCacheTTLInSeconds" | "vmCacheTTLInSeconds";
   /** Names the set whose nodes belong to the cluster's load balancer. */
   readonly primarySetKey: "primaryScaleSetName" | "primaryAvailabilitySetName";
@@ -84,7 +84,7 @@ const mixedVms = (reads: NodeReads, config: AzureConfig): VmSet =>
     instancesOnly: config.disableAvailabilitySetNodes && !config.enableVmssFlexNodes,
   });
 
-/** What depends on `vmType`. */
+/** Everything that depends on `vmType`. */
 export const vmTypes: Readonly<Record<ConfigKeys["vmType"], VmType>> = {
   vmss: {
     vmSet: mixedVms,
@@ -120,7 +120,7 @@ export function unknownNodes({ vmType }: AzureConfig, nodes: readonly Node[]): R
   return { id: "vmType", title, before, after: [], writers: [] };
 }
 
-/** How long the VM of a node is remembered as missing. The provider ID decides the kind where there is one. */
+/** Time for which the VM of a node is remembered as missing. The provider ID, if there is one, decides the kind. */
 export const absenceTtlMs =
   (config: AzureConfig) =>
   ({ spec: { providerID = "" } = {} }: Node): number => {

@@ -80,7 +80,7 @@ export function publicIPSource(subject: Subject, name = ""): string {
   return (isNamed ? annotationSource(givenOf(subject, rows)) : undefined) ?? "default name";
 }
 
-/** Where a Service's rules have their settings from. */
+/** Everything that the settings of a Service's rules come from. */
 export interface RuleSettings {
   readonly subject: Subject;
   readonly config: PlannerConfig;

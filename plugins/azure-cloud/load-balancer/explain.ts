@@ -26,7 +26,7 @@ interface Parts {
   readonly network: NetworkResources;
 }
 
-/** What a Service has in Azure, from its load balancer down to the nodes, and what it shares with others. */
+/** Explains what a Service has in Azure, from its load balancer down to the nodes, and what it shares with others. */
 export async function explainService(
   service: Service,
   { nodes, services }: { readonly nodes: readonly Node[]; readonly services: readonly Service[] },

@@ -69,7 +69,7 @@ interface LoadBalancerParts {
 /** upstream: the `LoadBalancer` interface of cloud-provider-azure, `azure_loadbalancer.go`. */
 export class AzureLoadBalancers implements LoadBalancers {
   readonly #parts: LoadBalancerParts;
-  /** How often in a row ARM rejected a write for a Service. */
+  /** Consecutive rejections by ARM, by key of the Service. */
   readonly #rejections = new Map<string, number>();
 
   constructor(parts: LoadBalancerParts) {
@@ -82,7 +82,7 @@ export class AzureLoadBalancers implements LoadBalancers {
     await Promise.all([this.#parts.locals?.run(signal), this.#parts.drains?.run(signal)]);
   }
 
-  /** How near Azure's limits are. */
+  /** Use of Azure's limits. */
   get status(): LimitMetrics["status"] {
     return this.#parts.limitUse.status;
   }
@@ -149,7 +149,7 @@ export class AzureLoadBalancers implements LoadBalancers {
     await this.#parts.locals?.left(service);
   }
 
-  /** What the present Services would lose with this config, with what the caller has found. */
+  /** Removals from the present Services that this config would cause, together with the caller's. */
   unrequestedRemovals(others: readonly ResourceChange[]): Promise<UnrequestedRemovals | undefined> {
     return this.#parts.reconciler.unrequestedRemovals(others);
   }
@@ -199,7 +199,7 @@ export class AzureLoadBalancers implements LoadBalancers {
   }
 }
 
-/** Puts the capability together. */
+/** Creates the load balancer capability of one generation. */
 export function azureLoadBalancers(
   config: AzureConfig,
   reads: VmReads,

@@ -16,14 +16,14 @@ import { heldRemovals, type Item, itemKey, type Limits, type Owner, type Unexpla
  */
 export type Cause = "known" | "unconfirmed" | "placement" | "none";
 
-/** What a plan does to one resource. */
+/** Change of one resource by a plan. */
 export interface ResourceChange {
   readonly id: string;
   /** Such as `load balancer kubernetes`. */
   readonly title: string;
   readonly before: readonly Item[];
   readonly after: readonly Item[];
-  /** What a read lacks is not lost: Azure removes it with a VM, a second read was made, or a write is in flight. */
+  /** Items that a read lacks are not lost: Azure removes them with a VM, a read was repeated, or a write is in flight. */
   readonly isVolatile?: boolean;
   /** Keys of the Services whose edits the write carries. */
   readonly writers: readonly string[];
@@ -65,7 +65,7 @@ interface Hold {
 
 export type GuardContext = Pick<CloudContext, "clock" | "confirmations" | "log" | "metrics" | "planning" | "signal">;
 
-/** How often what is held is planned again, and after how long without that it is forgotten. */
+/** Period in which held changes are planned again, and the time without a plan after which they are forgotten. */
 export const recheckMs = 30_000;
 const forgetMs = 90_000;
 
@@ -108,7 +108,7 @@ export class RemovalGuard {
     });
   }
 
-  /** What a plan must not do now. Everything else may be carried out. */
+  /** Returns the changes that a plan must not make now. All others may be carried out. */
   async review(changes: readonly ResourceChange[], causes: Causes): Promise<readonly HeldChange[]> {
     this.#forgetOld();
     return (await Array.fromAsync(changes, (change) => this.#reviewOne(change, causes))).flat();
@@ -140,7 +140,7 @@ export class RemovalGuard {
     return { hash, removals };
   }
 
-  /** What a read shows of a resource; what it lacks stays known until a plan without it is carried out. */
+  /** Records the items that a read shows. Missing ones stay known until a plan without them is carried out. */
   seen(id: string, items: readonly Item[]): void {
     const known = this.#known.getOrInsertComputed(id.toLowerCase(), () => new Map());
     for (const item of items) known.set(itemKey(item), item);

@@ -1,4 +1,4 @@
-/** What a removal has for a cause: an object of the cluster by kind and key. */
+/** The cause of a removal: an object of the cluster by kind and key. */
 export interface Owner {
   readonly kind: "Service" | "Node" | "endpoint";
   /** `namespace/name` of a Service, name of a node, both of an endpoint with a space between. */

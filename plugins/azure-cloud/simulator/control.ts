@@ -30,7 +30,7 @@ const faultSchema = Type.Object(
 const instancesSchema = Type.Object(
   {
     action: Type.Union(["add", "remove", "start", "powerOff", "deallocate"].map((action) => Type.Literal(action))),
-    /** How many VMs to add to `vmss0`. */
+    /** Number of VMs to add to `vmss0`. */
     count: Type.Optional(Type.Integer({ minimum: 1, maximum: 5_000 })),
     /** The VM for any other action. */
     nodeName: Type.Optional(Type.String()),

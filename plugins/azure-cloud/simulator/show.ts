@@ -70,7 +70,7 @@ function detail(resource: JsonObject): string {
   return shown.length === 0 ? "" : `  ${shown.join(", ")}`;
 }
 
-/** What is shown of a resource's parts, by its type in lower case. */
+/** Lines for the parts of a resource, by its type in lower case. */
 const partsOf: Readonly<Record<string, (properties: JsonObject, selection: Selection) => Lines>> = {
   loadbalancers: (properties, { selects, addresses }) => [
     ...objectsAt(properties, "frontendIPConfigurations")

@@ -76,7 +76,7 @@ export class Budget {
     return response;
   }
 
-  /** What is left of each limit that ARM has reported, and the requests that wait after a 429. */
+  /** The rest of each limit that ARM has reported, and the requests that wait after a 429. */
   get status(): readonly Explanation[] {
     const now = this.#clock.monotonic();
     const left = [...this.#buckets].map(([name, bucket]) => ({

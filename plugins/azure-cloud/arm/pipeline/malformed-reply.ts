@@ -21,7 +21,7 @@ export function malformedReply(request: PipelineRequest, response: PipelineRespo
   return new CodedError("InvalidReply", message);
 }
 
-/** What a proxy or a gateway says itself is short. A list of ARM may have megabytes, which the SDK parses anyway. */
+/** Replies of proxies and gateways are short. A list of ARM may have megabytes, which the SDK parses anyway. */
 const longestForeign = 65_536;
 
 function problemOf(request: PipelineRequest, body: string): string | undefined {

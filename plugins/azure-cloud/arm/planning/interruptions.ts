@@ -10,7 +10,7 @@ const carriers: Readonly<Record<string, string>> = {
 
 type Compare = (before: JsonObject, after: JsonObject | undefined) => readonly string[];
 
-/** What a write takes away from traffic, by type of resource in lower case. */
+/** Interruptions of traffic by a write, by type of resource in lower case. */
 const compareByType: Readonly<Record<string, Compare>> = {
   "microsoft.network/loadbalancers": (before, after) => [
     ...Object.entries(carriers).flatMap(([list, word]) =>
@@ -60,7 +60,7 @@ function changedAddresses(before: JsonObject, after: JsonObject | undefined): re
   });
 }
 
-/** Where a frontend has its address from. */
+/** Source of a frontend's address. */
 function sourceOf(frontend: JsonObject): string {
   const properties = objectAt(frontend, "properties");
   const publicIP = stringAt(objectAt(properties, "publicIPAddress"), "id") ?? "";

@@ -86,7 +86,7 @@ class PlanningClient implements HttpClient {
     if (inFlight.has(state.toLowerCase())) this.#planning.inFlight({ resource: id, title: titleOf(id), state });
   }
 
-  /** What was written at this path, or the child of what was written above it. */
+  /** Finds the resource written at this path, or the child of one written above it. */
   #find(path: string): Pick<Written, "id" | "resource"> | undefined {
     const own = this.#written.get(path.toLowerCase());
     if (own !== undefined) return own;

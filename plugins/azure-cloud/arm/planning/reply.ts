@@ -33,7 +33,7 @@ const childLists = [
   "securityRules",
 ];
 
-/** What ARM would answer to a PUT of `body`: the body with ids, etags, states, and the addresses that Azure chooses. */
+/** ARM's reply to a PUT of `body`: the body with ids, etags, states, and the addresses that Azure chooses. */
 export function replyTo(
   body: JsonObject,
   {

@@ -15,7 +15,7 @@ export class ReadsAhead<Value> {
 
   constructor(options: {
     readonly clock: Clock;
-    /** What began longer ago is not used. */
+    /** Older reads are not used. */
     readonly maxAgeMs: number;
     readonly read: (id: string) => Promise<Value>;
   }) {

@@ -151,7 +151,7 @@ export class ResourceCache<Item extends CachedResource> {
     return read === undefined || (this.#written.get(key)?.former.has(read.etag ?? "") ?? false);
   }
 
-  /** What was written less than a minute ago. */
+  /** The resource, if it was written less than a minute ago. */
   #known(key: string): Item | undefined {
     const { atMs = Number.NEGATIVE_INFINITY } = this.#written.get(key) ?? {};
     return this.#options.clock.monotonic() - atMs < lagMs ? this.last(key) : undefined;

@@ -1,7 +1,7 @@
 import type { Clock } from "cloud-controller-host/sdk";
 
 /**
- * How old an answer may be. `cached`: up to its time to live; `newer`: the same, but a list that lacks the wanted item
+ * Permitted age of an answer. `cached`: up to its time to live; `newer`: the same, but a list that lacks the wanted item
  * is read again; `fresh`: the read begins after the call.
  */
 export type Freshness = "cached" | "newer" | "fresh";

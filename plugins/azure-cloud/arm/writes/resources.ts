@@ -32,7 +32,7 @@ export interface ResourceOptions {
 
 export type ArmResource = CachedResource;
 
-/** How old the read before a creation may be: what another writer creates in between, `If-None-Match` may protect. */
+/** Maximum age of the read before a creation. `If-None-Match` may protect what another writer creates after it. */
 const aheadMs = 5_000;
 
 /** Resources of one type: shared and cached reads by resource group, and writes whose replies update the cache. */
@@ -60,7 +60,7 @@ export class Resources<Item extends ArmResource> {
     return this.#missing.has(resourceGroup.toLowerCase());
   }
 
-  /** How old a list may be. */
+  /** Maximum age of a list. */
   get ttlMs(): number {
     return this.#options.ttlMs;
   }

@@ -74,8 +74,8 @@ export interface DrainPlace {
 }
 
 /**
- * What becomes of an address. `undefined`: what it would be without a drain. `up` changes its state only; `serve` keeps
- * it with its state up, `down` with its state down, `hold` as it is; `out` removes it.
+ * The next state of an address. `undefined`: the same as without a drain. `up` only sets its state; `serve` keeps it with
+ * its state up, `down` with its state down, `hold` unchanged; `out` removes it.
  */
 export type DrainStep = "up" | "serve" | "down" | "hold" | "out" | undefined;
 
@@ -92,7 +92,7 @@ export function drainStep({ cause, record, elapsedMs }: NodeDrain, place: DrainP
   return isOver && isDown ? "out" : "hold";
 }
 
-/** What the record has to become: `now` stands for the time, `none` for no record, `undefined` for what it is. */
+/** The next record: `now` stands for the present time, `none` for no record, `undefined` for no change. */
 export function wantedRecord(
   { cause, record }: NodeDrain,
   places: readonly DrainPlace[],

@@ -75,7 +75,7 @@ export interface Observed {
   readonly drains?: ReadonlyMap<string, NodeDrain>;
 }
 
-/** What must be read before `plan`. Load balancers and the security group are always needed. */
+/** Reads that `plan` needs besides the load balancers and the security group, which it always needs. */
 export interface NeededReads {
   /** Lower-case names of resource groups. */
   readonly publicIPResourceGroups: readonly string[];

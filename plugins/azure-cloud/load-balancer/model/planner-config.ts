@@ -7,7 +7,7 @@ import { parseTags } from "./tags.ts";
 
 type MultipleConfiguration = NonNullable<ConfigKeys["multipleStandardLoadBalancerConfigurations"]>[number];
 
-/** What planning needs of the cloud config: defaults applied, resource groups lower case, words in their canonical case. */
+/** Cloud config of the planner: defaults applied, resource groups lower case, words in their canonical case. */
 export interface PlannerConfig {
   readonly clusterName: string;
   readonly location: string;

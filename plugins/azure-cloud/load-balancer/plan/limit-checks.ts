@@ -18,7 +18,7 @@ interface Use {
   readonly what: string;
   readonly limit: number;
   readonly used: number;
-  /** What a Service adds to it in this plan. */
+  /** Use that a Service adds in this plan. */
   readonly addedBy: (subject: Subject) => number;
   readonly advice: string;
 }

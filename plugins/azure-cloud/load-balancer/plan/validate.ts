@@ -79,7 +79,7 @@ const privateLink: Check = ({ settings, internal, floatingIP, families }) => {
   return problems;
 };
 
-/** What a Service would add to the load balancer and the security group at least, against Azure's limits. */
+/** Checks what a Service adds at least to the load balancer and the security group against Azure's limits. */
 const size: Check = (subject) => {
   const { ports: list, families } = subject;
   const needed = list.length * families.length;

@@ -9,7 +9,7 @@ import { readSubject } from "../service/subject.ts";
 import { withoutEffect } from "../service/without-effect.ts";
 import { accessOf } from "./security-group/access.ts";
 
-/** What is wrong with the settings of a Service, whatever Azure holds, apart from problems for which it is refused. */
+/** Warnings about the settings of a Service that is not refused. They do not depend on the state of Azure. */
 export const serviceWarnings = (service: Service, config: PlannerConfig): readonly ServiceWarning[] =>
   warningsBy(config)(service);
 

@@ -11,9 +11,9 @@ import { editModel, readScaleSet } from "./scale-set-models.ts";
 const workers = 32;
 /** More instances of one scale set than this are read by a list instead of one by one. */
 const fewInstances = 4;
-/** How long an instance is waited for; most take a few seconds. */
+/** Time to wait for an instance; most take a few seconds. */
 const patienceMs = 10_000;
-/** How old a read ahead may be: what has changed since is read again because of its etag. */
+/** Maximum age of a read ahead. A resource that has changed since is read again because of its etag. */
 const aheadMs = 30_000;
 
 /** Outcome of the writes of some jobs. */
@@ -75,7 +75,7 @@ export class JobRunner {
     await Promise.all([this.#start(free, run), this.#startAfter(before, run)]);
   }
 
-  /** What is late already is not waited for again. */
+  /** Does not wait again for writes that are already late. */
   async #startAfter(before: readonly Before[], run: Run): Promise<void> {
     const lateMs = this.#options.clock.monotonic() - patienceMs;
     for (const one of before) if (one.startedMs <= lateMs) leave(one, run);

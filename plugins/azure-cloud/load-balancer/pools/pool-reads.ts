@@ -19,7 +19,7 @@ export interface PoolReadsOptions extends VmReads, EditOptions {
 /** The VMs of a resource group by their interfaces, in lower case. */
 type VmsByInterface = ReadonlyMap<string, VirtualMachineRecord>;
 
-/** What the members of all pools share in one observation. */
+/** State of one observation that the members of all pools share. */
 interface Observation {
   readonly nodeByVm: ReadonlyMap<string, string>;
   readonly vmsIn: (resourceGroup: string) => Promise<VmsByInterface>;
@@ -27,7 +27,7 @@ interface Observation {
 
 /** Lookups of nodes at once. */
 const workers = 32;
-/** How long an instance without a node is taken to exist after ARM said so. */
+/** Time for which an instance without a node is assumed to exist after ARM has confirmed it. */
 const existenceMs = 60_000;
 
 /** The members of backend pools of network interfaces, from the shared reads of VMs. */

@@ -8,8 +8,8 @@ const secondsBuckets = [0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1200];
 type Result = "unchanged" | "changed" | "error";
 
 /**
- * How much was done: counted in metrics, and logged once the work pauses, in one line however many Services there
- * were. After a start in which nothing changed that line has 0 writes.
+ * Counts the work in metrics, and logs it in one line for all Services once the work pauses. After a start in which
+ * nothing changed, that line reports 0 writes.
  */
 export class Activity {
   readonly #clock: Clock;

@@ -121,7 +121,7 @@ export class Contradictions {
     ];
   }
 
-  /** How old a list may be. */
+  /** Maximum age of a list. */
   get #listTtlMs(): number {
     const { loadBalancers, publicIPs } = this.#options.network;
     return Math.max(loadBalancers.ttlMs, publicIPs.ttlMs);

@@ -28,7 +28,7 @@ export function heldBy(write: Write, observed: Observed): readonly string[] {
   }
 }
 
-/** What a write needs: a load balancer cannot be given a frontend in a subnet that is being written. */
+/** Ids that a write needs: a load balancer cannot get a frontend in a subnet that is being written. */
 export function subjectsOf(write: Write, observed: Observed): readonly string[] {
   const held = heldBy(write, observed);
   if (write.kind !== "put-load-balancer") return held;

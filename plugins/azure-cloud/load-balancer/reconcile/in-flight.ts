@@ -24,7 +24,7 @@ interface Wave {
   first: { readonly endMs: number; readonly tookMs: number } | undefined;
 }
 
-/** What one write does for many Services. */
+/** Kinds of which one write serves many Services. */
 const isMerged: ReadonlySet<Write["kind"]> = new Set(["put-load-balancer", "put-security-group"]);
 
 /** Conflicts of one resource in a row before they are reported. */
@@ -35,7 +35,7 @@ const minGraceMs = 250;
 /** … and all of them for as long as the first write took, and this long at least. */
 const longestGraceMs = 1_000;
 
-/** What ARM is writing: while a resource is here, it has its one writer. */
+/** Writes in flight: a resource in here has its one writer. */
 export class InFlight {
   readonly #clock: Clock;
   readonly #flights = new Set<Flight>();
@@ -123,7 +123,7 @@ export class InFlight {
     this.#conflicts.delete(id.toLowerCase());
   }
 
-  /** How long the rest of the waves is waited for. */
+  /** Time left to wait for the rest of the waves. */
   graceMs(): number {
     const nowMs = this.#clock.monotonic();
     return Math.max(0, ...this.#waves().map(({ untilMs }) => untilMs - nowMs));

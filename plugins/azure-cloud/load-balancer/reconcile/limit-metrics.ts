@@ -12,7 +12,7 @@ type Use = readonly [limit: string, resource: string, used: number, most: number
 
 export interface LimitMetrics {
   seen(observed: Seen): void;
-  /** How near the limits are, those of the latest observation; empty before it. */
+  /** Use of the limits in the latest observation; empty before the first. */
   readonly status: readonly Explanation[];
 }
 

@@ -107,7 +107,7 @@ export class Loop {
     }
   }
 
-  /** What is wanted now: while a write took minutes, the Service may have changed, and its caller has not come back. */
+  /** The newest intent: a Service may change during a write that takes minutes, before its caller submits it again. */
   #newest(entry: Wanted): readonly ServiceIntent[] {
     const { service, action } = entry.intent;
     if (action === "delete") return [entry.intent];
@@ -159,7 +159,7 @@ export class Loop {
     return rounds.plan({ intents, observed: seen }, planWith, isFree);
   }
 
-  /** What can start, without the Services that need something earlier: these must not delay what others share with them. */
+  /** The writes that can start. A Service that first needs another write does not delay those that it shares. */
   async #shared({ round, observed }: GuardedRound<Round>, flights: readonly Flight[]): Promise<readonly Write[]> {
     if (round.early.size === 0) return round.ready;
     const rest = round.active.filter(({ service }) => !round.early.has(keyOf(service)));

@@ -5,7 +5,7 @@ import type { PlannerConfig } from "../model/planner-config.ts";
 import { annotations } from "../service/annotations.ts";
 import { readSubject, type Subject } from "../service/subject.ts";
 
-/** What the last writes have left no trace of. */
+/** Effects of the latest writes that a read does not show. */
 export interface Known {
   /** Resource groups of public IPs whose frontends may be removed already. The present ones are added. */
   readonly groups: Set<string>;

@@ -202,7 +202,7 @@ export class Observer {
     this.#options.network.loadBalancers.invalidate(id);
   }
 
-  /** What was read of a subnet is read again. */
+  /** Makes the next reader get the subnet again. */
   forgetSubnet(name: string): void {
     this.#subnets.of(name.toLowerCase()).forget();
   }

@@ -39,7 +39,7 @@ const isDivisible = (write: Write): boolean => !("repeats" in write);
 
 type Of<Kind extends WriteOutcome["kind"]> = Extract<WriteOutcome, { readonly kind: Kind }>;
 
-/** What becomes of the Services of a write when it is back. */
+/** Handles the end of a write for each of its Services: done, retried after a conflict, rejected or failed. */
 export class Outcomes {
   readonly #options: OutcomesOptions;
   readonly notices: Notices;

@@ -24,7 +24,10 @@ const longestPauseMs = 300_000;
 
 export type ReconcilerOptions = Omit<LoopOptions, "followUp" | "gone">;
 
-/** Brings Services to their desired state, those that come at about the same time together, and looks them up. */
+/**
+ * The entrance to the loop, which does the work: submits Services to it, also for nodes, late members and held removals,
+ * and looks up what Azure has of a Service.
+ */
 export class Reconciler {
   readonly #options: ReconcilerOptions;
   readonly #loop: Loop;
@@ -126,7 +129,7 @@ export class Reconciler {
       activity.track(this.refresh(service, this.#loop.nodes)).catch(() => undefined);
   }
 
-  /** What the present Services would lose with this config. Writes nothing. */
+  /** Removals from the present Services that this config would cause. Writes nothing. */
   async unrequestedRemovals(others: readonly ResourceChange[]): Promise<UnrequestedRemovals | undefined> {
     const { observer, config, rounds } = this.#options;
     const services = observer.services().filter((service) => !isBeingDeleted(service));
@@ -141,7 +144,7 @@ export class Reconciler {
     return this.#looks.submit("cluster", service);
   }
 
-  /** What a deletion would write, and what is being written, tells whether there is anything. */
+  /** A Service has something in Azure if its deletion would write, or if a write for it is in flight. */
   async #lookAt(services: readonly Service[]): Promise<readonly Outcome<LoadBalancerStatus | undefined>[]> {
     const { observer, config } = this.#options;
     const intents = services.map((service): ServiceIntent => ({ service, action: "delete", nodes: [] }));

@@ -166,7 +166,7 @@ export class ResourceLock {
   }
 }
 
-/** How often the lock is looked after while a write is in flight. */
+/** Period of renewals of the lock while a write is in flight. */
 const renewalMs = 5 * 60_000;
 /** Pauses before a release is repeated. */
 const firstPauseMs = 5_000;

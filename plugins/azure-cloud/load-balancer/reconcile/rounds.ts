@@ -99,7 +99,7 @@ function firstWrites(writes: readonly PlannedWrite[]): ReadonlyMap<ServiceKey, r
   );
 }
 
-/** How long a load balancer that is about to be deleted is kept for a Service whose public IP is being written. */
+/** Time for which a load balancer is not deleted because a Service's public IP is being written. */
 export const keptMs = 10_000;
 
 /** True if the write takes away a load balancer, which is created again when a Service wants it. */

@@ -4,7 +4,7 @@ import { lastSegment, sameName } from "../../arm/resource-id.ts";
 import { vmIdOf } from "../../instances/provider-id.ts";
 import type { StuckMember, StuckMembers } from "../pools/instance-pools.ts";
 
-/** How long an operation of Azure on a member may take until it is reported. Syncs that fail are tried again sooner. */
+/** Duration after which an operation of Azure on a member is reported. Failed syncs are retried sooner. */
 const patienceMs = 10 * 60_000;
 /** A member that was not found for so long is gone, or well. */
 const forgetMs = 24 * 3_600_000;

@@ -103,7 +103,7 @@ export class Wanted {
     this.#done.set(doneKey(write), write);
   }
 
-  /** What was in flight has ended: what it has left undone is planned again. */
+  /** The late part of the write has ended: it is planned again. */
   undone(write: Write): void {
     this.#done.delete(doneKey(write));
   }

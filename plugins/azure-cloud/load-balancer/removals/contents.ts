@@ -26,7 +26,7 @@ import { readSubject } from "../service/subject.ts";
 /** Members of a pool of network interfaces that is to become one of addresses. It has none in between. */
 export const interfaceMembers = "members by interface";
 
-/** Who owns names and addresses in Azure. */
+/** The Services that own names and addresses in Azure. */
 export interface Owners {
   readonly keyByBase: ReadonlyMap<string, ServiceKey>;
   readonly byAddress: ReadonlyMap<string, readonly Owner[]>;
@@ -78,7 +78,7 @@ interface Parts {
   readonly isFree: (write: Write) => boolean;
 }
 
-/** What the writes of a plan do to what carries traffic, by resource. */
+/** Changes that a plan makes to parts that carry traffic, by resource. */
 export function changesOf(
   { stages }: Plan,
   { observed, owners, isFree }: Parts & { readonly observed: Observed },
@@ -96,7 +96,7 @@ export function changesOf(
   ];
 }
 
-/** What reads show of the resources whose lists are whole: what they lack is lost. */
+/** Items of the resources that are always read whole: an item that is missing there is lost. */
 export const contentsOf = (
   { loadBalancers, securityGroup }: Pick<Observed, "loadBalancers" | "securityGroup">,
   owners: Owners,
@@ -107,7 +107,7 @@ export const contentsOf = (
     : [{ id: securityGroup.id ?? "", items: itemsOfSecurityGroup(securityGroup, owners) }]),
 ];
 
-/** What a write leaves in its resource, if that is one of those whose lists are whole. */
+/** Items of a resource after the write; undefined unless the resource is always read whole. */
 export function itemsAfter(write: Write, owners: Owners): readonly Item[] | undefined {
   if (write.kind === "delete-load-balancer") return [];
   if (write.kind === "put-load-balancer") return itemsOfBalancer(write.body, owners, write.services);

@@ -84,7 +84,7 @@ const links: OwnedType = {
   partOf: whereTagged(ownerTag, (key) => linkSettings.has(key)),
 };
 
-/** What of a resource is ours. Most versions follow a write of this process, and are compared with none. */
+/** Our parts of a resource. Computed on demand: most versions follow a write of this process, and are never compared. */
 const ownedIn = oncePer(({ type, partOf }: OwnedType) =>
   oncePer((resource: Version) => partOf(settingsOf({ ...resource }, `microsoft.network/${type}`))),
 );
@@ -100,7 +100,7 @@ export class Drifts {
   /** Lower-case ids of resources with a write in flight, and of those that were written since they were seen. */
   readonly #busy = new Set<string>();
   readonly #written = new Set<string>();
-  /** What is to be repaired: what was ours before. */
+  /** Drifts to repair, by id of the resource, with our parts before and after. */
   readonly #open = new Map<string, { readonly before: JsonObject; readonly after: JsonObject }>();
   readonly #reportedMs = new Map<string, number>();
 
@@ -213,7 +213,7 @@ function partsOf(document: JsonObject): ReadonlyMap<string, unknown> {
   );
 }
 
-/** What was there before of each part that is other than before; undefined for one that is new. */
+/** Names of the parts that differ, each with its former value; undefined for a new part. */
 function changedItems(before: JsonObject, after: JsonObject): readonly (readonly [string, unknown])[] {
   const [was, now] = [partsOf(before), partsOf(after)];
   return [...new Set([...was.keys(), ...now.keys()])]

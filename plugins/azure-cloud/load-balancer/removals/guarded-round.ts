@@ -29,13 +29,13 @@ import { causesOf } from "./causes.ts";
 import { changesOf, contentsOf, itemsAfter, type Owners, ownersOf } from "./contents.ts";
 import type { Drifts } from "./drifts.ts";
 
-/** What stands between plans and their writes, for load balancers and routes together. */
+/** Guards between plans and their writes, shared by load balancers and routes. */
 export interface Removals {
   readonly guard: RemovalGuard;
   readonly drifts: Drifts;
 }
 
-/** What a round is planned from. */
+/** Input of a round. */
 interface Input {
   readonly intents: readonly ServiceIntent[];
   readonly observed: Observed;
@@ -78,7 +78,7 @@ export class GuardedRounds {
     this.#drifts.started(id);
   }
 
-  /** What the resource of a write that was carried out lacks now is not lost. */
+  /** Ends a write. Items that it removed are not lost. */
   ended({ kind, write }: { readonly kind: string; readonly write: Write }): void {
     this.#drifts.ended(write.id);
     const items = kind === "written" && this.#owners ? itemsAfter(write, this.#owners) : undefined;
@@ -118,7 +118,7 @@ export class GuardedRounds {
     }
   }
 
-  /** What of the plan has to be held. */
+  /** Returns the changes of the plan that must be held. */
   review(
     planned: Plan,
     { intents, observed }: Input,
@@ -140,7 +140,7 @@ export class GuardedRounds {
     return this.guard.review(changes, { causeOf, confirmGone: (gone) => confirmGone(client, gone) });
   }
 
-  /** What a plan of all Services removes without a cause, with addresses of Services that no frontend has any more. */
+  /** Removals without a cause in a plan of all Services, and addresses of Services that no frontend has any more. */
   unrequested(
     planned: Plan,
     input: Input,

@@ -27,7 +27,7 @@ const protocols = { values: "`tcp`, `http`, `https`", invalid: "ignored, with a 
 const interval = { values: "seconds, at least 5", fallback: "5" };
 const threshold = { values: "integer, at least 2", fallback: "2" };
 const ranges = { values: "CIDRs, comma-separated", invalid: "traffic denied" as const };
-/** As many as fit into a security group: one rule has them all, so that they are not multiplied. */
+/** As many as fit into a security group: a single rule has all ranges, so each is counted once. */
 const rangeList = commaList({ length: 128 * 1024, items: limits.prefixesPerSecurityGroup });
 const maxInt32 = 2 ** 31 - 1;
 

@@ -5,7 +5,7 @@ import type { Family } from "../model/model.ts";
 /** The value that an annotation's text stands for, or what is wrong with it. */
 export type Read<T> = { readonly value: T; readonly warning?: string } | { readonly problem: string };
 
-/** What a text may have, as the reference page shows it. */
+/** Limits of a text, as shown on the reference page. */
 export interface Limits {
   /** Characters. */
   readonly length: number;

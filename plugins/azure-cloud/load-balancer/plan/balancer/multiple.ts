@@ -26,7 +26,7 @@ export interface Planned {
   readonly addresses: Map<string, string>;
 }
 
-/** What can be in one place only: the public IPs of a Service, or the private addresses that it asks for. */
+/** Addresses that only one load balancer can have: a Service's public IPs, or the private addresses it requests. */
 function addressesFor(subject: Subject, publicIPs: PublicIPTargets): readonly string[] {
   if (subject.internal) return wantedAddresses(subject);
   return [...(publicIPs.get(subject.key)?.values() ?? [])].map(({ id }) => id.toLowerCase());

@@ -13,7 +13,7 @@ type RulePrefix = NonNullable<ReturnType<typeof parsePrefix>>;
 export const ruleProtocols = ["Tcp", "Udp", "*"] as const;
 export type RuleProtocol = (typeof ruleProtocols)[number];
 
-/** Who may connect to a Service. Source: upstream `loadbalancer.AccessControl`. */
+/** Clients that may connect to a Service. Source: upstream `loadbalancer.AccessControl`. */
 export interface Access {
   /** Service tags, `Internet` last if access is unrestricted. */
   readonly tags: readonly string[];

@@ -11,7 +11,7 @@ export interface Holder {
   readonly subject: Subject;
   /** Frontend addresses and additional ones. */
   readonly addresses: readonly string[];
-  /** What the rules have as destinations: `addresses`, or those of nodes without floating IP. */
+  /** Destinations of the rules: `addresses`, or those of the nodes without floating IP. */
   readonly destinations: readonly string[];
   /** Addresses of its status that it does not have any more: another Service may keep them open for itself. */
   readonly left: readonly string[];

@@ -23,8 +23,8 @@ const limitOf: Readonly<Record<keyof Size, readonly [limit: number, what: string
 };
 
 /**
- * What the rules of a Service alone exceed of Azure's limits. Counted, never built: the rules of each protocol and
- * family are one per service tag and one for all ranges, each with every destination of the family.
+ * Azure's limits that the rules of a Service exceed by themselves. The rules are counted, never built: for each protocol
+ * and family, one per service tag and one for all ranges, each with every destination of the family.
  */
 export function securityRulesProblems(subject: Subject): readonly string[] {
   if (subject.settings.get(annotations.disableSecurityRules)) return [];
