@@ -20,7 +20,7 @@ export interface OperationSettings {
 
 /** Those that are remembered. */
 const maxOperations = 10_000;
-/** The client that started it may have ended: ARM's operations need nobody to ask for them. */
+/** The client that started it may have ended: ARM's operations end without a poll. */
 const longestUnpolledMs = 60_000;
 
 type Status = "InProgress" | "Succeeded" | "Failed" | "Canceled";

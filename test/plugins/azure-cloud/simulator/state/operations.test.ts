@@ -26,7 +26,7 @@ function started() {
   return { operations, id, after };
 }
 
-test("an operation that nobody polls ends after a minute, once", () => {
+test("an operation without polls ends after a minute, once", () => {
   const { operations, id, after } = started();
   expect(after(59_999)).toEqual([]);
   expect(after(1)).toEqual(["finished"]);
