@@ -45,6 +45,11 @@ export class FailingObjects {
     this.#failures.delete(key);
   }
 
+  /** Forgets all but these: the others are gone, or need no sync any more. */
+  keepOnly(keys: ReadonlySet<string>): void {
+    for (const key of this.#failures.keys()) if (!keys.has(key)) this.#failures.delete(key);
+  }
+
   get size(): number {
     return this.#failures.size;
   }

@@ -3,6 +3,7 @@ import {
   type Cloud,
   type Controller,
   type ControllerContext,
+  FailingObjects,
   keyOf,
   kinds,
   messageOf,
@@ -27,6 +28,8 @@ import type { IpamSettings } from "./settings.ts";
 const workers = 30;
 /** Pauses between attempts to list the nodes. */
 const pausesMs = { first: 1_000, longest: 30_000 };
+/** A shorter failure is only logged. */
+const failureGraceMs = 60_000;
 /** Pause between two checks for another allocator. */
 const reviewMs = 60_000;
 
@@ -38,6 +41,7 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
   const queue = context.workqueue("node-ipam");
   const suspension = new Suspension({ ...context, resumed: () => enqueueWaiting() });
   const starved = new Set<string>();
+  const failing = new FailingObjects("NodesFail", clock, failureGraceMs);
   /** True from the begin of the initial list: a change during the list is processed after it. */
   let listening = false;
   /** Undefined until the initial list is done. */
@@ -103,27 +107,36 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
         listening = true;
         const listed = await listOnceAlone(context, suspension, signal);
         if (listed === undefined) return;
-        await processNodes(queue, clock, begin(listed), signal);
+        await processNodes({ queue, clock, failing }, begin(listed), signal);
       } finally {
         registration.remove();
         queue.shutDown();
       }
     },
-    warnings: () => suspension.warnings,
+    warnings: () => [...suspension.warnings, ...failing.warnings],
   };
 }
 
 /** Works the queue, and reviews the signs of other allocators, until the signal aborts. */
-function processNodes(queue: WorkQueue, clock: Clock, parts: SyncParts, signal: AbortSignal): Promise<void> {
+function processNodes(
+  { queue, clock, failing }: { readonly queue: WorkQueue; readonly clock: Clock; readonly failing: FailingObjects },
+  parts: SyncParts,
+  signal: AbortSignal,
+): Promise<void> {
   const { log, suspension } = parts;
   return runTogether(signal, [
     (stop) =>
       queue.process({
         workers,
         signal: stop,
-        sync: (name) => syncNode(parts, name, stop),
+        async sync(name) {
+          await syncNode(parts, name, stop);
+          failing.ended(name);
+        },
         failed(name, error) {
-          if (!stop.aborted) log.error("CIDR assignment for node failed", { node: name, error });
+          if (stop.aborted) return;
+          log.error("CIDR assignment for node failed", { node: name, error });
+          failing.failed(name, error);
         },
       }),
     (stop) => repeat({ clock, signal: stop, periodMs: reviewMs }, async () => suspension.review()),

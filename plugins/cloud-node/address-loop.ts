@@ -2,6 +2,7 @@ import {
   annotationOf,
   annotations,
   type ControllerContext,
+  type FailingObjects,
   forEachConcurrently,
   type InstanceMetadata,
   type Instances,
@@ -15,7 +16,10 @@ import {
 
 import { addressesFromNodeIP } from "./provided-node-ip.ts";
 
-type WriteContext = Pick<ControllerContext, "client" | "log">;
+export type WriteContext = Pick<ControllerContext, "client" | "log"> & {
+  /** Nodes whose addresses could not be read or written. */
+  readonly failing: FailingObjects;
+};
 
 interface AddressPass {
   readonly context: WriteContext;
@@ -28,12 +32,15 @@ interface AddressPass {
 /** One pass over all initialized nodes; a node that fails is logged and waits for the next pass. Never throws. */
 export async function updateAllAddresses(pass: AddressPass, nodes: readonly Node[]): Promise<void> {
   const initialized = nodes.filter((node) => !isUninitialized(node));
+  pass.context.failing.keepOnly(new Set(initialized.map(keyOf)));
   await forEachConcurrently(pass, initialized, async (node) => {
     try {
       const metadata = await pass.instances.instanceMetadata(node, { signal: pass.signal });
-      if (metadata !== undefined) await updateAddresses(pass.context, node, metadata);
+      if (metadata === undefined) pass.context.failing.ended(keyOf(node));
+      else await updateAddresses(pass.context, node, metadata);
     } catch (error) {
       if (pass.signal.aborted) return;
+      pass.context.failing.failed(keyOf(node), error);
       pass.context.log.error("Error getting instance metadata for node addresses", { node: keyOf(node), error });
     }
   });
@@ -44,27 +51,27 @@ export async function updateAllAddresses(pass: AddressPass, nodes: readonly Node
  * alone. Never throws: addresses are compared again every period. A write in flight is not canceled by a stop.
  */
 export async function updateAddresses(
-  { client, log }: WriteContext,
+  { client, log, failing }: WriteContext,
   node: Node,
   metadata: InstanceMetadata,
 ): Promise<void> {
   if (isUninitialized(node)) return;
   const name = keyOf(node);
-  let wanted: readonly NodeAddress[] | undefined;
+  let problem = "Failed to update node addresses";
   try {
-    wanted = wantedAddresses(node, metadata.nodeAddresses);
+    const wanted = wantedAddresses(node, metadata.nodeAddresses);
+    const observed = addressesOf(node);
+    if (wanted !== undefined && addressesDiffer(observed, wanted)) {
+      problem = "Error patching node with cloud ip addresses";
+      const body = addressesPatch(observed, wanted);
+      await client.patch(kinds.Node, { name }, "strategic", body, { subresource: "status", response: "metadata" });
+      log.debug(2, "Updated node addresses", { node: name, addresses: wanted });
+    }
+    failing.ended(name);
   } catch (error) {
-    log.error("Failed to update node addresses", { node: name, error });
-    return;
-  }
-  const observed = addressesOf(node);
-  if (wanted === undefined || !addressesDiffer(observed, wanted)) return;
-  try {
-    const body = addressesPatch(observed, wanted);
-    await client.patch(kinds.Node, { name }, "strategic", body, { subresource: "status", response: "metadata" });
-    log.debug(2, "Updated node addresses", { node: name, addresses: wanted });
-  } catch (error) {
-    if (!isNotFound(error)) log.error("Error patching node with cloud ip addresses", { node: name, error });
+    if (isNotFound(error)) return;
+    log.error(problem, { node: name, error });
+    failing.failed(name, error);
   }
 }
 

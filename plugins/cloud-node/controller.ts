@@ -44,6 +44,10 @@ function delayMetrics({ metrics }: Pick<ControllerContext, "metrics">): DelayMet
 /** The instance of a new node may be listed later than the node registers. */
 const graceMs = 60_000;
 
+/** Addresses are not retried before the next pass: only what fails in two of them lasts. */
+const addressesThatFail = ({ clock }: Pick<ControllerContext, "clock">, { nodeStatusUpdateFrequencyMs }: Config) =>
+  new FailingObjects("NodesFail", clock, nodeStatusUpdateFrequencyMs + graceMs);
+
 /** Events that are recorded at once: 2,000 take 25 MiB for a moment. */
 const maxPendingEvents = 1000;
 
@@ -111,6 +115,8 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const delays = delayMetrics(context);
   const outcomes = new Outcomes(context);
   const { failing } = outcomes;
+  const addresses = addressesThatFail(context, config);
+  const parts = { context: { ...context, failing: addresses }, instances };
   const registration = nodes.handle({
     added: (node) => queue.add(keyOf(node)),
     updated: (_before, node) => queue.add(keyOf(node)),
@@ -121,7 +127,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
     if (node === undefined) return;
     if (isUninitialized(node))
       await initializeNode(
-        { context, instances, nodes: nodes.store, delays, synced: (done) => outcomes.synced(done), signal },
+        { ...parts, nodes: nodes.store, delays, synced: (done) => outcomes.synced(done), signal },
         node,
       );
     else await reconcileLabels({ client: context.client, signal }, node);
@@ -151,7 +157,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const addressLoop = (signal: AbortSignal): Promise<void> =>
     repeat({ clock, signal, periodMs: config.nodeStatusUpdateFrequencyMs }, () =>
       updateAllAddresses(
-        { context, instances, signal, workers: concurrentNodeStatusUpdates || concurrentNodeSyncs },
+        { ...parts, signal, workers: concurrentNodeStatusUpdates || concurrentNodeSyncs },
         nodes.store.list(),
       ),
     );
@@ -166,7 +172,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
       }
     },
     status: () => (failing.size === 0 ? [] : [{ title: `nodes that fail: ${failing.size}`, facts: failing.facts }]),
-    warnings: () => failing.warnings,
+    warnings: () => [...failing.warnings, ...addresses.warnings],
     check() {
       if (concurrentNodeSyncs < 1)
         throw new CodedError(

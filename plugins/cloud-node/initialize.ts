@@ -18,7 +18,7 @@ import {
   type Store,
 } from "cloud-controller-host/sdk";
 
-import { updateAddresses } from "./address-loop.ts";
+import { updateAddresses, type WriteContext } from "./address-loop.ts";
 import { applyMetadata, type NodeUpdate } from "./node-update.ts";
 import { addressesFromNodeIP } from "./provided-node-ip.ts";
 
@@ -31,7 +31,7 @@ export interface DelayMetrics {
 }
 
 interface Initialization {
-  readonly context: Pick<ControllerContext, "client" | "clock" | "log">;
+  readonly context: Pick<ControllerContext, "clock"> & WriteContext;
   readonly instances: Instances;
   readonly nodes: Store<Node>;
   readonly delays: DelayMetrics;

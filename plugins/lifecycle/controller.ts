@@ -1,7 +1,9 @@
 import {
   type Controller,
   type ControllerContext,
+  FailingObjects,
   type Instances,
+  keyOf,
   kinds,
   type Node,
   readyStatus,
@@ -14,6 +16,9 @@ import { deleteIfGone, isInGrace } from "./deletion.ts";
 import { checkNode, needsCheck } from "./node-check.ts";
 import type { LifecycleOptions } from "./options.ts";
 
+/** A shorter failure is only logged: the next pass may succeed. */
+const failureGraceMs = 60_000;
+
 /** Checks all nodes every period until its signal aborts, and deletes those that are missing from the cloud. */
 export function lifecycleController(
   context: ControllerContext,
@@ -23,6 +28,9 @@ export function lifecycleController(
   const { clock } = context;
   const nodes = context.informers.of(kinds.Node);
   const guard = new DeletionGuard(context, options);
+  /** Apart from each other: a check that succeeds says nothing of the deletion that follows. */
+  const checksThatFail = new FailingObjects("NodesFail", clock, failureGraceMs);
+  const deletionsThatFail = new FailingObjects("NodesFail", clock, failureGraceMs);
   /** The cloud's last answer about nodes that are not ready, by UID. */
   const verdicts = new Map<string, "exists" | "missing" | "unknown">();
   /** When nodes that are not ready were first seen so, by UID, in monotonic time. */
@@ -59,7 +67,7 @@ export function lifecycleController(
       const deleteMissing = (): Promise<void> =>
         checks.run(deletable(), signal, async (node) => {
           verdicts.delete(uidOf(node));
-          await guard.track(node, () => deleteIfGone({ context, instances, signal }, node));
+          await guard.track(node, () => deleteIfGone({ context, instances, failing: deletionsThatFail, signal }, node));
         });
       try {
         await repeat({ clock, signal, periodMs: options.periodMs }, async () => {
@@ -67,10 +75,13 @@ export function lifecycleController(
           // deleted where the cloud always takes longer than a period.
           if (verdicts.size > 0) await deleteMissing();
           const unchecked = nodes.store.list().filter(needsCheck);
+          const names = new Set(unchecked.map(keyOf));
+          for (const failing of [checksThatFail, deletionsThatFail]) failing.keepOnly(names);
           // An answer of an earlier pass proves nothing while the cloud begins to report instances as missing.
           for (const node of unchecked) if (verdicts.get(uidOf(node)) !== "missing") verdicts.delete(uidOf(node));
           await checks.run(unchecked, signal, async (node) => {
-            const verdict = await checkNode({ context, instances, signal }, node);
+            const verdict = await checkNode({ context, instances, failing: checksThatFail, signal }, node);
+            if (verdict === "ready" || verdict === "exists") deletionsThatFail.ended(keyOf(node));
             if (verdict === "ready") verdicts.delete(uidOf(node));
             else verdicts.set(uidOf(node), verdict);
           });
@@ -80,6 +91,6 @@ export function lifecycleController(
         await checks.drain();
       }
     },
-    warnings: () => guard.warnings,
+    warnings: () => [...guard.warnings, ...checksThatFail.warnings, ...deletionsThatFail.warnings],
   };
 }

@@ -1,5 +1,6 @@
 import {
   type ControllerContext,
+  type FailingObjects,
   type Instances,
   isConflict,
   isNotFound,
@@ -30,28 +31,34 @@ export function isInGrace(node: Node, nowMs: number, ages: Ages, observedMs = 0)
 interface Deletion {
   readonly context: Pick<ControllerContext, "client" | "events" | "log">;
   readonly instances: Instances;
+  readonly failing: FailingObjects;
   readonly signal: AbortSignal;
 }
 
 /** Deletes a missing node after a fresh read of the cloud has confirmed it. Returns true when it did. Never throws. */
 export async function deleteIfGone(deletion: Deletion, node: Node): Promise<boolean> {
-  return (await isGone(deletion, node)) && (await deleteNode(deletion, node));
+  const deleted = (await isGone(deletion, node)) && (await deleteNode(deletion, node));
+  if (deleted) deletion.failing.ended(keyOf(node));
+  return deleted;
 }
 
-async function isGone({ context, instances, signal }: Deletion, node: Node): Promise<boolean> {
+async function isGone({ context, instances, failing, signal }: Deletion, node: Node): Promise<boolean> {
   const name = keyOf(node);
   try {
     const exists = await instances.instanceExists(node, { signal, read: "fresh" });
     if (exists) context.log.info("Not deleting node: the instance still exists", { node: name });
     return !exists && !signal.aborted;
   } catch (error) {
-    if (!signal.aborted) context.log.error("Not deleting node: error checking if node exists", { node: name, error });
+    if (!signal.aborted) {
+      context.log.error("Not deleting node: error checking if node exists", { node: name, error });
+      failing.failed(name, error);
+    }
     return false;
   }
 }
 
 /** The preconditions keep a node that was recreated, or that changed since its check; it is checked again. */
-async function deleteNode({ context, signal }: Deletion, node: Node): Promise<boolean> {
+async function deleteNode({ context, failing, signal }: Deletion, node: Node): Promise<boolean> {
   const { client, events, log } = context;
   const name = keyOf(node);
   const { uid, resourceVersion } = node.metadata ?? {};
@@ -78,6 +85,7 @@ async function deleteNode({ context, signal }: Deletion, node: Node): Promise<bo
       return false;
     }
     log.error("Unable to delete node", { node: name, error });
+    failing.failed(name, error);
     events.event(
       subject,
       "Warning",

@@ -1,5 +1,6 @@
 import {
   type ControllerContext,
+  type FailingObjects,
   type Instances,
   keyOf,
   type Node,
@@ -19,6 +20,7 @@ export type Verdict = "ready" | "exists" | "missing" | "unknown";
 interface NodeCheck {
   readonly context: Pick<ControllerContext, "client" | "clock" | "log">;
   readonly instances: Instances;
+  readonly failing: FailingObjects;
   readonly signal: AbortSignal;
 }
 
@@ -31,47 +33,41 @@ export const needsCheck = (node: Node): boolean =>
  * whatever the cloud says: the cloud is not called. Never throws.
  */
 export async function checkNode(check: NodeCheck, node: Node): Promise<Verdict> {
-  const { context, instances, signal } = check;
+  const { context, instances, failing, signal } = check;
+  const name = keyOf(node);
+  let verdict: Verdict = "unknown";
+  let step = "checking if node exists";
   try {
     if (readyStatus(node) === "True") {
+      [verdict, step] = ["ready", "patching node taints"];
       await removeShutdownTaint(check, node);
-      return "ready";
-    }
-    if (!(await instances.instanceExists(node, { signal }))) return "missing";
+    } else if (await instances.instanceExists(node, { signal })) {
+      [verdict, step] = ["exists", "checking if node is shutdown"];
+      await addShutdownTaint(check, node);
+    } else verdict = "missing";
+    failing.ended(name);
   } catch (error) {
-    if (!signal.aborted) context.log.error("Error checking if node exists", fields(node, error));
-    return "unknown";
+    if (!signal.aborted) {
+      context.log.error(`Error ${step}`, { node: name, error });
+      failing.failed(name, error);
+    }
   }
-  await addShutdownTaint(check, node);
-  return "exists";
+  return verdict;
 }
 
 async function removeShutdownTaint({ context, signal }: NodeCheck, node: Node): Promise<void> {
-  try {
-    if (await updateTaints(context, node, (current) => withoutTaint(taintsOf(current), shutdownTaint), signal))
-      context.log.info("Removed the shutdown taint", { node: keyOf(node) });
-  } catch (error) {
-    if (!signal.aborted) context.log.error("Error patching node taints", fields(node, error));
-  }
+  if (await updateTaints(context, node, (current) => withoutTaint(taintsOf(current), shutdownTaint), signal))
+    context.log.info("Removed the shutdown taint", { node: keyOf(node) });
 }
 
 /** A fresh read of the cloud precedes the taint; a node that has it already is left alone. */
 async function addShutdownTaint({ context, instances, signal }: NodeCheck, node: Node): Promise<void> {
   if (withTaint(taintsOf(node), shutdownTaint) === undefined) return;
-  try {
-    if (!(await instances.instanceShutdown(node, { signal }))) return;
-    if (!(await instances.instanceShutdown(node, { signal, read: "fresh" }))) return;
-    if (await updateTaints(context, node, (current) => withTaint(taintsOf(current), shutdownTaint), signal))
-      context.log.info("Added the shutdown taint", { node: keyOf(node) });
-  } catch (error) {
-    if (!signal.aborted) context.log.error("Error checking if node is shutdown", fields(node, error));
-  }
+  if (!(await instances.instanceShutdown(node, { signal }))) return;
+  if (!(await instances.instanceShutdown(node, { signal, read: "fresh" }))) return;
+  if (await updateTaints(context, node, (current) => withTaint(taintsOf(current), shutdownTaint), signal))
+    context.log.info("Added the shutdown taint", { node: keyOf(node) });
 }
-
-const fields = (node: Node, error: unknown): { readonly node: string; readonly error: unknown } => ({
-  node: keyOf(node),
-  error,
-});
 
 /** Taints match when key and effect agree; the value does not matter. */
 const matches = (one: Taint, other: Taint): boolean => one.key === other.key && one.effect === other.effect;

@@ -47,3 +47,10 @@ test("objects beyond the tenth are counted in the warnings, and beyond the fifti
   expect(warnings.at(-1)).toEqual({ kind: "NodesFail", text: "and 50 more", further: 50 });
   expect([failing.size, failing.facts.length]).toEqual([60, 50]);
 });
+
+test("what is kept no longer is forgotten, and the others keep their first failure's time", () => {
+  const failing = new FailingObjects("NodesFail", manualClock());
+  for (const name of ["gone", "node0"]) failing.failed(name, new Error("No."));
+  failing.keepOnly(new Set(["node0", "node1"]));
+  expect(failing.facts).toEqual([{ name: "node0", value: "No." }]);
+});

@@ -361,3 +361,49 @@ test("both families are free again when a dual-stack write is rejected", async (
   cluster.api.create(kinds.Node, aNode("node1"));
   expect(await given(cluster, "node1")).toEqual(["10.0.0.0/24", "2001:db8::/64"]);
 });
+
+test("a node whose condition cannot be written is in /statusz once that has lasted for a minute, until it is", async () => {
+  await using cluster = await TestCluster.start();
+  const clock = manualClock();
+  cluster.api.faults.add({
+    match: { verb: "patch", resource: "nodes", subresource: "status" },
+    effect: { status: 403, message: "no" },
+    times: Number.POSITIVE_INFINITY,
+  });
+  cluster.api.create(kinds.Node, aNode("node0", [], { spec: { providerID: "memory://node0" } }));
+  const flags = { ...one, cidrAllocatorType: "CloudAllocator", configureCloudRoutes: false };
+  const { controller } = await runIpam(cluster, flags, { clock });
+  await given(cluster, "node0");
+  expect(warningLines(controller)).toEqual([]);
+  const [count, line] = await eventually("it is warned of", async () => {
+    await clock.advance(1_000);
+    return warningLines(controller).length > 0 && warningLines(controller);
+  });
+  expect([count, line?.replace(/since \S+:/u, "since then:")]).toEqual([
+    "failing Nodes: 1",
+    "Node node0 fails since then: no",
+  ]);
+  cluster.api.faults.clear();
+  await eventually("it is warned of no more", async () => {
+    await clock.advance(10_000);
+    return warningLines(controller).length === 0;
+  });
+});
+
+test("a node without room is in /statusz once that has lasted for a minute, until it is deleted", async () => {
+  await using cluster = await TestCluster.start();
+  const clock = manualClock();
+  for (const name of ["node0", "node1"]) cluster.api.create(kinds.Node, aNode(name));
+  const { controller } = await runIpam(cluster, one, { clock });
+  const [, line = ""] = await eventually("it is warned of", async () => {
+    await clock.advance(1_000);
+    return warningLines(controller).length > 0 && warningLines(controller);
+  });
+  expect(line).toContain("there are no remaining CIDRs left to allocate in the accepted range");
+  const [, name = ""] = /^Node (\S+) fails/u.exec(line) ?? [];
+  cluster.api.delete(kinds.Node, { name });
+  await eventually("it is warned of no more", async () => {
+    await clock.advance(1_000);
+    return warningLines(controller).length === 0;
+  });
+});

@@ -6,6 +6,7 @@ import { eventually, manualClock, type MemoryCloud, memoryCloud } from "cloud-co
 import { systemClock } from "../../../host/async/clock.ts";
 import cloudNode from "../../../plugins/cloud-node/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
+import { warningLines } from "../../kit/warnings.ts";
 
 const hostname: NodeAddress = { type: "Hostname", address: "node0" };
 const internal = (address: string): NodeAddress => ({ type: "InternalIP", address });
@@ -195,6 +196,35 @@ describe("the address loop", () => {
     expect(errors.length).toBe(2);
     for (const line of errors) expect(line).toContain('"node":"failing"');
   });
+
+  for (const [what, nodeAddress, patchFails] of [
+    ["its addresses cannot be written", "10.0.0.1", true],
+    ["kubelet's address is none of the cloud's", "10.0.0.2", false],
+  ] as const)
+    test(`a node is in /statusz once two passes fail for it, as ${what}, until one succeeds`, async () => {
+      await using cluster = await TestCluster.start();
+      const memory = memoryCloud();
+      const clock = manualClock();
+      const metadata = { annotations: { [annotations.providedNodeIP]: nodeAddress } };
+      await cluster.admin.create(kinds.Node, nodeWith([], { metadata }));
+      memory.machines.set("node0", { nodeAddresses: [internal("10.0.0.1")] });
+      const refusal = { match: { verb: "patch" }, effect: { status: 403, message: "no" }, times: 2 } as const;
+      if (patchFails) cluster.api.faults.add(refusal);
+      const { controller } = await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: systemClock });
+      await passes(memory, clock, 1);
+      await clock.advance(periodMs - 1);
+      expect(warningLines(controller)).toEqual([]);
+      await clock.advance(1);
+      await passes(memory, clock, 2);
+      await clock.advance(60_000);
+      const [count, line] = warningLines(controller);
+      expect(count).toBe("failing Nodes: 1");
+      expect(line).toContain(patchFails ? "Node node0 fails since " : "10.0.0.2");
+      memory.machines.set("node0", { nodeAddresses: [internal(nodeAddress)] });
+      await clock.advance(periodMs - 60_000);
+      await passes(memory, clock, 3);
+      expect(warningLines(controller)).toEqual([]);
+    });
 
   test("retries a failed address patch in the next period", async () => {
     await using cluster = await TestCluster.start();
