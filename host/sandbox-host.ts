@@ -4,10 +4,11 @@ import { CodedError } from "cloud-controller-host/sdk";
 import { readCommand } from "./cli/command.ts";
 import { complete } from "./config/validate/complete.ts";
 import { enabledPlugins } from "./generation/plugins/enabled.ts";
-import type { PluginLoader, PluginSet } from "./generation/plugins/load.ts";
+import type { LoadedPlugins, PluginLoader, PluginSet } from "./generation/plugins/load.ts";
 import { startHost } from "./host.ts";
 import { hostPermissions, serviceAccountGrants } from "./run/permissions.ts";
 import type { HostInput } from "./run/process-parts.ts";
+import type { Origin } from "./sandbox/failing-work.ts";
 import type { Declared, PrepareHost } from "./sandbox/launcher.ts";
 import { openSandbox as open, type Sandbox, type SandboxOptions } from "./sandbox/open.ts";
 
@@ -40,16 +41,27 @@ export const prepareHost: PrepareHost = async (argv, environment) => {
     cloudProvider,
     cloud: input.plugins.clouds.find(({ name }) => name === cloudProvider),
     declared: declaredBy(input, input.plugins),
-    start(writeLog, reloaded) {
+    start({ writeLog, reloaded, failingWork }) {
+      const originOf: Origin = (error) => {
+        const { at } = input.copies.locate(error);
+        return at === undefined ? "" : ` at ${at}`;
+      };
+      const watched = (plugins: LoadedPlugins): LoadedPlugins => ({
+        ...plugins,
+        controllers: plugins.controllers.map((controller) =>
+          plugins.thirdParty.has(controller.name) ? failingWork.watch(controller, originOf) : controller,
+        ),
+      });
       const loader: PluginLoader = {
         hash: () => input.loader.hash(),
         async load(request) {
           const loaded = await input.loader.load(request);
-          if (loaded.ok) reloaded(declaredBy(input, loaded.plugins));
-          return loaded;
+          if (!loaded.ok) return loaded;
+          reloaded(declaredBy(input, loaded.plugins));
+          return { ...loaded, plugins: watched(loaded.plugins) };
         },
       };
-      return startHost({ ...input, loader, writeLog });
+      return startHost({ ...input, plugins: watched(input.plugins), loader, writeLog });
     },
   };
 };

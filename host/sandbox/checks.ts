@@ -61,6 +61,15 @@ export function failedControllers({ api }: Sandbox): ReadonlyMap<string, string>
   );
 }
 
+/** Waits until no work fails any more, for a limited time. */
+export async function workSucceeds(
+  { failingWork }: Pick<Sandbox, "failingWork">,
+  { clock, timeoutMs }: { readonly clock: Clock; readonly timeoutMs: number },
+): Promise<void> {
+  const started = clock.monotonic();
+  while (!failingWork.isEmpty && clock.monotonic() - started < timeoutMs) await clock.sleep(5);
+}
+
 const leaseOf = ({ api }: Sandbox): Lease | undefined =>
   api.get(kinds.Lease, { namespace: "kube-system", name: "cloud-controller-manager" });
 

@@ -1,6 +1,7 @@
 import type { CloudPlugin, Environment, KindRef, Permission, WebhookPlugin } from "cloud-controller-host/sdk";
 
 import type { ReloadStatus } from "../generation/report/reload-status.ts";
+import type { FailingWork } from "./failing-work.ts";
 
 /** The part of a running host that the sandbox uses. */
 export interface SandboxHost {
@@ -37,6 +38,15 @@ export interface Declared {
   readonly webhookPort: number;
 }
 
+/** Reports of a host to its sandbox. */
+export interface HostHooks {
+  readonly writeLog: (line: string) => void;
+  /** Receives the declarations of the plugins of a later load, before they run. */
+  readonly reloaded: (declared: Declared) => void;
+  /** Receives failures of third-party controllers. */
+  readonly failingWork: FailingWork;
+}
+
 /** A host whose command line has been accepted. */
 export interface PreparedHost {
   /** The plugin that `--cloud-provider` names. */
@@ -45,8 +55,7 @@ export interface PreparedHost {
   /** The path in `--cloud-config`. */
   readonly cloudConfig: string;
   readonly declared: Declared;
-  /** `writeLog` receives each line of the log; `reloaded` what the plugins of a later load declare, before they run. */
-  start(writeLog: (line: string) => void, reloaded: (declared: Declared) => void): Promise<SandboxHost>;
+  start(hooks: HostHooks): Promise<SandboxHost>;
 }
 
 /** Parses the host's command line. Throws `InvalidFlags` with all problems when it is refused. */

@@ -9,6 +9,7 @@ import { type Loopback, serveLoopback } from "../console/loopback.ts";
 import { Authorizer, hostUser } from "./authorizer.ts";
 import { flagsOfBundle, loadObjects, simulate } from "./contents.ts";
 import { claimDirectory, naming, temporaryDirectory } from "./directory.ts";
+import { FailingWork } from "./failing-work.ts";
 import { registerNode } from "./kubelet.ts";
 import type { Declared, PreparedHost, PrepareHost, SandboxHost } from "./launcher.ts";
 import { type HostPorts, reservePorts, startOn } from "./ports.ts";
@@ -30,6 +31,8 @@ export interface Sandbox extends AsyncDisposable {
   /** Undefined when the cloud plugin has no `simulate`. */
   readonly cloud: CloudSimulator | undefined;
   readonly host: SandboxHost;
+  /** Work of third-party controllers that fails. */
+  readonly failingWork: Pick<FailingWork, "isEmpty" | "lines">;
   /** The address of the console, for a browser without credentials; undefined without a secure port. */
   readonly consoleUrl: string | undefined;
   /** The nodes registered at the start. */
@@ -90,8 +93,10 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
     authorizer.declared = declared;
     api.webhooks = webhooksOf(declared);
   };
+  const failingWork = new FailingWork();
+  const writeLog = (line: string): void => void log.write(line);
   const start = (one: PreparedHost) => async (): Promise<SandboxHost> => {
-    const started = await one.start((line) => void log.write(line), apply);
+    const started = await one.start({ writeLog, reloaded: apply, failingWork });
     api.webhooks = webhooksOf(one.declared);
     return started;
   };
@@ -105,7 +110,8 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
   const resources = opening.move();
   const { cloudConfig } = prepared;
   const disposal = { [Symbol.asyncDispose]: () => resources.disposeAsync() };
-  return { api, cloud, cloudConfig, host, consoleUrl: console?.url, nodeNames, directory, files, ...disposal };
+  const running = { host, failingWork, consoleUrl: console?.url, nodeNames };
+  return { api, cloud, cloudConfig, ...running, directory, files, ...disposal };
 }
 
 /** The host's certificate is one of its own, and the connection stays on this machine. */

@@ -179,11 +179,14 @@ export class Faults {
 
 const codes: Readonly<Record<number, string>> = {
   400: "BadRequest",
+  401: "ExpiredAuthenticationToken",
   403: "AuthorizationFailed",
   404: "ResourceNotFound",
   409: "Conflict",
   412: "PreconditionFailed",
   429: "TooManyRequests",
+  503: "ServiceUnavailable",
+  504: "GatewayTimeout",
 };
 
 /** ARM's own limits: a bucket for reads and one for writes, reported in headers and enforced with 429. */

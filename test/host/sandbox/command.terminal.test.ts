@@ -259,6 +259,39 @@ test("--check ends with 1 and the reason when the run of a controller fails, tho
   expect(status).toBe(1);
 });
 
+test("--check ends with 1 and the error when the work of a controller fails, though it is tried again", async () => {
+  const plugins = join(folder, "misspelled-plugins");
+  await mkdir(join(plugins, "misspelled"), { recursive: true });
+  await writeFile(
+    join(plugins, "misspelled", "plugin.ts"),
+    `import { defineController, keyOf, kinds } from "cloud-controller-host/sdk";
+     let attempts = 0;
+     export default defineController({
+       name: "misspelled",
+       permissions: [{ apiGroup: "", resources: ["nodes"], verbs: ["list", "watch"] }],
+       construct: () => (context) => {
+         const queue = context.workqueue("misspelled");
+         context.informers.of(kinds.Node).handle({ added: (node) => queue.add(keyOf(node)) });
+         queue.add("recovers");
+         const sync = async (key) => {
+           if (key !== "recovers") context.logg.info("Node", { key });
+           attempts += 1;
+           if (attempts === 1) throw new Error("a conflict");
+         };
+         return { run: (signal) => queue.process({ workers: 1, signal, sync }) };
+       },
+     });`,
+  );
+  const { status, text } = await run("--check", "--", `--plugin-dir=${plugins}`, "--secure-port=0");
+  expect(text).toMatch(/\u2713 .*changed config swapped in/);
+  expect(text.match(/\u2717.*/g)).toEqual([
+    expect.stringMatching(
+      /^\u2717 Work failed: misspelled cannot sync "vmss\d+" and 2 more: undefined is not an object \(evaluating 'context\.logg\.info'\) at .*plugin\.ts:\d+/,
+    ),
+  ]);
+  expect(status).toBe(1);
+});
+
 test("names the cloud config that a flag names, not its own", async () => {
   const first = join(folder, "other-config");
   await using one = new Terminal(first);

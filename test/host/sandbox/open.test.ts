@@ -18,9 +18,9 @@ async function openWithTakenPorts(times: number, ...flags: readonly string[]) {
     const port = Number(/--secure-port=(\d+)/u.exec(argv.join())?.[1]);
     return {
       ...host,
-      start(writeLog, reloaded) {
+      start(hooks) {
         if (attempt <= times) taken.use(Bun.listen({ hostname: "127.0.0.1", port, socket: { data: () => undefined } }));
-        return host.start(writeLog, reloaded);
+        return host.start(hooks);
       },
     };
   };

@@ -1,0 +1,85 @@
+import {
+  type ControllerContext,
+  type ControllerPlugin,
+  isAborted,
+  messageOf,
+  retryAfterOf,
+} from "cloud-controller-host/sdk";
+
+/** A key whose latest attempt has failed. */
+interface FailedKey {
+  readonly controller: string;
+  readonly key: string;
+  readonly error: string;
+}
+
+/** Describes where an error comes from; empty for one that has no line in a plugin. */
+export type Origin = (error: unknown) => string;
+
+/**
+ * The keys of work queues that have failed and not succeeded since, across reloads. A queue retries a failed key, so that
+ * the controller keeps running and no step of a check fails. A `RetryAfterError` is a request to wait, not a failure.
+ */
+export class FailingWork {
+  readonly #failed = new Map<string, FailedKey>();
+
+  get isEmpty(): boolean {
+    return this.#failed.size === 0;
+  }
+
+  /** One line per controller and error, with the first key that has it. */
+  get lines(): readonly string[] {
+    const groups = Map.groupBy(this.#failed.values(), ({ controller, error }) => `${controller}\n${error}`);
+    return [...groups.values()].flatMap(([first, ...others]) => {
+      if (first === undefined) return [];
+      const more = others.length === 0 ? "" : ` and ${others.length} more`;
+      return [`${first.controller} cannot sync "${first.key}"${more}: ${first.error}`];
+    });
+  }
+
+  /** The same controller, whose queues report here. */
+  watch(plugin: ControllerPlugin, originOf: Origin): ControllerPlugin {
+    return {
+      ...plugin,
+      bind: (own) => {
+        const bound = plugin.bind(own);
+        if (!bound.ok) return bound;
+        const value: typeof bound.value = (config, cloud) => {
+          const init = bound.value(config, cloud);
+          return (context) => init(this.#watched(plugin.name, context, originOf));
+        };
+        return { ...bound, value };
+      },
+    };
+  }
+
+  #watched(controller: string, context: ControllerContext, originOf: Origin): ControllerContext {
+    return {
+      ...context,
+      workqueue: (name, options) => {
+        const queue = context.workqueue(name, options);
+        const process = queue.process.bind(queue);
+        queue.process = (given) =>
+          process({ ...given, sync: (key) => this.#sync({ controller, queue: name, key }, given, originOf) });
+        return queue;
+      },
+    };
+  }
+
+  async #sync(
+    { controller, queue, key }: { readonly controller: string; readonly queue: string; readonly key: string },
+    { sync, signal }: { readonly sync: (key: string) => Promise<void>; readonly signal: AbortSignal },
+    originOf: Origin,
+  ): Promise<void> {
+    const id = `${controller}\n${queue}\n${key}`;
+    try {
+      await sync(key);
+      this.#failed.delete(id);
+    } catch (error) {
+      const isInterrupted = signal.aborted && isAborted(error);
+      if (!isInterrupted && retryAfterOf(error) === undefined)
+        this.#failed.set(id, { controller, key, error: `${messageOf(error)}${originOf(error)}` });
+      throw error;
+    }
+  }
+}
