@@ -35,7 +35,7 @@ export async function simulateAzure(
   return { simulator, folder, config, configText, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
-/** Makes machines and registers each as a kubelet would: tainted, and Ready. Resolves with their names. */
+/** Creates VMs and registers a node for each, as its kubelet would: tainted, and Ready. Resolves with the names. */
 export async function joinNodes(
   admin: KubeClient,
   { simulator }: SimulatedAzure,

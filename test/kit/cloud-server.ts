@@ -11,7 +11,7 @@ import {
   memoryCloud,
 } from "cloud-controller-host/sdk/testing";
 
-/** Something that came to be in the cloud, or ceased to. `target` is a Service's key, or a route's node and CIDR. */
+/** A creation or deletion in the cloud. `target` is a Service's key, or a route's node and CIDR. */
 export interface CloudChange {
   readonly what: "balancer made" | "balancer removed" | "route made" | "route removed";
   readonly target: string;
@@ -30,13 +30,13 @@ export interface ServedCloud extends AsyncDisposable {
   readonly changes: readonly CloudChange[];
   /** Writes that arrived while another one to the same resource was in flight: method and resource. */
   readonly overlaps: readonly string[];
-  /** Calls under way. */
+  /** Calls in flight. */
   readonly underWay: number;
-  /** A folder for the test's own files, which goes with the cloud. */
+  /** A folder for the test's own files, removed with the cloud. */
   readonly folder: string;
   /** The path of the cloud config. A change of `revision` in it is a reason to reload. */
   readonly config: string;
-  /** Flags by which a host takes this cloud. */
+  /** Flags of a host that uses this cloud. */
   readonly flags: readonly string[];
   /** Writes the config again, with other content. */
   touchConfig(): Promise<void>;
@@ -101,8 +101,8 @@ type CloudRequest = { [M in CloudMethod]: { readonly method: M; readonly args: C
 type Methods = { readonly [M in CloudMethod]: (...args: CloudArguments<M>) => Promise<CloudResult<M>> };
 
 /**
- * As a real cloud does it: a request that has come in is worked on although the client may be gone before the
- * answer, and requests for one resource are worked on one after the other, in the order in which they came.
+ * As in a real cloud, a request that has arrived is processed even if its client disconnects before the reply, and
+ * requests for one resource are processed one at a time, in order of arrival.
  */
 function answering(
   { cloud: { instances, loadBalancers, routes, nodeMasks } }: MemoryCloud,
@@ -131,7 +131,7 @@ function answering(
   };
 }
 
-/** A route by what it is for: its name is the cloud's own affair. */
+/** Identifies a route by its node and CIDR: the cloud chooses the name. */
 const nameOf = ({ targetNode, destinationCIDR }: Route): string => `${targetNode} ${destinationCIDR}`;
 
 /** The resource that a request writes; undefined for a read. */
@@ -156,7 +156,7 @@ function failureOf(error: unknown): object {
   return { error: { code, message: messageOf(error), ...delayMs } };
 }
 
-/** Stands nearest to the state: what tests put before a method comes earlier. */
+/** The last interceptor before the state: those of tests run earlier. */
 function noteChanges({ intercept, balancers, routes }: MemoryCloud, changes: CloudChange[]): void {
   intercept("ensureLoadBalancer", async ({ target, proceed }) => {
     const had = balancers.has(target);

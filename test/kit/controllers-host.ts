@@ -10,7 +10,7 @@ export const allControllers: readonly string[] = Object.values(controllerNames);
 
 /**
  * Short periods, nodes deleted as soon as their VM, and an unlimited budget of requests: tests need not wait, and a fault
- * has many occasions to show.
+ * has many chances to show.
  */
 const briskFlags: readonly string[] = [
   "--cluster-cidr=10.244.0.0/16",
@@ -28,7 +28,7 @@ const briskFlags: readonly string[] = [
 interface ControllersHost {
   /** Canonical names; default: all five. */
   readonly controllers?: readonly string[];
-  /** Added to `briskFlags`; of two values of one flag the last counts. */
+  /** Added to `briskFlags`; of two values of one flag the last applies. */
   readonly flags?: readonly string[];
 }
 

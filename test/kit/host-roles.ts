@@ -11,7 +11,7 @@ export const hostUser = "cloud-controller-manager";
 /** The plugins of this checkout, which no test changes; each load of them would copy and import all of their files. */
 let ownPlugins: ReturnType<typeof loadPlugins> | undefined;
 
-/** The permissions of the host itself, of its cloud and of the named controllers, and no more. */
+/** Exactly the permissions of the host itself, of its cloud and of the named controllers. */
 export async function rolesOf(controllers: readonly string[]): Promise<readonly Permission[]> {
   ownPlugins ??= loadPlugins([ownPluginDirectory]);
   const loaded = await ownPlugins;

@@ -60,7 +60,7 @@ export class HostLab {
     return this.#stack.use(new HostProcess(options));
   }
 
-  /** Has something end with the test. */
+  /** Disposes of a resource at the end of the test. */
   use<T extends AsyncDisposable>(resource: T): T {
     return this.#stack.use(resource);
   }

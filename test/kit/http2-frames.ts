@@ -1,4 +1,4 @@
-/** A frame of HTTP/2, as a client that keeps to no rule may send it. */
+/** An HTTP/2 frame, which need not be valid. */
 export const frame = (type: number, flags: number, stream: number, payload: Uint8Array = new Uint8Array()): Buffer => {
   const head = Buffer.alloc(9);
   head.writeUIntBE(payload.length, 0, 3);

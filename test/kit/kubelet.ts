@@ -4,10 +4,10 @@ import type { MemoryCloud, MemoryMachine } from "cloud-controller-host/sdk/testi
 import { freshNode } from "../../host/sandbox/kubelet.ts";
 import { createNode } from "./azure.ts";
 
-/** `node-7`, whose machine has the address 10.240.0.7. */
+/** `node-7`, whose VM has the address 10.240.0.7. */
 export const nodeName = (index: number): string => `node-${index}`;
 
-/** A machine at the cloud. */
+/** A VM in the cloud. */
 function bootMachine({ machines }: Pick<MemoryCloud, "machines">, name: string): MemoryMachine {
   const index = Number(/\d+$/.exec(name)?.[0] ?? 0);
   const machine: MemoryMachine = {
@@ -23,7 +23,7 @@ function bootMachine({ machines }: Pick<MemoryCloud, "machines">, name: string):
   return machine;
 }
 
-/** Boots a machine, and registers it as its kubelet would: tainted, and Ready. */
+/** Creates a VM and registers its node, as the kubelet would: tainted, and Ready. */
 export async function joinNode(
   admin: KubeClient,
   memory: Pick<MemoryCloud, "machines">,
@@ -42,7 +42,7 @@ export async function setReady(admin: KubeClient, name: string, status: "True" |
   await admin.patch(kinds.Node, { name }, "strategic", body, { subresource: "status" });
 }
 
-/** Takes the machine away; its kubelet falls silent. */
+/** Deletes the VM; its kubelet stops reporting. */
 export async function loseMachine(
   admin: KubeClient,
   { machines }: Pick<MemoryCloud, "machines">,

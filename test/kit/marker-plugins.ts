@@ -21,7 +21,7 @@ const source = (name: string): string => `
   });
 `;
 
-/** Controllers that do nothing but note, in one journal for all processes, when each of them starts and stops. */
+/** Controllers that only record their starts and stops, in one journal for all processes. */
 export class MarkerPlugins {
   /** Value of `--plugin-dir`. */
   readonly directory: string;

@@ -12,14 +12,14 @@ import type { HostLab } from "./host-under-test.ts";
 import { MarkerPlugins } from "./marker-plugins.ts";
 import type { Platform } from "./platform.ts";
 
-/** The main locks of the two components. A host plays both: what it calls itself is always the first. */
+/** The main locks of the two components. A host plays either: to itself, its own is always the first. */
 export const [ours, theirs] = ["cloud-controller-manager", "kube-controller-manager"] as const;
 type Side = typeof ours | typeof theirs;
 export const shared = "migration-lock";
-/** Both components have the one; only ours has the other. */
+/** Both components have the first; only ours has the second. */
 export const [mover, stayer] = ["mover-controller", "stayer-controller"] as const;
 
-/** Whom a side's config gives the mover to, in the names that this side has for the two. */
+/** The component to which a side's config assigns the mover, in that side's names for the two. */
 const owners = { either: "*", itself: ours, "the other": theirs } as const;
 type Owner = keyof typeof owners;
 

@@ -27,8 +27,8 @@ afterAll(async () => {
 });
 
 /**
- * Imports the project's plugins once for all plans and hosts of a test process: an import of its own takes a plan most of
- * its time. Other plugins are loaded as ever.
+ * Imports the project's plugins once for all plans and hosts of a test process: importing them
+ * takes most of the time of a plan. Other plugins are loaded as usual.
  */
 export const loadPluginsOnce: Load = async (argv) => {
   if (argv.some((arg) => arg.startsWith("--plugin-"))) return loadCommandPlugins(argv);

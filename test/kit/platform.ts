@@ -18,14 +18,14 @@ export interface SeenRequest {
   readonly verb: string;
   readonly resource: string;
   readonly name: string;
-  /** Of the answer; undefined while there is none. */
+  /** Status of the reply; undefined before it is sent. */
   readonly code: number | undefined;
 }
 
 /** An API server to run hosts against: the sandbox's, or a real one with RBAC. The tests are the same. */
 export interface Platform {
   readonly admin: KubeClient;
-  /** A kubeconfig of the host's user, which may do just this. */
+  /** Kubeconfig of the host's user, who gets exactly these permissions. */
   kubeconfig(permissions: readonly Permission[]): Promise<string>;
   /** Requests of hosts since the mark, or since the test began. */
   requests(since?: Mark): Promise<readonly SeenRequest[]>;
@@ -40,12 +40,12 @@ export function describeOnBoth(name: string, body: (platform: () => Platform) =>
   describeOnReal(name, body);
 }
 
-/** On the sandbox alone, for what a real API server would show nothing new of. */
+/** For behavior that does not depend on the API server: the sandbox's is enough. */
 export function describeOnSandbox(name: string, body: (platform: () => Platform) => void): void {
   describe(`${name}, on the sandbox`, () => body(useSandbox()));
 }
 
-/** The same on a real API server alone, for what the sandbox would say nothing new of. */
+/** For behavior that only a real API server can prove. */
 export function describeOnReal(name: string, body: (platform: () => Platform, cluster: Cluster) => void): void {
   describeOnRealApiServer(`${name}, on a real API server`, (cluster) => {
     let begun: AuditMark = { offset: 0 };

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 /** Resources that a process uses, as reported by `/proc`. */
 export interface ProcessUsage {
   readonly rssMB: number;
-  /** The most so far. */
+  /** Peak so far. */
   readonly peakRssMB: number;
   /** User and system time; Linux counts in hundredths of a second. */
   readonly cpuSeconds: number;

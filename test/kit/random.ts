@@ -1,4 +1,4 @@
-/** Chance that comes again: the same seed gives the same numbers. Source: Tommy Ettinger's mulberry32. */
+/** Reproducible random numbers: the same seed gives the same sequence. Source: Tommy Ettinger's mulberry32. */
 export class Random {
   #state: number;
 

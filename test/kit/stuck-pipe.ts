@@ -3,7 +3,7 @@ import { closeSync, constants, openSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** A full pipe that is open for reading and that nothing reads, as of a log collector that hangs. */
+/** A full pipe whose reader does not read, like that of a hung log collector. */
 export class StuckPipe implements Disposable {
   readonly #path = join(tmpdir(), `stuck-${crypto.randomUUID()}`);
   readonly fd: number;

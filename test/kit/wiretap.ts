@@ -3,10 +3,10 @@ import { join } from "node:path";
 
 import type { Cluster } from "../envtest/cluster.ts";
 
-/** One request as it went over the wire, and the code of its reply. */
+/** One request as it was sent, and the status of its reply. */
 export interface TappedRequest {
   readonly method: string;
-  /** With its query. */
+  /** Path and query. */
   readonly uri: string;
   readonly contentType: string;
   readonly userAgent: string;
@@ -15,15 +15,15 @@ export interface TappedRequest {
   readonly status: number | undefined;
 }
 
-/** Stands between a host and the real API server, and notes what passes. */
+/** A proxy between a host and the real API server that records all requests. */
 export interface Wiretap extends AsyncDisposable {
-  /** By which a host takes this way. */
+  /** Kubeconfig of a host that uses the proxy. */
   readonly kubeconfig: string;
   /** Oldest first. */
   readonly requests: readonly TappedRequest[];
 }
 
-/** Speaks plain HTTP to the host and acts to the API server as that user. */
+/** Serves plain HTTP to the host, and authenticates to the API server as that user. */
 export async function tapWire(cluster: Cluster, user: string, folder: string): Promise<Wiretap> {
   const [{ server, caPem }, pair] = await Promise.all([cluster.endpoint(), cluster.certificate(user)]);
   const tls = { ca: caPem, cert: pair.certPem, key: pair.keyPem };

@@ -84,7 +84,7 @@ interface FreshLookupOptions<Row> {
   readonly ttlMs: number;
   /** Reads one VM; undefined only when ARM has answered that it does not exist. */
   readonly read: (key: string) => Promise<Row | undefined>;
-  /** Called for a VM that is gone or going, with its record: what is known of its network is outdated too. */
+  /** Called with the record of a VM that is deleted or being deleted: its cached network is outdated too. */
   readonly onAbsent: (known: Row | undefined) => void;
 }
 
@@ -150,7 +150,7 @@ export class FreshLookups<Row extends Named> {
     return row;
   }
 
-  /** Evicts a VM that is gone or going: the next one of its name must not be taken for it. */
+  /** Evicts a VM that is deleted or being deleted: a later one of the same name must not be taken for it. */
   #noted(key: string, row: Row | undefined): Row | undefined {
     const { clock, onAbsent } = this.#options;
     if (row !== undefined && !isDeleting(row)) return row;

@@ -45,7 +45,7 @@ interface Pause {
 
 /**
  * The cluster's route table with one writer: many changes are one PUT, guarded by the table's etag. A table that
- * already is as wanted is not written, and one that does not exist is created by the first change.
+ * needs no change is not written, and one that does not exist is created by the first change.
  */
 export class ClusterRouteTable {
   readonly #options: RouteTableOptions;
@@ -126,7 +126,7 @@ export class ClusterRouteTable {
     });
   }
 
-  /** A table that lacks routes which it had is read again: a write would remove them. */
+  /** A table from which routes have disappeared is read again: a write would remove them for good. */
   async #current(): Promise<RouteTable | undefined> {
     const first = (await this.#table.get("cached")) ?? (await this.#table.get("fresh"));
     const names = new Set(first?.routes?.map(({ name }) => name));

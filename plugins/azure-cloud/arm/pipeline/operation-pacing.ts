@@ -9,7 +9,7 @@ import { isRead, targetOf } from "./target.ts";
 const steadyPauseMs = 2_000;
 /** Pauses after the first polls of an operation, in milliseconds. From then on the SDK repeats the last one. */
 const pausesMs = [200, 500, 1_000, steadyPauseMs];
-/** Operations followed at a time; one beyond that is polled every 2 seconds, the SDK's default. */
+/** Operations followed at a time; any further one is polled every 2 seconds, the SDK's default. */
 const maxOperations = 1_000;
 
 interface Operation {

@@ -83,8 +83,8 @@ const backoffMs = (tries: number): number =>
   Math.min(longestDelayMs, (2 ** tries - 1) * firstDelayMs * (0.8 + Math.random() * 0.5));
 
 /**
- * Drops a `Retry-After` of a successful reply that is shorter than the delay between attempts, and one that is not
- * sane: the SDK would poll an operation without any pause for "-5" and for a year.
+ * Drops an invalid `Retry-After` of a successful reply, and one shorter than the delay between attempts: for "-5", and for
+ * a year, the SDK would poll an operation without any pause.
  */
 export const minimumRetryAfterPolicy = (clock: Clock): PipelinePolicy => ({
   name: "minimum-retry-after",

@@ -2,7 +2,7 @@ import type { Clock } from "cloud-controller-host/sdk";
 
 import { ArmError } from "../errors.ts";
 
-/** Codes of writes that lost against another one. The next attempt may succeed on the then current state. */
+/** Codes of writes that lost to another one. The next attempt, planned from a new read, may succeed. */
 const conflictCodes = new Set([
   "anotheroperationinprogress",
   "canceled",
@@ -45,7 +45,7 @@ const serviceFailures = new Set([
   "toomanyrequests",
 ]);
 
-/** A resource is not as it was when the write was planned. */
+/** The resource has changed since the write was planned. */
 export class OutdatedError extends Error {}
 
 /**
@@ -85,7 +85,7 @@ const maxConflicts = 5;
 const firstPauseMs = 50;
 
 /**
- * Repeats a read, plan and write that lost against another writer, a few times with growing pauses. `fresh` is true
+ * Repeats a read, plan and write that lost to another writer, a few times with growing pauses. `fresh` is true
  * from the second attempt on: read past the cache.
  */
 export async function retryConflicts<T>(

@@ -40,7 +40,7 @@ interface Before extends Started {
 }
 
 /**
- * Writes instances, interfaces and models, each with one write at a time. One that takes long is left in flight: it holds
+ * Writes instances, interfaces and models, each with one write at a time. A slow one is left in flight: it holds
  * up neither the others nor the Services of the pool.
  */
 export class JobRunner {
@@ -114,7 +114,7 @@ export class JobRunner {
     await this.#late(started, run);
   }
 
-  /** A read that began before may show as done what is undone now. Nothing would be written, so no etag would tell. */
+  /** A read that began before may show a change that is undone by now. Without a write, no etag would reveal that. */
   #ended({ id }: Job): void {
     this.#inFlight.delete(id.toLowerCase());
     this.#instancesAhead.drop(scaleSetIdOf(id) ?? "");

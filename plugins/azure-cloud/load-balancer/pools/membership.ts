@@ -41,8 +41,8 @@ export class PoolMembers {
   }
 
   /**
-   * Carries out membership writes together: an instance that several of them concern is written once. One that takes long
-   * is left in flight.
+   * Carries out membership writes together: an instance that several of them concern is written once. A slow
+   * one is left in flight.
    */
   async apply(
     writes: readonly MembersWrite[],
@@ -81,7 +81,7 @@ export class PoolMembers {
     return { scaleSets, add };
   }
 
-  /** Writes the models that need it by a list of now. */
+  /** Writes the models that a current list shows to need it. */
   async #runModels(writes: readonly MembersWrite[], nodes: readonly Node[], run: Run): Promise<void> {
     const { jobs, failed } = await this.#jobs(
       writes.filter(({ kind }) => kind === "update-members"),

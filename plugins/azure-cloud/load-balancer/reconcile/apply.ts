@@ -21,7 +21,7 @@ export interface ApplyOptions extends PrivateLinkWriteOptions {
 
 /** Outcome of one write. */
 export type WriteOutcome =
-  /** `requests`: how many changed something; 0 where everything was as wanted. */
+  /** `requests`: number that changed something; 0 if nothing had to change. */
   | { readonly kind: "written"; readonly write: Write; readonly requests: number }
   /** Some of its resources are still being written; resolves when none is, with an error if one failed. */
   | {
@@ -34,7 +34,7 @@ export type WriteOutcome =
   | { readonly kind: "conflict"; readonly write: Write; readonly error: unknown }
   | { readonly kind: "failed"; readonly write: Write; readonly error: unknown };
 
-/** A write of one resource; those of members are of many. */
+/** A write of one resource; a members write concerns many. */
 type ResourceWrite = Exclude<Write, MembersWrite>;
 
 /** A write in flight. */
@@ -184,7 +184,7 @@ export class Applier {
     }
   }
 
-  /** Upstream's way out of a public IP whose last operation failed: it is written again as it is. */
+  /** Upstream's fix for a public IP whose last operation failed: it is written again unchanged. */
   async #provision(id: string): Promise<void> {
     const { publicIPs } = this.#options.network;
     const current = await publicIPs.read(id);

@@ -32,7 +32,7 @@ interface Options {
   readonly newServices: NewServices;
 }
 
-/** For so long, reads may lag behind writes. */
+/** Maximum lag of reads behind writes. */
 const lagMs = 60_000;
 const missing = (what: string, why: string): string => `${why}, but ${what}: nothing is removed until the reads agree`;
 

@@ -53,9 +53,9 @@ export class Drains {
   readonly #options: DrainsOptions;
   /** Key of the annotation. */
   readonly #record: string;
-  /** Services whose load balancer is there. */
+  /** Services whose load balancer exists. */
   readonly #ensured = new Set<ServiceKey>();
-  /** Records on their way, by node. */
+  /** Writes of records in flight, by node. */
   readonly #writing = new Map<string, Promise<void>>();
   /** Nodes whose record could not be written: they leave in one step. */
   readonly #skipped = new Set<string>();

@@ -8,7 +8,7 @@ import { sameId } from "../model/ids.ts";
 import type { Observed } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 
-/** The resource of a list that a plan was made on. */
+/** The resource in the list from which a plan was made. */
 export const inList = <T extends { readonly id?: string }>(list: readonly T[], id: string): T | undefined =>
   list.find((one) => sameId(one.id, id));
 

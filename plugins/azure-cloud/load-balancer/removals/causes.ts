@@ -32,7 +32,7 @@ export interface CausesInput {
   readonly config: PlannerConfig;
   /** The Service as the API server has it. */
   readonly current: (key: ServiceKey) => Service | undefined;
-  /** The Service as it was when its load balancer was last as it wanted. */
+  /** The Service as it was when its load balancer last matched it. */
   readonly settled: (key: ServiceKey) => Service | undefined;
   /** Names of nodes that join a pool with the same plan. */
   readonly joining: ReadonlySet<string>;
@@ -98,7 +98,7 @@ function isPlacedElsewhere(
   { id }: ResourceChange,
   { config, observed }: CausesInput,
 ): boolean {
-  // Several load balancers and shards: labels of Services and nodes have a say. Basic ones are named by the VMs.
+  // Several load balancers and shards: labels of Services and nodes matter. Basic ones are named by the VMs.
   if (config.loadBalancers.length > 0 || config.shardSuffix !== undefined || config.sku === "basic") return false;
   const isElsewhere = (balancer: string): boolean =>
     withoutInternal(lastSegment(balancer)) !== (config.loadBalancerName || config.clusterName).toLowerCase();

@@ -154,7 +154,7 @@ export class Drifts {
     this.#record(resource.id ?? "", type, { before: open.after, after: owned(resource), repaired: true });
   }
 
-  /** Of a resource that no read has shown for an hour, nothing is kept: it is gone. */
+  /** Forgets resources that no read has shown for an hour: they are deleted. */
   #forgetOld(): void {
     const oldestMs = this.#context.clock.monotonic() - hourMs;
     for (const [id, { atMs }] of this.#known) if (atMs < oldestMs) this.#known.delete(id);

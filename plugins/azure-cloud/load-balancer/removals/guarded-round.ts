@@ -48,7 +48,7 @@ export interface GuardedRound<Round> extends Input {
   readonly held: ReadonlyMap<ServiceKey, RemovalHeldError>;
 }
 
-/** So often a plan is made again with held nodes put back; then the Services concerned are left out. */
+/** Number of plans with held nodes put back; after these, the Services concerned are left out. */
 const maxReturns = 3;
 
 /** The removal guard for load balancers, security groups and public IPs: it stands between a plan and its writes. */
@@ -85,7 +85,7 @@ export class GuardedRounds {
     if (items !== undefined) this.guard.written(write.id, items);
   }
 
-  /** The load balancer of the Service is as it wants: what goes later has to have a cause. */
+  /** The load balancer matches the Service: any later removal must have a cause. */
   settled({ action, service }: ServiceIntent): void {
     const key = keyOf(service);
     if (action === "ensure") this.#settled.set(key, service);
@@ -93,8 +93,8 @@ export class GuardedRounds {
   }
 
   /**
-   * Plans until nothing is removed that must be held. Nodes whose removal is held are planned with as if they were
-   * there; Services whose own items are held are left out. All else is planned as it is.
+   * Plans until nothing is removed that must be held. Nodes whose removal is held are planned as present;
+   * Services whose own items are held are left out. Everything else is planned as it is.
    */
   async plan<Round extends { readonly planned: Plan }>(
     input: Input,

@@ -107,7 +107,7 @@ describe("a Service that is deleted", () => {
     expect(cluster.world.simulator.log.filter(({ path }) => path.includes("/loadBalancers/"))).toEqual([]);
   });
 
-  test("leaves nothing although a list from the cache, which was read too early, lacks its load balancer", async () => {
+  test("leaves nothing behind although a cached list, read too early, lacks its load balancer", async () => {
     await using cluster = await openCluster(1);
     await cluster.ensure(await cluster.start(), internal("web"));
     const time = jumpingClock();

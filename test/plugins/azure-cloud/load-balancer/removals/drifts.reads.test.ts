@@ -53,7 +53,7 @@ test("a read during a write of this process is not drift, whichever version it s
   expect(records).toEqual([]);
 });
 
-test("nothing is kept of a resource that no read has shown for an hour", async () => {
+test("a resource that no read has shown for an hour is forgotten", async () => {
   const { clock, read, records, show } = reader();
   read("1", 4);
   read("2", 5);

@@ -76,14 +76,14 @@ async function plannedFor(services: readonly string[]) {
 
 const warning = expect.stringContaining("12 of 12 members of backend pool kubernetes");
 
-test("a plan that removes members although their nodes are put back, for no Service of the round, is made without Services", async () => {
+test("a round is empty if its plan removes members although their nodes are put back, for no Service of the round", async () => {
   const { asked, found, warnings } = await plannedFor([]);
   expect(asked).toEqual([1, 1, 1, 1, 0]);
   expect([found.intents, found.round.planned.stages, found.held.size]).toEqual([[], [], 0]);
   expect(warnings.map(({ text }) => text)).toEqual([warning]);
 });
 
-test("a plan that removes members although their nodes are put back leaves out the Services that it is for", async () => {
+test("a round leaves out the Services whose plan removes members although their nodes are put back", async () => {
   const { asked, found } = await plannedFor(["default/web"]);
   expect(asked).toEqual([1, 1, 1, 1, 0]);
   expect([...found.held]).toEqual([["default/web", expect.objectContaining({ message: warning })]]);

@@ -66,7 +66,7 @@ describe("removals that no cause explains", () => {
       expect(generation.warnings()).toHaveLength(isGone ? 0 : 1);
     });
 
-  test("let the members go that are gone from the API server too", async () => {
+  test("release members that are deleted from the API server as well", async () => {
     await using cluster = await openCluster(30);
     const generation = await cluster.start(addresses);
     await cluster.ensure(generation, serviceOf("web"));
@@ -160,7 +160,7 @@ describe("a load balancer with 20 Services", () => {
     expect(countOf(cluster, "loadBalancingRules", "kubernetes-internal")).toBe(21);
   });
 
-  test("gets them back with one write after another client has replaced it by an empty one", async () => {
+  test("gets them back with one write after another client has replaced it with an empty one", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start({ disableAPICallCache: true });
     await ensureAll(cluster, generation, internals);

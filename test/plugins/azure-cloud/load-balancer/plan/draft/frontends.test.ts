@@ -38,7 +38,7 @@ describe("the name of a frontend", () => {
   const nameOf = (shape: ServiceShape) => frontendName(subjectOf({ uid, ...shape }), "IPv4");
   const long = `a${"-".repeat(50)}z`;
 
-  test("short subnet", () => {
+  test("a short subnet is its suffix", () => {
     expect(nameOf({ annotations: internalOn("shortsubnet") })).toBe(`${base}-shortsubnet`);
   });
 
@@ -47,7 +47,7 @@ describe("the name of a frontend", () => {
     expect([name.length, name]).toEqual([75, `${base}-a${"-".repeat(40)}_`]);
   });
 
-  test("long subnet cut to 75", () => {
+  test("a long subnet is cut, so that the name has 75 characters", () => {
     expect(nameOf({ annotations: internalOn("s".repeat(60)) })).toBe(`${base}-${"s".repeat(42)}`);
   });
 
