@@ -72,8 +72,8 @@ export const retryAfterOf = (error: unknown): number | undefined =>
   errorChain(error).find((each) => each instanceof RetryAfterError)?.delayMs;
 
 /**
- * What an object asks for is refused, as its settings and all that was read stand: the outcome is known, and a plan with
- * it is complete. A failed read is not a refusal.
+ * Refuses the settings of an object, given everything that was read: the outcome is known, and a plan with it is
+ * complete. A failed read is not a refusal.
  */
 export class RefusedError extends CodedError {}
 

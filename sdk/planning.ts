@@ -27,7 +27,7 @@ export interface HeldRemovals {
   readonly reason: string;
 }
 
-/** A resource that a manager is changing while the plan is made: it may end otherwise than the plan has read it. */
+/** A resource that a manager is changing while the plan is made: its final state may differ from the plan's read. */
 export interface WriteInFlight {
   /** Identifies the resource. */
   readonly resource: string;
@@ -38,7 +38,7 @@ export interface WriteInFlight {
 }
 
 /**
- * Where a cloud reports its writes while a plan is made. It sends none of them, and answers its own later reads as if
+ * Receives a cloud's writes while a plan is made. The cloud sends none of them, and answers its own later reads as if
  * they had been carried out.
  */
 export interface Planning {

@@ -25,7 +25,7 @@ import { announcement, shardsOf, watchShards } from "./shards.ts";
 import type { LeadershipStatus, LockStatus } from "./status.ts";
 
 /**
- * How leading ended: the locks were released, or kept because plugin work has not returned; a lock was lost; or it was
+ * The end of leading: the locks were released, or kept because plugin work has not returned; a lock was lost; or it was
  * stopped before it was won.
  */
 export interface LeadershipEnd {

@@ -10,9 +10,9 @@ import { concerns } from "../process/leader-election/migration.ts";
 import { component } from "./process-parts.ts";
 
 /**
- * What the process itself needs of the API server, beside what its plugins declare. Manifests and tests grant exactly
- * this: a rule that is not here is one that the host does not use. `accounts` are the plugins' service accounts, which
- * count with `--use-service-account-credentials` alone.
+ * Permissions that the process itself needs, besides those that its plugins declare. Manifests and tests grant exactly
+ * these: the host uses no others. `accounts` are the plugins' service accounts, which matter only with
+ * `--use-service-account-credentials`.
  */
 export function hostPermissions(
   options: Options,

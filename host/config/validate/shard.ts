@@ -22,7 +22,7 @@ export const sharesServices = (options: Pick<Options, "shard" | "loadBalancerCla
  * | load balancers                            | `<their name>-NAME`, `<their name>-NAME-internal` | `CloudContext.shard` |
  * | `shard` in `/statusz`, `host_shard_info`  | `NAME`                                        | `run/shards.ts`         |
  *
- * What belongs to the cluster keeps its name: `--cluster-name`, backend pools, public IPs, the security group and its
+ * Names of the cluster's own objects do not change: `--cluster-name`, backend pools, public IPs, the security group and its
  * rules, tags, the resource lock.
  */
 export function optionsOfShard(options: Options): Options {

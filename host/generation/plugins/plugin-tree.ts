@@ -78,7 +78,7 @@ export const sourceFile = /\.[cm]?([jt]sx?)$/u;
 
 /**
  * True if a file may import from outside its plugin's folder: some word in it has more `..` than the file is deep.
- * What a path consists of may be known at run time only, so that steps down do not make up for those.
+ * The parts of a path may be known at run time only, so steps down do not make up for steps up.
  */
 export function leavesFolder(file: string, content: Buffer): boolean {
   if (!sourceFile.test(file) || !content.includes("../")) return false;

@@ -20,8 +20,8 @@ export interface Served {
 export const announcementBy = (holder: string, served: Served): string => JSON.stringify({ holder, ...served });
 
 /**
- * What the holder of a Lease serves; of a Lease without one, what the last holder served. Undefined where the Lease does
- * not show it, or shows what no host writes.
+ * The announcement of a Lease's holder or, without one, of its last holder. Undefined if the Lease has none, or one that
+ * no host writes.
  */
 export function announcedBy(lease: Lease): Served | undefined {
   const { holderIdentity } = recordOf(lease);

@@ -12,7 +12,7 @@ type Lines = readonly string[];
 /** True for a part of a resource that is shown. */
 type Selects = (part: JsonObject) => boolean;
 
-/** The resources of a subscription, one line each with their parts below; of a Service, what bears its name or address. */
+/** The resources of a subscription, one line each with their parts below; for a Service, those with its name or address. */
 export function showResources(resources: readonly JsonObject[], service: ShownService | undefined): Lines {
   const addresses = new Map(
     resources.map((resource) => [idOf(resource), textAt(objectAt(resource, "properties"), "ipAddress")]),

@@ -50,7 +50,7 @@ export function accessTo(state: SubscriptionState, resourceGroup: string): State
   const addScaleSetInstances = (scaleSet: string, count: number, change?: InstanceChange): readonly Instance[] =>
     Array.from({ length: count }, () => addInstance(state, scaleSetId(scaleSet), change));
   return {
-    // Copies: what a caller does with them does not end up in the state.
+    // Copies, so that a caller cannot change the state.
     get: (id) => structuredClone(shownAt(state, fullId(id))),
     resources: () => structuredClone(state.store.all().flatMap(({ id }) => shownAt(state, id) ?? [])),
     revision: () => state.revision(),

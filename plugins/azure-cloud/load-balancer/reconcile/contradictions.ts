@@ -45,9 +45,9 @@ const missing = (what: string, why: string): string => `${why}, but ${what}: not
  */
 export class Contradictions {
   readonly #options: Options;
-  /** When something was last seen of a Service that is being deleted, by UID: this process is removing it. */
+  /** Time of the last read that showed resources of a Service that is being deleted, by UID: this process removes them. */
   readonly #seenMs = new Map<string, number>();
-  /** When the last write was back that may have created something for a Service, by UID. */
+  /** End of the last write that may have created something for a Service, by UID. */
   readonly #wroteMs = new Map<string, number>();
   #sinceMs: number | undefined;
 
@@ -55,7 +55,7 @@ export class Contradictions {
     this.#options = options;
   }
 
-  /** A write is back that may have created something for these Services, however it has ended. */
+  /** Records a write that may have created something for these Services, whatever its outcome. */
   wrote(services: readonly Service[]): void {
     for (const service of services) this.#note(this.#wroteMs, service);
   }

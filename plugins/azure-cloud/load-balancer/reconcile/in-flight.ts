@@ -7,7 +7,7 @@ import { heldBy, subjectsOf } from "./held-resources.ts";
 
 /** A write that is waited for. */
 export interface Flight {
-  /** Services that are not planned until it is back; those whose write merely has to end are not among them. */
+  /** Services that are not planned until it ends; empty for the late part of a write, which delays none. */
   readonly services: readonly ServiceKey[];
   /** Ids of the resources that ARM accepts no other write of until then. */
   readonly holds: readonly string[];
@@ -20,7 +20,7 @@ interface Wave {
   readonly services: Set<ServiceKey>;
   /** New ones join until then, and their load balancers and the security group wait for the rest. */
   untilMs: number;
-  /** When the first one was back, and how long it took. */
+  /** End and duration of the first write. */
   first: { readonly endMs: number; readonly tookMs: number } | undefined;
 }
 
@@ -137,7 +137,7 @@ export class InFlight {
     return open.some((wave) => services.some((key) => wave.services.has(key)));
   }
 
-  /** Waves of which something is back, and something is not. */
+  /** Waves with an ended write, and another one in flight. */
   #waves(): readonly Wave[] {
     const waves = new Set([...this.#flights].flatMap(({ wave }) => wave ?? []));
     return [...waves].filter(({ first }) => first !== undefined);

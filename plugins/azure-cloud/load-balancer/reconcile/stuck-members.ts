@@ -6,7 +6,7 @@ import type { StuckMember, StuckMembers } from "../pools/instance-pools.ts";
 
 /** Duration after which an operation of Azure on a member is reported. Failed syncs are retried sooner. */
 const patienceMs = 10 * 60_000;
-/** A member that was not found for so long is gone, or well. */
+/** A member that was not found for this long is deleted, or has recovered. */
 const forgetMs = 24 * 3_600_000;
 
 const stuckStates = ["Failed", "Updating"] as const;
