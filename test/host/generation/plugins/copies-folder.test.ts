@@ -261,6 +261,21 @@ test("the error of a place in which the empty node_modules cannot be made has th
   }
 });
 
+test("the folder is opened once its socket has the name by which others know that its process lives", async () => {
+  const real = { ...promises };
+  const slowly = async (from: string, to: string): Promise<void> => {
+    await Bun.sleep(200);
+    await real.rename(from, to);
+  };
+  await mock.module("node:fs/promises", () => ({ ...real, rename: slowly }));
+  try {
+    await using folder = await openCopiesFolder();
+    expect((await readdir(folder.path)).filter((name) => name.startsWith("alive-"))).toHaveLength(1);
+  } finally {
+    await mock.module("node:fs/promises", () => real);
+  }
+});
+
 test("a folder in which no socket can be made serves without one", async () => {
   const real = { ...net };
   const createServer = (): net.Server => {

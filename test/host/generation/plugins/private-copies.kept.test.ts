@@ -12,6 +12,7 @@ import { pluginLoader } from "../../../../host/generation/plugins/load.ts";
 import * as outsideImports from "../../../../host/generation/plugins/outside-imports.ts";
 import { lockEntry } from "../../../../host/generation/plugins/plugin-lock.ts";
 import { PrivateCopies } from "../../../../host/generation/plugins/private-copies.ts";
+import * as sealedContent from "../../../../host/generation/plugins/sealed-content.ts";
 
 let root = "";
 let copies: PrivateCopies;
@@ -204,6 +205,52 @@ test("a folder that keeps changing is not loaded, and leaves no copy", async () 
   );
   expect([pauses, copiesOf("torn")]).toEqual([19, []]);
 }, 30_000);
+
+test("a locked plugin that is completed while it is read is taken at the next look, and never without a change", async () => {
+  const folder = join(root, "plugins/locked");
+  await write("locked", source(""));
+  const { sha256 } = await lockEntry(folder);
+  await write("locked", source("/* half of it */"));
+  const real = { ...sealedContent };
+  let changes: readonly string[] = [];
+  const readSealed: typeof real.readSealed = async (tree) => {
+    const content = await real.readSealed(tree);
+    const [next, ...later] = changes;
+    changes = later;
+    if (next !== undefined) await write("locked", next);
+    return content;
+  };
+  let pauses = 0;
+  await using patient = new PrivateCopies({ ...systemClock, sleep: async () => void (pauses += 1) });
+  const takeDuring = async (...given: readonly string[]) => {
+    [changes, pauses] = [given, 0];
+    return (await patient.takeSealed(folder, sha256))?.hash !== undefined;
+  };
+  const halves = Array.from({ length: 30 }, (_, index) => source(`/* half ${"x".repeat(index)} */`));
+  await mock.module("../../../../host/generation/plugins/sealed-content.ts", () => ({ ...real, readSealed }));
+  try {
+    expect([await takeDuring(), pauses]).toEqual([false, 0]);
+    expect([await takeDuring(...halves), pauses]).toEqual([false, 19]);
+    expect([await takeDuring(halves[0] ?? "", source("")), pauses]).toEqual([true, 2]);
+  } finally {
+    await mock.module("../../../../host/generation/plugins/sealed-content.ts", () => real);
+  }
+});
+
+test("a stack trace is of the first plugin that it passes through, whose folder names it", async () => {
+  for (const name of ["inner", "outer"]) await write(name, source(""));
+  const [inner, outer] = [
+    await copies.take(join(root, "plugins/inner")),
+    await copies.take(join(root, "plugins/outer")),
+  ];
+  const at = (folder: string): string => `    at work (${folder}/plugin.ts:1:2)\n`;
+  const trace = (...folders: readonly string[]): string => `Error: x\n${folders.map(at).join("")}`;
+  expect(copies.pluginIn(trace("/elsewhere", inner.folder, outer.folder))).toBe("inner");
+  expect(copies.pluginIn(trace(outer.folder, inner.folder))).toBe("outer");
+  // Another copy's number has the same beginning.
+  const [base = ""] = outer.folder.split(join(root, "plugins/outer"), 1);
+  expect(copies.pluginIn(trace("/elsewhere", inner.original, `${base}0/plugins`))).toBeUndefined();
+});
 
 test("a folder whose names, sizes and times are the same is not read again", async () => {
   await write("a", source("/* one */"));

@@ -40,6 +40,17 @@ describe("the watchdog of the event loop", () => {
     expect(child.signalCode).toBe("SIGKILL");
   });
 
+  test("does not keep a process that has nothing left to do", async () => {
+    const path = (name: string): string => JSON.stringify(join(import.meta.dir, "../../../../host", name));
+    const code = `
+      const { createLoopOwner } = await import(${path("async/loop-owner.ts")});
+      const { startWatchdog } = await import(${path("process/watchdog/watchdog.ts")});
+      startWatchdog({ limitMs: 20_000, format: "text", owner: createLoopOwner(), log: console, leads: () => true });
+      await Bun.sleep(500);`;
+    await using child = Bun.spawn([process.execPath, "--no-install", "-e", code], { timeout: 20_000 });
+    expect([await child.exited, child.signalCode]).toEqual([0, null]);
+  });
+
   test("leaves a process alone whose loop is blocked for less than the limit", async () => {
     await using child = start("60", "text", "5000");
     const [stdout, stderr] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
