@@ -114,7 +114,8 @@ export const isAborted = (error: unknown): boolean =>
   error instanceof Error && (error.name === "AbortError" || error.name === "TimeoutError");
 
 /** Bun's advice to developers, at the end of what its `fetch` throws. */
-const adviceOfFetch = /\. For more information, pass `verbose: true` in the second argument to fetch\(\)/gu;
+const adviceOfFetch =
+  /\. (?:For more information, pass `verbose: true` in the second argument to fetch\(\)|Is the computer able to access the url\?)/gu;
 
 /** The message of any thrown value, with the messages of its causes unless repeated; never a stack. Never throws. */
 export function messageOf(error: unknown): string {

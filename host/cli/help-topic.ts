@@ -1,6 +1,7 @@
 import { type AnnotationHelp, CodedError, errorCodes, errorTable } from "cloud-controller-host/sdk";
 
 import { commandNames } from "../config/help/commands.ts";
+import { removedFlags } from "../config/parse/scan.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import type { ConfigKey } from "./config-keys.ts";
 
@@ -81,6 +82,8 @@ export function helpTopic(text: string, topic: string, { annotations, keys }: Cl
   );
   const flag = flags.get(name);
   if (flag !== undefined) return flag;
+  const remedy = removedFlags.get(name);
+  if (remedy !== undefined) return `  --${name}\n      ${remedy.trim().slice(1, -1)}\n`;
   const configKeys = configKeysOf(keys, topic);
   if (configKeys.length > 0) return configKeys.map(configKeyText).join("\n");
   const suggestion = didYouMean(

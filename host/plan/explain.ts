@@ -5,6 +5,7 @@ import {
   type Fact,
   InstanceNotFoundError,
   isNotFound,
+  keyOf,
   kinds,
   type KubeClient,
   type KubeEvent,
@@ -13,6 +14,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 import type { PlanDocument } from "../changes/plan-schema.ts";
+import { didYouMean } from "../config/values/suggestion.ts";
 import { nodeFacts, serviceFacts } from "../console/object-facts.ts";
 import { redactText } from "../process/log/redact.ts";
 import { changesAbout, failedSubject, planDocument } from "./document.ts";
@@ -58,7 +60,7 @@ export async function explain(request: PlanRequest, subject: Subject): Promise<E
       tree = await reading.catch((error: unknown) => {
         if (!isNotFound(error)) throw error;
         unread.push(
-          `${named} does not exist: check its ${addressOf[subject.kind]}, and which cluster --kubeconfig names`,
+          `${named} does not exist${similar(subject, inspection)}: check its ${addressOf[subject.kind]}, and which cluster --kubeconfig names`,
         );
         return [];
       });
@@ -75,6 +77,14 @@ export async function explain(request: PlanRequest, subject: Subject): Promise<E
     refused: document.refused.filter(({ resource }) => resource === named).map(({ reason }) => reason),
     failures: [...unread, ...failures],
   };
+}
+
+/** ` (did you mean default/web?)`: the name in another namespace, or a similar one; empty without either. */
+function similar(subject: Subject, { nodes, services }: Pick<Inspection, "nodes" | "services">): string {
+  if (subject.kind === "node") return didYouMean(subject.name, nodes.map(keyOf), "");
+  const elsewhere = services.filter(({ metadata }) => metadata?.name === subject.name).map(keyOf);
+  if (elsewhere.length > 0) return ` (did you mean ${elsewhere.slice(0, 3).join(" or ")}?)`;
+  return didYouMean(`${subject.namespace}/${subject.name}`, services.map(keyOf), "");
 }
 
 /** Annotations and events may contain anything. */

@@ -191,7 +191,10 @@ async function runUntilStopped(sandbox: Sandbox, output: Output, print: (line: s
   const options = { print, clock: systemClock, timeoutMs: checkTimeoutMs, hint: `; see ${sandbox.files.log}` };
   const ended = await Promise.race([runChecks(startChecks(sandbox), options).then(() => undefined), host.finished]);
   if (ended === undefined) suggest(sandbox, print, false);
-  if (ended === undefined) print("\nKeys: ? lists them and repeats this, b opens the console, q stops. Changes:\n");
+  const keys = hasTerminal
+    ? "Keys: ? lists them and repeats this, b opens the console, q stops."
+    : `No terminal, so no keys: kill ${process.pid} or Ctrl-C stops it.`;
+  if (ended === undefined) print(`\n${keys} Changes:\n`);
   const printNow = (line: string): void => print(`  ${new Date().toLocaleTimeString("en-GB")}  ${line}`);
   running.use(printChanges(sandbox, printNow));
   running.use(await serveControl(sandbox, printNow));

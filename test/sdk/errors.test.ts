@@ -44,6 +44,15 @@ test("the message of an error lacks Bun's advice to developers, which a closed c
   expect(message).toBe("GET failed: ECONNRESET: The socket connection was closed unexpectedly");
 });
 
+test("the message of an error lacks Bun's question to its reader, which a refused connection has", async () => {
+  const server = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
+  const { port } = server;
+  server.stop(true);
+  const failure: unknown = await fetch(`http://127.0.0.1:${port}/`).catch((error: unknown) => error);
+  expect(String(failure)).toContain("able to access the url?");
+  expect(messageOf(failure)).toBe("ECONNREFUSED: Unable to connect");
+});
+
 test("an error is a refusal when one in its chain of causes is, and a text is not", () => {
   const refusal = new RefusedError("PortConflict", "port 80 is taken");
   const wrapped = new CodedError("ServiceSyncFailed", "failed", { cause: new Error("step", { cause: refusal }) });

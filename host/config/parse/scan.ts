@@ -71,8 +71,8 @@ function long(walk: Walk, argument: string): void {
 
 const goesToStandardError = " (removed from Kubernetes; the log goes to standard error: leave it out)";
 
-/** Remedies for flags that only older Go binaries had. */
-const removedFlags: ReadonlyMap<string, string> = new Map([
+/** Remedies for flags that only older Go binaries had, each in parentheses after a space. */
+export const removedFlags: ReadonlyMap<string, string> = new Map([
   ["port", " (removed from Kubernetes; use --secure-port)"],
   ["address", " (removed from Kubernetes; use --bind-address)"],
   ...[

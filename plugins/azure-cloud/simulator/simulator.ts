@@ -6,6 +6,7 @@ import type { CloudSimulator, SimulatedContents, SimulateOptions } from "cloud-c
 import { sameName } from "../arm/resource-id.ts";
 import type { JsonObject } from "../json.ts";
 import { configOf, loadContents } from "./contents.ts";
+import { faultPath } from "./fault-paths.ts";
 import {
   type Failure,
   Faults,
@@ -137,7 +138,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     setLatency: (ms) => void (latencyMs = ms),
     setPowerState: (nodeName, powerState) => Promise.resolve(state.changeInstance(nodeName, { powerState })),
     show: (service) => showResources(access.resources(), service),
-    fail: ({ method, path, status, forMs }) => faults.failFor({ method, path }, status, forMs),
+    fail: ({ method, path, status, forMs }) => faults.failFor({ method, path: faultPath(path) }, status, forMs),
     slow(ms, forMs) {
       slowness = { ms, until: performance.now() + forMs };
     },

@@ -184,6 +184,14 @@ describe("help", () => {
     expect([Reflect.get(globalThis, "timesLoaded"), stdout.includes("Internal load balancer")]).toEqual([1, true]);
   });
 
+  test("prints the remedy for a flag that Kubernetes has removed", async () => {
+    expect(await run("help", "port")).toMatchObject({
+      status: 0,
+      stdout: "  --port\n      removed from Kubernetes; use --secure-port\n",
+    });
+    expect((await run("help", "--logtostderr")).stdout).toContain("the log goes to standard error: leave it out\n");
+  });
+
   test("suggests a topic for a misspelled one", async () => {
     const { status, stderr } = await run("help", "leader-elct");
     expect(status).toBe(1);

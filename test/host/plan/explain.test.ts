@@ -295,6 +295,21 @@ describe("explain", () => {
     expect(stdout + stderr).not.toContain("does not exist");
   });
 
+  test("suggests the object with a similar name, or a Service of that name in another namespace", async () => {
+    await using lab = await SandboxLab.open();
+    await lab.admin.create(kinds.Service, balancedService("web"));
+    const [node = ""] = await joinNodes(lab.admin, lab.azure, 1);
+    for (const [kind, name, known] of [
+      ["service", "defualt/web", "default/web"],
+      ["service", "production/web", "default/web"],
+      ["service", "default/wbe", "default/web"],
+      ["node", node.slice(0, -1), node],
+    ] as const)
+      expect((await explain(lab, kind, name)).stdout).toContain(
+        `${name} does not exist (did you mean ${known}?): check`,
+      );
+  });
+
   test("names what was asked for when it does not exist, and how to ask", async () => {
     await using lab = await SandboxLab.open();
     for (const [kind, name, sentence] of [

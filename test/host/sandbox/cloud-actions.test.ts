@@ -91,6 +91,8 @@ test("refuses what it does not understand, with the reason", async () => {
     ["cloud fail", "PUT loadBalancers 200", "expected METHOD PATH STATUS"],
     ["cloud fail", "EAT loadBalancers 403", "expected METHOD PATH STATUS"],
     ["cloud fail", "PUT loadBalancers 403 for=soon", "cloud fail --for=soon: expected a duration of at most an hour"],
+    ["cloud fail", "PUT loadBalancerz 403", 'no request has "loadBalancerz" in its path (did you mean loadBalancers?)'],
+    ["cloud fail", "PUT loadBalancerz 403", "the types of resources are loadBalancers, publicIPAddresses, "],
     ["cloud slow", "2d", "cloud slow: expected a duration"],
     ["vm delete", "", "the sandbox has no nodes; create a VM with vm add"],
     ["cloud show", "pod web", 'expected "service NAMESPACE/NAME", or nothing'],
