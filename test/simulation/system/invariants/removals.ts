@@ -6,7 +6,10 @@ import type { World } from "../world.ts";
 import { balancerOf, isBalanced, wishOf } from "./services.ts";
 import type { Violate } from "./table.ts";
 
-/** A part may be written so long after the change that it does not follow yet. */
+/**
+ * A part may be written so long after the change that it does not follow yet: by a process that was paused (two minutes)
+ * with a slow request and reply (a minute) whose operation is slow (a minute), and once more where the first attempt failed.
+ */
 const lateMs = 10 * 60_000;
 
 /** Everything that the product removes has a cause: a user, a node or a VM has changed since the part was written. */
