@@ -7,7 +7,7 @@ const typeNames = [...new Set(resourceTypes.flatMap(({ type }) => type.split("/"
 const maxDistance = 2;
 
 /**
- * The part of a path whose requests shall fail. Throws for one that misspells a type of resource, which no request has;
+ * The part of a path whose requests are to fail. Throws for one that misspells a type of resource, which no request has;
  * any other may be the name of a resource.
  */
 export function faultPath(path: string): string {

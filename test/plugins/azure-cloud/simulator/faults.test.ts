@@ -59,6 +59,16 @@ test("a disturbance refuses requests, and carries none of them out", () => {
     expect(all.take(stage, "PUT", "/loadBalancers/kubernetes")).toBeUndefined();
 });
 
+test.each([
+  [401, "ExpiredAuthenticationToken"],
+  [503, "ServiceUnavailable"],
+  [504, "GatewayTimeout"],
+])("a lasting failure with %d has ARM's code %s", (status, code) => {
+  const all = new Faults();
+  all.failFor({ method: "PUT", path: "/loadBalancers/" }, status, 60_000);
+  expect(all.take("request", "PUT", "/loadBalancers/kubernetes")).toMatchObject({ status, code });
+});
+
 describe("load balancers converge after", () => {
   for (const { name, matcher, failure } of faults)
     test(name, async () => {
