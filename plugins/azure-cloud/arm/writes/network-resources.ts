@@ -9,6 +9,7 @@ import type { Clock } from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../../config/decode.ts";
 import type { ArmClients } from "../clients.ts";
+import { parseArmPath } from "../resource-id.ts";
 import { type ResourceCalls, Resources } from "./resources.ts";
 
 /** The network resources of the cluster's load balancers. */
@@ -17,6 +18,19 @@ export interface NetworkResources {
   readonly publicIPs: Resources<PublicIPAddress>;
   readonly securityGroups: Resources<NetworkSecurityGroup>;
   readonly privateLinkServices: Resources<PrivateLinkService>;
+}
+
+const byType: Readonly<Record<string, keyof NetworkResources>> = {
+  loadbalancers: "loadBalancers",
+  publicipaddresses: "publicIPs",
+  networksecuritygroups: "securityGroups",
+  privatelinkservices: "privateLinkServices",
+};
+
+/** Makes the next reader get the resource by itself. */
+export function outdate(network: NetworkResources, id: string): void {
+  const resources = byType[parseArmPath(id)?.type.toLowerCase() ?? ""];
+  if (resources !== undefined) network[resources].invalidate(id);
 }
 
 /** Private link services are in the subscription of the instances, as upstream. */

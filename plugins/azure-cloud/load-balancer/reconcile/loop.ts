@@ -16,6 +16,7 @@ import type { NewServices } from "./preconditions.ts";
 import { LockKeeper, type ResourceLock } from "./resource-lock.ts";
 import { createdPools, isAbandoning, keptMs, planRound, type Round, withoutAwaited, withShared } from "./rounds.ts";
 import { planningPace, Ticker } from "./ticker.ts";
+import type { UnendedOperations } from "./unended-operations.ts";
 import { doneKey, type Reconciled, Wanted } from "./wanted.ts";
 
 export interface LoopOptions extends Pick<OutcomesOptions, "followUp" | "gone"> {
@@ -27,6 +28,7 @@ export interface LoopOptions extends Pick<OutcomesOptions, "followUp" | "gone"> 
   readonly rounds: GuardedRounds;
   readonly newServices: NewServices;
   readonly drains?: Drains | undefined;
+  readonly unended: Pick<UnendedOperations, "seen">;
   readonly context: Pick<CloudContext, "clock" | "signal" | "events" | "log" | "planning">;
 }
 
@@ -126,6 +128,7 @@ export class Loop {
     newServices.begin();
     const observation = await observer.observe(intents, this.#known);
     this.#options.drains?.keep(observation.observed, flights);
+    this.#options.unended.seen(observation.observed, [...flights, ...this.#inFlight.current()]);
     const readable = intents.filter((intent) => {
       const error = observer.blocked(intent, observation);
       if (error !== undefined) this.#wanted.get(keyOf(intent.service))?.fail(error);

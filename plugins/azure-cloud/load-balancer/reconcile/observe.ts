@@ -13,7 +13,7 @@ import { ArmError, unlessAbsent } from "../../arm/errors.ts";
 import { SharedRead, SharedReads } from "../../arm/reads/shared-read.ts";
 import { readZones } from "../../arm/reads/zones.ts";
 import { sameName } from "../../arm/resource-id.ts";
-import type { NetworkResources } from "../../arm/writes/network-resources.ts";
+import { type NetworkResources, outdate } from "../../arm/writes/network-resources.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { hasBase, isServiceFrontend } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
@@ -197,9 +197,9 @@ export class Observer {
     members.forgetScaleSets(config.resourceGroup);
   }
 
-  /** The load balancer is read again, because its members have changed. */
+  /** The resource is read again by itself: a write to another one, or the end of an operation, has changed it. */
   outdate(id: string): void {
-    this.#options.network.loadBalancers.invalidate(id);
+    outdate(this.#options.network, id);
   }
 
   /** Makes the next reader get the subnet again. */

@@ -16,13 +16,14 @@ import { nodeName } from "../plan/draft/nodes.ts";
 import { plan } from "../plan/plan.ts";
 import { loadBalancerOf } from "./held-resources.ts";
 import { Loop, type LoopOptions } from "./loop.ts";
+import { UnendedOperations } from "./unended-operations.ts";
 import type { Reconciled } from "./wanted.ts";
 
 /** Pauses before a pool is planned again of which an instance failed late. */
 const firstPauseMs = 5_000;
 const longestPauseMs = 300_000;
 
-export type ReconcilerOptions = Omit<LoopOptions, "followUp" | "gone">;
+export type ReconcilerOptions = Omit<LoopOptions, "followUp" | "gone" | "unended">;
 
 /**
  * The entrance to the loop, which does the work: submits Services to it, also for nodes, late members and held removals,
@@ -45,6 +46,11 @@ export class Reconciler {
         // Its nodes belong to the others now, of which no Service may be planned again for long.
         if (options.config.loadBalancers.length > 0) void this.#followUp(id, [], Promise.resolve());
       },
+      unended: new UnendedOperations({
+        context: options.context,
+        outdate: (id) => options.observer.outdate(id),
+        refresh: () => this.#refreshAll(),
+      }),
     });
     options.rounds.guard.onRecheck = (keys) => this.#recheck(new Set(keys));
     this.#looks = new KeyedBatcher({
@@ -120,6 +126,21 @@ export class Reconciler {
       }
     }
     return undefined;
+  }
+
+  /** Plans all Services with the nodes of the last sync; before the first one there are none, and nothing is planned. */
+  async #refreshAll(): Promise<void> {
+    const { activity, observer } = this.#options;
+    const { nodes } = this.#loop;
+    if (nodes.length === 0) return;
+    const refreshed = observer.services().map(async (service) => {
+      try {
+        await activity.track(this.refresh(service, nodes));
+      } catch (error) {
+        if (!isRefusal(error)) throw error;
+      }
+    });
+    await Promise.all(refreshed);
   }
 
   /** Plans Services again of which something is held. Those that fail are with their caller. */

@@ -175,7 +175,7 @@ function remove(request: SimulatedRequest, state: SubscriptionState, type: Resou
   return answerWrite(request, state, {
     id,
     status: 200,
-    begin: () => undefined,
+    begin: () => void state.store.put(id, withState(draftOf(resource), "Deleting")),
     finish() {
       const last = state.store.get(id) ?? resource;
       state.store.delete(id);

@@ -6,7 +6,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../../plugins/azure-cloud/json.ts";
 import type { Resource } from "../../../../../plugins/azure-cloud/simulator/state/store.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
-import { type Cluster, type Generation, openCluster, serviceOf } from "../cluster.ts";
+import { type Cluster, fast, type Generation, openCluster, serviceOf } from "../cluster.ts";
 
 const group = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
 const path = `${group}/loadBalancers/kubernetes`;
@@ -428,6 +428,35 @@ describe("what the last operation has left as failed", () => {
       expect(cluster.writes()).toHaveLength(1);
       expect(stringAt(found(cluster, pattern).properties, "provisioningState")).toBe("Succeeded");
     },
+  );
+
+  test.each([
+    ["a security group", /networkSecurityGroups\/nsg0$/u],
+    ["a load balancer", /loadBalancers\/kubernetes$/u],
+    ["a public IP", /publicIPAddresses\/kubernetes-/u],
+  ])(
+    "an operation of another process that fails after %s was taken for done is noticed, and the resource written again",
+    async (_noun, pattern) => {
+      await using cluster = await openCluster(1);
+      const { simulator } = cluster.world;
+      await cluster.ensure(await cluster.start(), serviceOf("web"));
+      change(cluster, found(cluster, pattern), { provisioningState: "Updating" });
+      const next = await cluster.start({}, fast(200));
+      await cluster.ensure(next, serviceOf("web"));
+      simulator.clearLog();
+      const readsOfIt = (): number =>
+        simulator.log.filter(({ method, path: of }) => method === "GET" && pattern.test(of)).length;
+      await eventually("it is read again by itself", () => readsOfIt() > 1);
+      expect(cluster.writes()).toEqual([]);
+      change(cluster, found(cluster, pattern), { provisioningState: "Failed" });
+      await eventually("it is written", () => cluster.writes().length > 0);
+      expect(stringAt(found(cluster, pattern).properties, "provisioningState")).toBe("Succeeded");
+      const reads = readsOfIt();
+      await Bun.sleep(1_500);
+      expect(cluster.writes()).toHaveLength(1);
+      expect(readsOfIt() - reads).toBeLessThan(2);
+    },
+    20_000,
   );
 
   test("what the last operation has left as failed and is changed by one Service is written for that Service alone", async () => {

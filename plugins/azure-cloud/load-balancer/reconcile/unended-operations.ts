@@ -1,0 +1,86 @@
+import type { CloudContext } from "cloud-controller-host/sdk";
+
+import { lastSegment, sameName } from "../../arm/resource-id.ts";
+import type { Observed } from "../model/model.ts";
+import { isServiceFrontend } from "../model/names.ts";
+import { servicesIn } from "../plan/public-ip/owners.ts";
+import type { Flight } from "./in-flight.ts";
+
+/** Pauses before the resources are read again: ARM's operations take seconds to minutes. */
+const firstPauseMs = 60_000;
+const longestPauseMs = 300_000;
+
+/** Provisioning states of an operation that may still fail. */
+const unended = new Set(["updating", "deleting"]);
+
+export interface UnendedOperationsOptions {
+  readonly context: Pick<CloudContext, "clock" | "signal" | "log" | "planning">;
+  /** Makes the next plan read the resource again. */
+  readonly outdate: (id: string) => void;
+  /** Plans all Services. Rejects when one of them fails for a reason other than its own settings. */
+  readonly refresh: () => Promise<void>;
+}
+
+/**
+ * Operations on the resources of Services that nobody here waits for: a process before this one has begun them, or another
+ * writer. While one runs, its resource looks as if it were done, but it may still fail: the resource is then `Failed`, or
+ * gone, and no Service is synced because of it. All Services are planned again until every operation has ended.
+ */
+export class UnendedOperations {
+  readonly #options: UnendedOperationsOptions;
+  #ids: readonly string[] = [];
+  #isWaiting = false;
+
+  constructor(options: UnendedOperationsOptions) {
+    this.#options = options;
+  }
+
+  /** Called with each observation. `flights`: the writes of this process since it began. */
+  seen(observed: Observed, flights: readonly Flight[]): void {
+    if (this.#options.context.planning !== undefined) return;
+    const own = flights.flatMap(({ holds }) => holds);
+    this.#ids = unendedIn(observed).filter((id) => !own.some((held) => sameName(held, id)));
+    if (this.#ids.length > 0 && !this.#isWaiting) void this.#wait();
+  }
+
+  async #wait(): Promise<void> {
+    const { context, outdate, refresh } = this.#options;
+    const { clock, signal, log } = context;
+    this.#isWaiting = true;
+    let error: unknown;
+    for (let pauseMs = firstPauseMs; this.#ids.length > 0 || error !== undefined;) {
+      await clock.sleep(pauseMs, signal);
+      if (signal.aborted) return;
+      for (const id of this.#ids) outdate(id);
+      error = await refresh().then(
+        () => undefined,
+        (reason: unknown) => reason,
+      );
+      pauseMs = Math.min(longestPauseMs, pauseMs * 2);
+      if (error !== undefined)
+        log.warn("Failed to bring Services to their desired state after an operation in Azure; trying again", {
+          delayMs: pauseMs,
+          error,
+        });
+    }
+    this.#isWaiting = false;
+  }
+}
+
+/** Ids of the resources of Services whose last operation has not ended. */
+function unendedIn(observed: Observed): readonly string[] {
+  const { loadBalancers, publicIPs, securityGroup, privateLinkServices } = observed;
+  const ofServices = [
+    ...loadBalancers.filter(({ frontendIPConfigurations = [] }) =>
+      frontendIPConfigurations.some(({ name }) => isServiceFrontend(name)),
+    ),
+    ...publicIPs.filter(({ tags }) => servicesIn(tags).length > 0),
+    ...(securityGroup === undefined ? [] : [securityGroup]),
+    ...privateLinkServices.filter(({ loadBalancerFrontendIpConfigurations = [] }) =>
+      loadBalancerFrontendIpConfigurations.some(({ id = "" }) => isServiceFrontend(lastSegment(id))),
+    ),
+  ];
+  return ofServices.flatMap(({ id, provisioningState }) =>
+    id !== undefined && unended.has(provisioningState?.toLowerCase() ?? "") ? [id] : [],
+  );
+}
