@@ -22,7 +22,7 @@ export interface UnendedOperationsOptions {
 }
 
 /**
- * Operations on the resources of Services that nobody here waits for: a process before this one has begun them, or another
+ * Operations on the resources of Services that this process does not wait for: one before it has begun them, or another
  * writer. While one runs, its resource looks as if it were done, but it may still fail: the resource is then `Failed`, or
  * gone, and no Service is synced because of it. All Services are planned again until every operation has ended.
  */
