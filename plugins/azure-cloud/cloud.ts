@@ -3,7 +3,9 @@ import {
   type CloudContext,
   CodedError,
   type Explain,
+  keyOf,
   kinds,
+  type Node,
   type NodeMasks,
   runTogether,
 } from "cloud-controller-host/sdk";
@@ -22,7 +24,7 @@ import { ScaleSetCatalog } from "./instances/scale-set-reads.ts";
 import { VirtualMachineCatalog } from "./instances/virtual-machine-reads.ts";
 import { masksOf } from "./instances/vm-rules.ts";
 import type { VmSet } from "./instances/vm-set.ts";
-import { absenceTtlMs, unknownNodes, vmTypes } from "./instances/vm-types.ts";
+import { absenceTtlMs, unknownNodes, type VmReads, vmTypes } from "./instances/vm-types.ts";
 import { explainNode, explainService } from "./load-balancer/explain.ts";
 import { azureLoadBalancers } from "./load-balancer/load-balancers.ts";
 import { plannerConfig } from "./load-balancer/model/planner-config.ts";
@@ -43,6 +45,7 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
   await checkReferencedResources(config, { clients, scaleSets }, context);
   const reads = { clients, scaleSets, virtualMachines: new VirtualMachineCatalog(clients, config, clock) };
   const vms = vmTypes[config.vmType].vmSet({ ...reads, resourceGroups }, config);
+  forgetNames(context, reads);
   const graceMs = config.nodeInstanceNotFoundGracePeriodInSeconds * 1000;
   const retryLookup = retryLookups(config, clock, signal);
   const guard = removalGuard(context, config);
@@ -68,6 +71,20 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
       runTogether(running, [(until) => maintainServiceTaints(context, until), (until) => loadBalancers.run(until)]),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
+}
+
+/** A provider ID is never changed: that of a new node must not be the one of a VM that had its name before. */
+function forgetNames({ informers }: CloudContext, { scaleSets, virtualMachines }: Omit<VmReads, "clients">): void {
+  const forget = (node: Node): void => {
+    const name = keyOf(node).toLowerCase();
+    scaleSets.forgetName(name);
+    virtualMachines.forgetName(name);
+  };
+  informers.of(kinds.Node).handle({
+    deleted: forget,
+    // A list after a gap of the watch shows a node that was deleted and created again as an update.
+    updated: (before, after) => void (before.metadata?.uid !== after.metadata?.uid && forget(before)),
+  });
 }
 
 /** Reads the sizes of pod CIDRs from the tags of a node's scale set or availability set. */

@@ -18,6 +18,8 @@ export class VmTable<Row extends Named> {
   readonly #expiry = new Map<string, number>();
   /** VMs that were found to be absent, and when, by key. */
   readonly #absent = new Map<string, { readonly atMs: number; readonly row: Row | undefined }>();
+  /** Names whose node was deleted, and when. */
+  readonly #forgotten = new Map<string, number>();
 
   /** Number of pages of the list. */
   get pages(): number {
@@ -62,19 +64,33 @@ export class VmTable<Row extends Named> {
     if (row !== undefined && this.#byName.get(row.nodeName) === row) this.#byName.delete(row.nodeName);
   }
 
+  /** Hides the VM of a deleted node from lookups by name: the next node of that name may be another VM. */
+  forgetName(nodeName: string, nowMs: number): void {
+    if (this.#byName.delete(nodeName)) this.#forgotten.set(nodeName, nowMs);
+  }
+
   /**
    * Takes over from the list before this one the VMs that were read by themselves and that this list lacks. Otherwise
    * two groups of callers whose VMs no list has would make each other read again and again. VMs that were found to be
-   * absent since this list began are removed: its first pages may still have them.
+   * absent since this list began are removed: its first pages may still have them. Names forgotten since stay so.
    */
   inherit(previous: VmTable<Row> | undefined, beganMs: number, nowMs: number): this {
     if (previous === undefined) return this;
     for (const [key, { atMs }] of previous.#absent) if (atMs >= beganMs) this.remove(key, atMs);
     for (const [key, expiresMs] of previous.#expiry) {
       const row = previous.get(key);
-      if (row !== undefined && expiresMs > nowMs && !this.#byKey.has(key)) this.set(key, row, expiresMs);
+      if (row !== undefined && expiresMs > nowMs && !this.#byKey.has(key)) this.#keep(key, row, expiresMs, previous);
     }
+    for (const [nodeName, atMs] of previous.#forgotten) if (atMs >= beganMs) this.forgetName(nodeName, atMs);
     return this;
+  }
+
+  /** Its name may belong to a VM of this list by now, or be forgotten. */
+  #keep(key: string, row: Row, expiresMs: number, previous: VmTable<Row>): void {
+    this.#byKey.set(key, row);
+    this.#expiry.set(key, expiresMs);
+    const isNamed = previous.getByName(row.nodeName) === row && !this.#byName.has(row.nodeName);
+    if (isNamed) this.#byName.set(row.nodeName, row);
   }
 }
 

@@ -82,6 +82,11 @@ export class ScaleSetCatalog {
     return reads;
   }
 
+  /** Called when a node is deleted: the next one of its name may be another VM. */
+  forgetName(nodeName: string): void {
+    for (const { instances } of this.#bySet.values()) instances.last?.forgetName(nodeName, this.#clock.monotonic());
+  }
+
   /** Drops what was read of scale sets that no longer exist. */
   #forgetOthers(group: string, scaleSets: readonly ScaleSetRecord[]): void {
     const present = new Set(scaleSets.map(({ name }) => keyOf(group, name)));

@@ -62,6 +62,11 @@ export class VirtualMachineCatalog {
     return reads;
   }
 
+  /** Called when a node is deleted: the next one of its name may be another VM. */
+  forgetName(nodeName: string): void {
+    for (const { vms } of this.#groups.values()) vms.last?.forgetName(nodeName, this.#clock.monotonic());
+  }
+
   interfacesIn(resourceGroup: string): SharedRead<ReadonlyMap<string, InterfaceRecord>> {
     return this.#networks.of(resourceGroup.toLowerCase());
   }

@@ -122,6 +122,45 @@ describe("a VM that a fresh read has not found", () => {
   });
 });
 
+describe("a VM whose node was deleted", () => {
+  const listed = (...entries: (readonly [string, Row])[]): VmTable<Row> => {
+    const table = new VmTable<Row>();
+    table.addPage(entries);
+    return table;
+  };
+
+  test("is found by key and not by name, until a list that began afterwards has it", () => {
+    const table = listed(["0", rowOf("0")]);
+    table.forgetName("name-0", 5);
+    expect([table.get("0"), table.getByName("name-0")]).toEqual([rowOf("0"), undefined]);
+    expect(
+      listed(["0", rowOf("0")])
+        .inherit(table, 4, 9)
+        .getByName("name-0"),
+    ).toBeUndefined();
+    expect(
+      listed(["0", rowOf("0")])
+        .inherit(table, 6, 9)
+        .getByName("name-0"),
+    ).toEqual(rowOf("0"));
+  });
+
+  test("is not found by name after a later list that lacks it, although it was read by itself", () => {
+    const table = new VmTable<Row>();
+    table.set("0", rowOf("0"), 100);
+    table.forgetName("name-0", 5);
+    const later = new VmTable<Row>().inherit(table, 6, 9);
+    expect([later.get("0"), later.getByName("name-0")]).toEqual([rowOf("0"), undefined]);
+  });
+
+  test("does not take its name from the VM that a later list shows under it", () => {
+    const table = new VmTable<Row>();
+    table.set("0", rowOf("0"), 100);
+    const successor = { ...rowOf("0"), provisioningState: "Creating" };
+    expect(listed(["1", successor]).inherit(table, 6, 9).getByName("name-0")).toEqual(successor);
+  });
+});
+
 describe("fresh lookups by name", () => {
   test("find a VM in the second list that the first one lost between two pages", async () => {
     const { lookups, counts } = lookupsOver([[], ["7"]], []);

@@ -1,6 +1,8 @@
 import { expect, test } from "bun:test";
 
-import { nodeOf, openWorld, type World } from "../world.ts";
+import type { Informer, InformerHandler, Informers, KindRef, KubeObject, Node } from "cloud-controller-host/sdk";
+
+import { informersOf, nodeOf, openWorld, type World } from "../world.ts";
 
 const compute = "/providers/Microsoft.Compute";
 const network = "/providers/Microsoft.Network";
@@ -72,4 +74,84 @@ test("a VM that was being deleted when it was last looked at does not stand for 
   addVm(world, "node0", "10.240.0.77");
   const nodeAddresses = (await cloud.instances.instanceMetadata(nodeOf("node0")))?.nodeAddresses;
   expect(nodeAddresses?.[0]?.address).toBe("10.240.0.77");
+});
+
+/** Informers without objects, and functions that deliver changes of nodes to the handlers of a cloud. */
+function nodeChanges() {
+  const handlers: Required<InformerHandler<Node>>[] = [];
+  const informers: Informers = {
+    of: <T extends KubeObject>(kind: KindRef<T>): Informer<T> => ({
+      ...informersOf([]).of(kind),
+      handle(handler) {
+        const isOf = (object: KubeObject): object is T => object.kind === kind.kind;
+        handlers.push({
+          added: (node) => isOf(node) && handler.added?.(node),
+          updated: (before, after) => isOf(before) && isOf(after) && handler.updated?.(before, after),
+          deleted: (node) => isOf(node) && handler.deleted?.(node),
+        });
+        return { remove: () => undefined };
+      },
+    }),
+  };
+  return {
+    informers,
+    deleted(node: Node): void {
+      for (const handler of handlers) handler.deleted(node);
+    },
+    updated(before: Node, after: Node): void {
+      for (const handler of handlers) handler.updated(before, after);
+    },
+  };
+}
+
+const withUID = (node: Node, uid: string): Node => ({ ...node, metadata: { ...node.metadata, uid } });
+
+/** The provider IDs of a node before and after another instance gets its name: the last parts, which are instance IDs. */
+async function replaceInstance(change: (changes: ReturnType<typeof nodeChanges>, node: Node) => void) {
+  await using world = await openWorld();
+  await world.simulator.addInstances(1);
+  const changes = nodeChanges();
+  await using cloud = await world.create({}, { context: { informers: changes.informers } });
+  const node = withUID(nodeOf("vmss0000000"), "former");
+  const before = await cloud.instances.instanceMetadata(node);
+  await world.simulator.removeInstance("vmss0000000");
+  world.simulator.addScaleSetInstances("vmss0", 1, { computerName: "vmss0000000" });
+  change(changes, node);
+  const after = await cloud.instances.instanceMetadata(withUID(node, "next"));
+  return [before, after].map((metadata) => metadata?.providerID.split("/").at(-1));
+}
+
+test("a node that is created under the name of a deleted one gets the provider ID of the instance that has it now", async () => {
+  expect(await replaceInstance((changes, node) => changes.deleted(node))).toEqual(["0", "1"]);
+});
+
+test("a node that was deleted and created again while no watch showed it gets the provider ID of the instance that has its name now", async () => {
+  expect(await replaceInstance((changes, node) => changes.updated(node, withUID(node, "next")))).toEqual(["0", "1"]);
+});
+
+test("an update of a node does not cause a new list of instances", async () => {
+  expect(await replaceInstance((changes, node) => changes.updated(node, node))).toEqual(["0", "0"]);
+});
+
+test("a node that is created under the name of a deleted one gets the provider ID of the VM of a flexible scale set that has it now", async () => {
+  await using world = await openWorld();
+  const named = (vm: string): void => {
+    addVm(world, vm, "10.240.0.9");
+    const path = `${compute}/virtualMachines/${vm}`;
+    const { properties } = Object(world.simulator.get(path));
+    const virtualMachineScaleSet = {
+      id: `/subscriptions/sub0/resourceGroups/rg0${compute}/virtualMachineScaleSets/flex`,
+    };
+    const osProfile = { computerName: "node0" };
+    world.simulator.put(path, { zones: ["1"], properties: { ...properties, virtualMachineScaleSet, osProfile } });
+  };
+  named("blue");
+  const changes = nodeChanges();
+  await using cloud = await world.create({ vmType: "vmssflex" }, { context: { informers: changes.informers } });
+  await cloud.instances.instanceMetadata(nodeOf("node0"));
+  world.simulator.delete(`${compute}/virtualMachines/blue`);
+  named("green");
+  changes.deleted(nodeOf("node0"));
+  const providerID = (await cloud.instances.instanceMetadata(nodeOf("node0")))?.providerID;
+  expect(providerID).toEndWith("/virtualMachines/green");
 });

@@ -75,6 +75,13 @@ function registerAgain(world: World, name: string): void {
   else world.after(5_000, () => registerAgain(world, name));
 }
 
+/** The node under that name has not been initialized yet, or is the one of the VM that has the name now. */
+function isOfVM(world: World, name: string): boolean {
+  const providerID = world.api.get(kinds.Node, { name })?.spec?.providerID;
+  const vm = world.vmOf(name)?.replace("/", "/virtualMachines/");
+  return providerID === undefined || providerID.endsWith(`/${vm}`);
+}
+
 /** A VM is deleted, and another one with another address has its name. */
 export function replaceVM(world: World, { pick, forMs }: Action): void {
   const name = nameAt(world, pick);
@@ -115,6 +122,11 @@ export function stopNode(world: World, { pick, forMs }: Action): void {
   world.after(graceMs + forMs, () => {
     if (!world.azure.hasInstance(name)) return;
     world.azure.changeInstance(name, { powerState: "running" });
+    // The VM may have replaced another one whose node is still there: once ready, it would never be deleted.
+    if (!isOfVM(world, name)) {
+      registerAgain(world, name);
+      return;
+    }
     register(world, name);
     become(world, name, "True");
   });

@@ -17,6 +17,12 @@ export const nodeDefects: Defects = {
     to: "",
     needs: ["loseNode"],
   },
+  "takes the VM that had the name of a new node before": {
+    file: "plugins/azure-cloud/cloud.ts",
+    from: "    deleted: forget,\n",
+    to: "",
+    needs: ["replaceVM", "returnNodeAtWrite"],
+  },
   "deletes a node without a fresh read": {
     file: `${lifecycle}/deletion.ts`,
     from: 'const exists = await instances.instanceExists(node, { signal, read: "fresh" });',
