@@ -216,9 +216,12 @@ function checkRemoval(resource: Resource, state: SubscriptionState): void {
     );
 }
 
-/** Frees its public addresses and releases standalone interfaces from its pools. */
+/**
+ * Frees its public addresses and releases standalone interfaces from its pools. A superseded write may have taken away
+ * frontends whose addresses are still attached.
+ */
 function removed(resource: Resource, state: SubscriptionState): void {
-  linkPublicAddresses(state, publicReferences(resource), new Map());
+  linkPublicAddresses(state, attachedAddresses(resource, state), new Map());
   releaseInterfaces(state, (pool) => sameName(parentId(pool), resource.id));
 }
 

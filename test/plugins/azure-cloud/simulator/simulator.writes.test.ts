@@ -118,6 +118,33 @@ describe("a long-running operation", () => {
     expect(route).toMatchObject({ properties: { addressPrefix: "10.2.0.0/16" } });
   });
 
+  test("a resource is shown as being deleted until its deletion has ended", async () => {
+    await using world = await openWorld({ operationPolls: 1 });
+    world.simulator.put(table, routes());
+    const arm = await rawClient(world.simulator);
+    const before = await arm("GET", table);
+    const deletion = await arm("DELETE", table);
+    const during = await arm("GET", table);
+    expect([deletion.status, stateOf(before), stateOf(during)]).toEqual([202, "Succeeded", "Deleting"]);
+    expect(during.body["etag"]).not.toBe(before.body["etag"]);
+    await arm("GET", asyncUrl(deletion));
+    expect((await arm("GET", table)).status).toBe(404);
+  });
+
+  test("the deletion of a load balancer frees an address whose frontend a superseded write was taking away", async () => {
+    await using world = await openWorld({ operationPolls: 1 });
+    const [balancer, address] = [`${network}/loadBalancers/lb`, `${network}/publicIPAddresses/ip`];
+    world.simulator.put(address, { properties: {} });
+    const frontend = { name: "f", properties: { publicIPAddress: { id: address } } };
+    world.simulator.put(balancer, { properties: { frontendIPConfigurations: [frontend] } });
+    const arm = await rawClient(world.simulator);
+    await arm("PUT", balancer, { body: { properties: {} } });
+    expect(codeOf(await arm("DELETE", address))).toBe("400 PublicIPAddressCannotBeDeleted");
+    await arm("GET", asyncUrl(await arm("DELETE", balancer)));
+    expect(objectAt((await arm("GET", address)).body, "properties")).not.toHaveProperty("ipConfiguration");
+    expect((await arm("DELETE", address)).status).toBe(202);
+  });
+
   test("a long-running operation of an instance of a scale set changes its pools at the end only", async () => {
     await using world = await openWorld({ operationPolls: 1 });
     await world.simulator.addInstances(1);
