@@ -60,6 +60,20 @@ const isReady = ({ status }: Node): boolean =>
 export const wishOf = ({ metadata, spec }: Service): string =>
   JSON.stringify([sorted(metadata?.annotations), sorted(spec), metadata?.deletionTimestamp]);
 
+/**
+ * What `lacking` compares of what a user asks for. A Service that asks for as much as shortly before may look whole while
+ * a write from between is still to come, whatever else of its wish has changed.
+ */
+const visibleWishOf = (service: Service): string =>
+  JSON.stringify([
+    isBalanced(service),
+    isInternal(service),
+    annotationOf(service, "azure-pip-name"),
+    familiesOf(service),
+    wantedRules(service),
+    wantedOpenings(service),
+  ]);
+
 const sorted = (object: object = {}) => Object.entries(object).toSorted(([one], [other]) => one.localeCompare(other));
 
 /** The load balancer, of several, that has the scale set of a node. */
@@ -112,11 +126,11 @@ export class Continuity {
     /** When each Service was last asked for something else, by UID and former wish. */
     const formerWishes = new Map<string, number>();
     world.api.onChange(kinds.Service, (_type, service, before) => {
-      if (before === undefined || wishOf(before) === wishOf(service)) return;
+      if (before === undefined || visibleWishOf(before) === visibleWishOf(service)) return;
       const uid = service.metadata?.uid ?? "";
-      const leftAt = formerWishes.get(`${uid} ${wishOf(service)}`) ?? Number.NEGATIVE_INFINITY;
+      const leftAt = formerWishes.get(`${uid} ${visibleWishOf(service)}`) ?? Number.NEGATIVE_INFINITY;
       if (world.now - leftAt < returnMs) this.#returnedAt.set(uid, world.now);
-      formerWishes.set(`${uid} ${wishOf(before)}`, world.now);
+      formerWishes.set(`${uid} ${visibleWishOf(before)}`, world.now);
     });
   }
 
