@@ -3,6 +3,7 @@ import { keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 import { isUnprovisioned } from "../../arm/errors.ts";
 import { familyOf, RangeSet } from "../model/addresses.ts";
 import type { Observed, PlanProblem, ServiceIntent, ServiceKey } from "../model/model.ts";
+import { isServiceFrontend } from "../model/names.ts";
 import type { Plan, ServiceResult } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { fullKey } from "../service/annotation-rows.ts";
@@ -13,7 +14,7 @@ import { draftBalancers, planBalancers } from "./balancer/balancers.ts";
 import { retireBasic } from "./balancer/basic.ts";
 import { backendAddresses, planPools } from "./balancer/members.ts";
 import type { Draft, PlannedService, ResourceDraft } from "./draft/draft.ts";
-import { addressesOf } from "./draft/ingress.ts";
+import { addressesOf, statusAddresses } from "./draft/ingress.ts";
 import { checkLimits } from "./limit-checks.ts";
 import { planPrivateLinks } from "./private-link/plan.ts";
 import { servicesIn } from "./public-ip/owners.ts";
@@ -117,17 +118,25 @@ interface Provisioned {
 /**
  * A resource whose last operation failed is written again as it is, for every Service that uses it: none of them is done
  * before ARM has provisioned it. What is written with an edit anyway needs no repetition. A user's public IP is the user's.
+ * A Service that is being deleted has used what other Services use as long as it shows an address: the write that failed
+ * may be the one that has removed its parts.
  */
 function repeatFailed(draft: Draft, securityGroup: ResourceDraft<Provisioned> | undefined): void {
   const ensured = new Set(draft.services.flatMap(({ subject, action }) => (action === "ensure" ? [subject.key] : [])));
+  const leaving = draft.services.flatMap(({ subject, action }) =>
+    action === "delete" && statusAddresses(subject.service).length > 0 ? [subject.key] : [],
+  );
   for (const [key, balancer] of draft.targets) repeat(balancer, [key]);
+  for (const balancer of draft.balancers.values())
+    if (balancer.observed?.frontendIPConfigurations?.some(({ name }) => isServiceFrontend(name)))
+      repeat(balancer, leaving);
   for (const one of draft.publicIPs.values())
     if (isUnprovisioned(one.observed))
       repeat(
         one,
         servicesIn(one.observed?.tags).filter((key) => ensured.has(key)),
       );
-  if (securityGroup !== undefined) repeat(securityGroup, [...ensured]);
+  if (securityGroup !== undefined) repeat(securityGroup, [...ensured, ...leaving]);
 }
 
 function repeat(one: ResourceDraft<Provisioned>, services: readonly ServiceKey[]): void {

@@ -128,14 +128,12 @@ export class Reconciler {
     return undefined;
   }
 
-  /** Plans all Services with the nodes of the last sync; before the first one there are none, and nothing is planned. */
+  /** Plans all Services with the nodes of the last sync. Those that are refused are when they change. */
   async #refreshAll(): Promise<void> {
     const { activity, observer } = this.#options;
-    const { nodes } = this.#loop;
-    if (nodes.length === 0) return;
     const refreshed = observer.services().map(async (service) => {
       try {
-        await activity.track(this.refresh(service, nodes));
+        await activity.track(this.refresh(service, this.#loop.nodes));
       } catch (error) {
         if (!isRefusal(error)) throw error;
       }

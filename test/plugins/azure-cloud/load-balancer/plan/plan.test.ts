@@ -650,3 +650,27 @@ describe("stale resources of a Service", () => {
     expect(partsOf(created({ spec: local }, two, shared)).probes).toEqual(["aweb-TCP-32000", sharedProbe]);
   });
 });
+
+describe("a deletion of a Service beside resources whose last operation failed", () => {
+  const failed = { provisioningState: "Failed" } as const;
+  const from = created({ uid: "0123456789abcdef0123456789abcdef" });
+  const broken: Observed = {
+    ...from,
+    loadBalancers: [...from.loadBalancers, usersBalancer("of-a-user")].map((one) => ({ ...one, ...failed })),
+    ...(from.securityGroup !== undefined && { securityGroup: { ...from.securityGroup, ...failed } }),
+  };
+  const writesFor = (shape: ServiceShape): readonly string[] =>
+    plan(
+      [intentOf({ nodes, name: "other", uid: "other", action: "delete", ...shape })],
+      broken,
+      standard,
+    ).stages.flatMap(({ writes }) => writes.map(({ kind, name }) => `${kind} ${name}`));
+
+  test("writes those that it may have left so, and not the user's, while it shows an address", () => {
+    expect(writesFor({ ingress: ["20.0.0.200"] })).toEqual(["put-load-balancer kubernetes", "put-security-group nsg0"]);
+  });
+
+  test("writes nothing when it shows no address: its deletion does not wait for others", () => {
+    expect(writesFor({})).toEqual([]);
+  });
+});

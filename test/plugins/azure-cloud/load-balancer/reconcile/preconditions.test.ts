@@ -431,6 +431,24 @@ describe("what the last operation has left as failed", () => {
   );
 
   test.each([
+    ["security group", "/networkSecurityGroups/", /networkSecurityGroups\/nsg0$/u],
+    ["load balancer", "/loadBalancers/", /loadBalancers\/kubernetes$/u],
+  ])(
+    "a %s that is left as failed by a deletion is written again before the Service is done",
+    async (_noun, of, pattern) => {
+      await using cluster = await openCluster(1, { operationPolls: 1 });
+      const { simulator } = cluster.world;
+      const generation = await cluster.start();
+      for (const name of ["a", "b"]) await cluster.ensure(generation, serviceOf(name));
+      const service = cluster.services.get("default/a") ?? serviceOf("a");
+      simulator.failNext({ method: "PUT", path: of }, { ...failure, times: 1 });
+      expect(await errorOf(cluster.remove(generation, service))).toMatchObject({ code: "InternalServerError" });
+      await cluster.remove(generation, service);
+      expect(stringAt(found(cluster, pattern).properties, "provisioningState")).toBe("Succeeded");
+    },
+  );
+
+  test.each([
     ["a security group", /networkSecurityGroups\/nsg0$/u],
     ["a load balancer", /loadBalancers\/kubernetes$/u],
     ["a public IP", /publicIPAddresses\/kubernetes-/u],
