@@ -28,8 +28,11 @@ import { temporaryRoot } from "./runner/temporary-root.ts";
 const perTestMs = 120_000;
 /** The order of the tests. A fixed one: a test that fails in CI fails again with the same command. */
 const defaultSeed = 20_261;
-/** Workers wait for leases and timeouts two thirds of their time. Each takes a gigabyte, with its control plane. */
-const workersOf = (processors: number): number => Math.min(2 * processors + 1, 6);
+/**
+ * Workers wait for leases and timeouts half of their time. With five on two processors a run is a tenth shorter, and tests
+ * with a browser or a limit of their own fail beside the others. Each takes a gigabyte, with its control plane.
+ */
+const workersOf = (processors: number): number => Math.min(Math.ceil(1.5 * processors), 6);
 /** Beside more of them, what is measured is the machine. */
 const measuringWorkersOf = (processors: number): number => Math.min(processors + 1, 3);
 const maxSlowFiles = 20;
