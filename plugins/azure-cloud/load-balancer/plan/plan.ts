@@ -127,9 +127,12 @@ function repeatFailed(draft: Draft, securityGroup: ResourceDraft<Provisioned> | 
     action === "delete" && statusAddresses(subject.service).length > 0 ? [subject.key] : [],
   );
   for (const [key, balancer] of draft.targets) repeat(balancer, [key]);
-  for (const balancer of draft.balancers.values())
-    if (balancer.observed?.frontendIPConfigurations?.some(({ name }) => isServiceFrontend(name)))
-      repeat(balancer, leaving);
+  for (const one of draft.balancers.values())
+    if (
+      isUnprovisioned(one.observed) &&
+      one.observed?.frontendIPConfigurations?.some(({ name }) => isServiceFrontend(name))
+    )
+      repeat(one, leaving);
   for (const one of draft.publicIPs.values())
     if (isUnprovisioned(one.observed))
       repeat(

@@ -115,37 +115,34 @@ export class Reconciler {
    * While all are refused nothing can be planned: each is when it changes.
    */
   async #refreshOne(services: readonly Service[]): Promise<unknown> {
-    const { activity, observer } = this.#options;
     for (const service of services) {
-      if (observer.service(service) === undefined) continue;
-      try {
-        await activity.track(this.refresh(service, this.#loop.nodes));
-        return undefined;
-      } catch (error) {
-        if (!isRefusal(error)) return error;
-      }
+      if (this.#options.observer.service(service) === undefined) continue;
+      const error = await this.#refreshed(service);
+      if (!isRefusal(error)) return error;
     }
     return undefined;
   }
 
-  /** Plans all Services with the nodes of the last sync. Those that are refused are when they change. */
-  async #refreshAll(): Promise<void> {
-    const { activity, observer } = this.#options;
-    const refreshed = observer.services().map(async (service) => {
-      try {
-        await activity.track(this.refresh(service, this.#loop.nodes));
-      } catch (error) {
-        if (!isRefusal(error)) throw error;
-      }
-    });
-    await Promise.all(refreshed);
+  /** Plans all Services; resolves with the error of one. Those that are refused are when they change. */
+  async #refreshAll(): Promise<unknown> {
+    const errors = await Promise.all(this.#options.observer.services().map((service) => this.#refreshed(service)));
+    return errors.find((error) => error !== undefined && !isRefusal(error));
   }
 
   /** Plans Services again of which something is held. Those that fail are with their caller. */
   #recheck(keys: ReadonlySet<string>): void {
-    const { activity, observer } = this.#options;
-    for (const service of observer.services().filter((one) => keys.has(keyOf(one))))
-      activity.track(this.refresh(service, this.#loop.nodes)).catch(() => undefined);
+    for (const service of this.#options.observer.services())
+      if (keys.has(keyOf(service))) void this.#refreshed(service);
+  }
+
+  /** Plans a Service with the nodes of the last sync; resolves with the error of that. */
+  async #refreshed(service: Service): Promise<unknown> {
+    try {
+      await this.#options.activity.track(this.refresh(service, this.#loop.nodes));
+      return undefined;
+    } catch (error) {
+      return error;
+    }
   }
 
   /** Removals from the present Services that this config would cause. Writes nothing. */

@@ -17,8 +17,8 @@ export interface UnendedOperationsOptions {
   readonly context: Pick<CloudContext, "clock" | "signal" | "log" | "planning">;
   /** Makes the next plan read the resource again. */
   readonly outdate: (id: string) => void;
-  /** Plans all Services. Rejects when one of them fails for a reason other than its own settings. */
-  readonly refresh: () => Promise<void>;
+  /** Plans all Services; resolves with the error of one that fails for a reason other than its own settings. */
+  readonly refresh: () => Promise<unknown>;
 }
 
 /**
@@ -48,39 +48,39 @@ export class UnendedOperations {
     const { clock, signal, log } = context;
     this.#isWaiting = true;
     let error: unknown;
-    for (let pauseMs = firstPauseMs; this.#ids.length > 0 || error !== undefined;) {
-      await clock.sleep(pauseMs, signal);
-      if (signal.aborted) return;
-      for (const id of this.#ids) outdate(id);
-      error = await refresh().then(
-        () => undefined,
-        (reason: unknown) => reason,
-      );
-      pauseMs = Math.min(longestPauseMs, pauseMs * 2);
+    const isOver = (): boolean => this.#ids.length === 0 && error === undefined;
+    for (let pauseMs = firstPauseMs; !isOver(); pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
       if (error !== undefined)
         log.warn("Failed to bring Services to their desired state after an operation in Azure; trying again", {
           delayMs: pauseMs,
           error,
         });
+      await clock.sleep(pauseMs, signal);
+      if (signal.aborted) return;
+      for (const id of this.#ids) outdate(id);
+      error = await refresh();
+      if (signal.aborted) return;
     }
     this.#isWaiting = false;
   }
 }
 
-/** Ids of the resources of Services whose last operation has not ended. */
-function unendedIn(observed: Observed): readonly string[] {
-  const { loadBalancers, publicIPs, securityGroup, privateLinkServices } = observed;
+/** Ids of the resources of Services whose last operation has not ended. There are rarely any: their owners come second. */
+function unendedIn({ loadBalancers, publicIPs, securityGroup, privateLinkServices }: Observed): readonly string[] {
   const ofServices = [
-    ...loadBalancers.filter(({ frontendIPConfigurations = [] }) =>
-      frontendIPConfigurations.some(({ name }) => isServiceFrontend(name)),
-    ),
-    ...publicIPs.filter(({ tags }) => servicesIn(tags).length > 0),
-    ...(securityGroup === undefined ? [] : [securityGroup]),
-    ...privateLinkServices.filter(({ loadBalancerFrontendIpConfigurations = [] }) =>
-      loadBalancerFrontendIpConfigurations.some(({ id = "" }) => isServiceFrontend(lastSegment(id))),
-    ),
+    ...loadBalancers
+      .filter(isUnended)
+      .filter(({ frontendIPConfigurations: all = [] }) => all.some(({ name }) => isServiceFrontend(name))),
+    ...publicIPs.filter(isUnended).filter(({ tags }) => servicesIn(tags).length > 0),
+    ...(securityGroup === undefined ? [] : [securityGroup].filter(isUnended)),
+    ...privateLinkServices
+      .filter(isUnended)
+      .filter(({ loadBalancerFrontendIpConfigurations: all = [] }) =>
+        all.some(({ id = "" }) => isServiceFrontend(lastSegment(id))),
+      ),
   ];
-  return ofServices.flatMap(({ id, provisioningState }) =>
-    id !== undefined && unended.has(provisioningState?.toLowerCase() ?? "") ? [id] : [],
-  );
+  return ofServices.flatMap(({ id }) => id ?? []);
 }
+
+const isUnended = ({ provisioningState = "" }: { readonly provisioningState?: string }): boolean =>
+  unended.has(provisioningState.toLowerCase());
