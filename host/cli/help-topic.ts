@@ -83,7 +83,7 @@ export function helpTopic(text: string, topic: string, { annotations, keys }: Cl
   const flag = flags.get(name);
   if (flag !== undefined) return flag;
   const remedy = removedFlags.get(name);
-  if (remedy !== undefined) return `  --${name}\n      ${remedy.trim().slice(1, -1)}\n`;
+  if (remedy !== undefined) return `  --${name}\n      ${remedy}\n`;
   const configKeys = configKeysOf(keys, topic);
   if (configKeys.length > 0) return configKeys.map(configKeyText).join("\n");
   const suggestion = didYouMean(

@@ -60,7 +60,7 @@ function long(walk: Walk, argument: string): void {
   if (flag === undefined) {
     const known = [...walk.reader.flags.keys()];
     if (walk.reader.ignoresUnknown && !isMisspelled(name, known)) walk.ignored.push(name);
-    else walk.problems.push(`unknown flag: --${typed}${removedFlags.get(name) ?? didYouMean(name, known, "--")}`);
+    else walk.problems.push(`unknown flag: --${typed}${remedyOf(name) ?? didYouMean(name, known, "--")}`);
     if (equals < 0) skipArgument(walk);
     return;
   }
@@ -69,12 +69,17 @@ function long(walk: Walk, argument: string): void {
   else take(walk, name, flag, text);
 }
 
-const goesToStandardError = " (removed from Kubernetes; the log goes to standard error: leave it out)";
+function remedyOf(name: string): string | undefined {
+  const remedy = removedFlags.get(name);
+  return remedy === undefined ? undefined : ` (${remedy})`;
+}
 
-/** Remedies for flags that only older Go binaries had, each in parentheses after a space. */
+const goesToStandardError = "removed from Kubernetes; the log goes to standard error: leave it out";
+
+/** Remedies for flags that only older Go binaries had. */
 export const removedFlags: ReadonlyMap<string, string> = new Map([
-  ["port", " (removed from Kubernetes; use --secure-port)"],
-  ["address", " (removed from Kubernetes; use --bind-address)"],
+  ["port", "removed from Kubernetes; use --secure-port"],
+  ["address", "removed from Kubernetes; use --bind-address"],
   ...[
     "add-dir-header",
     "alsologtostderr",

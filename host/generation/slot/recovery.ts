@@ -3,7 +3,7 @@ import { CodedError } from "cloud-controller-host/sdk";
 import type { RunFailure } from "../report/reload-status.ts";
 import type { Generation, GenerationSpec } from "./generation.ts";
 
-/** Probation of a generation. */
+/** Time for which a generation is on probation. */
 export const probationMs = 60_000;
 
 export type Prepare = (spec: GenerationSpec, signal: AbortSignal) => Promise<Generation>;
