@@ -45,7 +45,7 @@ function delayMetrics({ metrics }: Pick<ControllerContext, "metrics">): DelayMet
 const graceMs = 60_000;
 
 /** Addresses are not retried before the next pass: only what fails in two of them lasts. */
-const addressesThatFail = ({ clock }: Pick<ControllerContext, "clock">, { nodeStatusUpdateFrequencyMs }: Config) =>
+const failingAddressesOf = ({ clock }: Pick<ControllerContext, "clock">, { nodeStatusUpdateFrequencyMs }: Config) =>
   new FailingObjects("NodesFail", clock, nodeStatusUpdateFrequencyMs + graceMs);
 
 /** Events that are recorded at once: 2,000 take 25 MiB for a moment. */
@@ -115,8 +115,8 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const delays = delayMetrics(context);
   const outcomes = new Outcomes(context);
   const { failing } = outcomes;
-  const addresses = addressesThatFail(context, config);
-  const parts = { context: { ...context, failing: addresses }, instances };
+  const failingAddresses = failingAddressesOf(context, config);
+  const parts = { context: { ...context, failing: failingAddresses }, instances };
   const registration = nodes.handle({
     added: (node) => queue.add(keyOf(node)),
     updated: (_before, node) => queue.add(keyOf(node)),
@@ -172,7 +172,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
       }
     },
     status: () => (failing.size === 0 ? [] : [{ title: `nodes that fail: ${failing.size}`, facts: failing.facts }]),
-    warnings: () => [...failing.warnings, ...addresses.warnings],
+    warnings: () => [...failing.warnings, ...failingAddresses.warnings],
     check() {
       if (concurrentNodeSyncs < 1)
         throw new CodedError(

@@ -285,7 +285,7 @@ describe("the controller", () => {
     expect(await counted()).toBe(1);
     for (let second = 0; second < 62; second++) await clock.advance(1000);
     await eventually("the node is initialized", initialized(cluster, "node0"));
-    await eventually("it is no longer counted", async () => (await counted()) === 0);
+    await eventually("the count is 0 again", async () => (await counted()) === 0);
   });
 
   test("shows the first 300 characters of a node's error", async () => {

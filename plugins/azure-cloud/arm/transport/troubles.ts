@@ -2,7 +2,7 @@ import { type Clock, type KnownWarning, type Logger, messageOf, RetryAfterError 
 
 /** Without another attempt for this long, a trouble is forgotten: controllers try again within 5 minutes. */
 const keptMs = 15 * 60_000;
-/** After the end of a throttling: callers repeat their work when it ends, and one that does not is no longer throttled. */
+/** After the end of a throttling: callers that still have work repeat it by then. */
 const keptAfterThrottlingMs = 60_000;
 
 interface Trouble {

@@ -38,7 +38,7 @@ export function frontendsOf(
   );
 }
 
-/** True if a frontend has the public IP or private address that the Service requests; undefined if it requests none. */
+/** Tests for the public IP or private address that the Service requests; undefined if it requests none. */
 function selectionOf(
   subject: Subject,
   family: Family,

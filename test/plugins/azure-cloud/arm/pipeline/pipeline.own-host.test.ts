@@ -130,7 +130,15 @@ describe("a list of ARM without an end", () => {
     },
   );
 
-  test("a list of ARM without an end of ever new pages fails after 5,000", async () => {
+  test.each([
+    ["ever new pages fails after 5,000", "5000 pages", 5_000, (page: number) => [balancer(`"nextLink" of ${page}`)]],
+    [
+      "pages without an item fails after 100 of them in a row",
+      "100 empty pages in a row",
+      151,
+      (page: number) => (page === 50 ? [balancer("lb-0")] : []),
+    ],
+  ] as const)("a list of ARM without an end of %s", async (_what, problem, pages, itemsOf) => {
     await using gateway = await openGateway();
     let page = 0;
     gateway.answer((url, method) => {
@@ -138,24 +146,10 @@ describe("a list of ARM without an end", () => {
       page += 1;
       const next = new URL(url);
       next.searchParams.set("page", `${page}`);
-      return json({ value: [balancer(`"nextLink" of ${page}`)], nextLink: next.href });
+      return json({ value: itemsOf(page), nextLink: next.href });
     });
-    expect(messageOf(await listed(gateway))).toContain("/loadBalancers: it has more than 5000 pages");
-    expect(page).toBe(5000);
-  });
-
-  test("a list of ARM without an end of pages without an item fails after 100 of them in a row", async () => {
-    await using gateway = await openGateway();
-    let page = 0;
-    gateway.answer((url, method) => {
-      if (!isList(url, method)) return undefined;
-      page += 1;
-      const next = new URL(url);
-      next.searchParams.set("page", `${page}`);
-      return json({ value: page === 50 ? [balancer("lb-0")] : [], nextLink: next.href });
-    });
-    expect(messageOf(await listed(gateway))).toContain("/loadBalancers: it has more than 100 empty pages in a row");
-    expect(page).toBe(151);
+    expect(messageOf(await listed(gateway))).toContain(`/loadBalancers: it has more than ${problem}`);
+    expect(page).toBe(pages);
   });
 
   test("a list of ARM whose last page comes after 100 empty ones is complete", async () => {
