@@ -14,7 +14,8 @@ function followed(outcome: () => Promise<unknown> = () => Promise.resolve(undefi
   const clock = manualClock();
   const stop = new AbortController();
   const { log, lines } = capturedLog(4);
-  const state = { isWritten: true, refreshedMs: [] as number[], outdated: 0 };
+  const refreshedMs: number[] = [];
+  const state = { isWritten: true, refreshedMs, outdated: 0 };
   const observed = (): Observed => {
     const { securityGroup } = world();
     return world({
