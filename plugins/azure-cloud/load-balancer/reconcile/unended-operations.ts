@@ -28,7 +28,8 @@ export interface UnendedOperationsOptions {
  */
 export class UnendedOperations {
   readonly #options: UnendedOperationsOptions;
-  #ids: readonly string[] = [];
+  /** All that were seen since the last refresh began: an observation does not read what its Services do not use. */
+  readonly #ids = new Set<string>();
   #isWaiting = false;
 
   constructor(options: UnendedOperationsOptions) {
@@ -39,27 +40,29 @@ export class UnendedOperations {
   seen(observed: Observed, flights: readonly Flight[]): void {
     if (this.#options.context.planning !== undefined) return;
     const own = flights.flatMap(({ holds }) => holds);
-    this.#ids = unendedIn(observed).filter((id) => !own.some((held) => sameName(held, id)));
-    if (this.#ids.length > 0 && !this.#isWaiting) void this.#wait();
+    for (const id of unendedIn(observed)) if (!own.some((held) => sameName(held, id))) this.#ids.add(id);
+    if (this.#ids.size > 0 && !this.#isWaiting) void this.#wait();
   }
 
   async #wait(): Promise<void> {
     const { context, outdate, refresh } = this.#options;
     const { clock, signal, log } = context;
     this.#isWaiting = true;
-    let error: unknown;
-    const isOver = (): boolean => this.#ids.length === 0 && error === undefined;
-    for (let pauseMs = firstPauseMs; !isOver(); pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
-      if (error !== undefined)
-        log.warn("Failed to bring Services to their desired state after an operation in Azure; trying again", {
-          delayMs: pauseMs,
-          error,
-        });
+    for (let pauseMs = firstPauseMs; this.#ids.size > 0;) {
       await clock.sleep(pauseMs, signal);
       if (signal.aborted) return;
-      for (const id of this.#ids) outdate(id);
-      error = await refresh();
+      const followed = [...this.#ids];
+      this.#ids.clear();
+      for (const id of followed) outdate(id);
+      const error = await refresh();
       if (signal.aborted) return;
+      pauseMs = Math.min(longestPauseMs, pauseMs * 2);
+      if (error === undefined) continue;
+      for (const id of followed) this.#ids.add(id);
+      log.warn("Failed to bring Services to their desired state after an operation in Azure; trying again", {
+        delayMs: pauseMs,
+        error,
+      });
     }
     this.#isWaiting = false;
   }
