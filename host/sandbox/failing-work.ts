@@ -4,7 +4,14 @@ import {
   isAborted,
   messageOf,
   retryAfterOf,
+  visible,
 } from "cloud-controller-host/sdk";
+
+import { shortened } from "../process/log/fields.ts";
+
+/** Maximum number of lines, and of characters of a key or an error: a plugin may throw anything, for each of its keys. */
+const maxLines = 20;
+const maxText = 2_000;
 
 /** A key whose latest attempt has failed. */
 interface FailedKey {
@@ -12,6 +19,9 @@ interface FailedKey {
   readonly key: string;
   readonly error: string;
 }
+
+/** One line that does not control a terminal. */
+const shown = (text: string): string => visible(shortened(text, maxText)).replaceAll("\n", " ");
 
 /** Describes where an error comes from; empty for one that has no line in a plugin. */
 export type Origin = (error: unknown) => string;
@@ -27,14 +37,15 @@ export class FailingWork {
     return this.#failed.size === 0;
   }
 
-  /** One line per controller and error, with the first key that has it. */
+  /** One line per controller and error, with the first key that has it, and the number of those without a line. */
   get lines(): readonly string[] {
     const groups = Map.groupBy(this.#failed.values(), ({ controller, error }) => `${controller}\n${error}`);
-    return [...groups.values()].flatMap(([first, ...others]) => {
+    const lines = [...groups.values()].slice(0, maxLines).flatMap(([first, ...others]) => {
       if (first === undefined) return [];
       const more = others.length === 0 ? "" : ` and ${others.length} more`;
-      return [`${first.controller} cannot sync "${first.key}"${more}: ${first.error}`];
+      return [`${first.controller} cannot sync "${shown(first.key)}"${more}: ${first.error}`];
     });
+    return groups.size > maxLines ? [...lines, `and ${groups.size - maxLines} more errors`] : lines;
   }
 
   /** The same controller, whose queues report here. */
@@ -78,7 +89,7 @@ export class FailingWork {
     } catch (error) {
       const isInterrupted = signal.aborted && isAborted(error);
       if (!isInterrupted && retryAfterOf(error) === undefined)
-        this.#failed.set(id, { controller, key, error: `${messageOf(error)}${originOf(error)}` });
+        this.#failed.set(id, { controller, key, error: `${shown(messageOf(error))}${originOf(error)}` });
       throw error;
     }
   }
