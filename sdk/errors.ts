@@ -60,10 +60,21 @@ export class RetryAfterError extends CodedError {
   }
 }
 
-/** The error and its causes, the outermost first; one that is its own cause ends them. Empty for other values. */
+/** More causes than any error has: a getter may return a new one each time. */
+const maxCauses = 100;
+
+/**
+ * The error and its causes, the outermost first; one that is its own cause, or that cannot be read, ends them. Empty for
+ * other values.
+ */
 export function errorChain(error: unknown): readonly Error[] {
   const chain = new Set<Error>();
-  for (let each = error; each instanceof Error && !chain.has(each); each = each.cause) chain.add(each);
+  try {
+    for (let each = error; each instanceof Error && !chain.has(each) && chain.size < maxCauses; each = each.cause)
+      chain.add(each);
+  } catch {
+    // A getter or a proxy of the error threw.
+  }
   return [...chain];
 }
 

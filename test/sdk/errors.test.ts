@@ -88,3 +88,22 @@ test("a value that throws when it is read as text has a message all the same", (
   const rows = [getter, plain, new Error("outer", { cause: plain })];
   expect(rows.map(messageOf)).toEqual(rows.map(() => "an error without a readable message"));
 });
+
+test("a cause that throws when it is read, or that has another cause each time, ends the chain of an error", () => {
+  const thrower = Object.defineProperty(new Error("outer"), "cause", {
+    get: () => {
+      throw new Error("boom");
+    },
+  });
+  const endless = (): Error => Object.defineProperty(new Error("outer"), "cause", { get: endless });
+  const proxy = new Proxy(new Error("outer"), {
+    getPrototypeOf: () => {
+      throw new Error("boom");
+    },
+  });
+  expect(errorChain(thrower)).toEqual([thrower]);
+  expect(errorChain(endless())).toHaveLength(100);
+  expect(errorChain(proxy)).toEqual([]);
+  for (const error of [thrower, endless(), proxy])
+    expect([isRefusal(error), retryAfterOf(error), typeof messageOf(error)]).toEqual([false, undefined, "string"]);
+});

@@ -23,6 +23,28 @@ const busy = async (): Promise<void> => {
 };
 
 describe("working the queue", () => {
+  test("a key is tried again although its error throws when its cause is read", async () => {
+    const { queue, clock } = setUp();
+    const stop = new AbortController();
+    let attempts = 0;
+    const sync = (): Promise<void> => {
+      attempts += 1;
+      const cause = (): never => {
+        throw new Error("boom");
+      };
+      return attempts > 2
+        ? Promise.resolve()
+        : Promise.reject(Object.defineProperty(new Error("no luck"), "cause", { get: cause }));
+    };
+    const work = queue.process({ workers: 1, signal: stop.signal, sync });
+    queue.add("a");
+    await setImmediate();
+    await clock.advance(1_000);
+    expect(attempts).toBe(3);
+    stop.abort();
+    await work;
+  });
+
   test("retries a failing key with growing delays until it succeeds, and then forgets its failures", async () => {
     const { queue, clock, lines } = setUp([{ type: "exponential", baseMs: 1000, maxMs: 3000 }]);
     const stop = new AbortController();
