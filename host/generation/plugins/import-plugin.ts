@@ -1,6 +1,6 @@
 import { join } from "node:path";
 
-import { type Clock, isObject, messageOf, namePattern, type Plugin } from "cloud-controller-host/sdk";
+import { type Clock, isObject, messageOf, namePattern, type Plugin, visible } from "cloud-controller-host/sdk";
 
 import { bounded } from "../../async/bounded.ts";
 import type { OutstandingWork } from "../../async/outstanding-work.ts";
@@ -71,7 +71,8 @@ function firstProblem(error: unknown): string {
   }
 }
 
-const firstLine = (text: string): string => (text.split("\n", 1)[0] ?? "").slice(0, maxProblemLength);
+/** Without what would control the terminal that it is printed on. */
+const firstLine = (text: string): string => visible((text.split("\n", 1)[0] ?? "").slice(0, maxProblemLength));
 
 /**
  * The plugin that a module exports, undefined for anything else. It is copied, so that each property is read once: what

@@ -161,6 +161,7 @@ describe("plugins", () => {
       "4-keys": { "plugin.ts": `export default ${liar("ownKeys")};` },
       "5-getter": { "plugin.ts": 'export default { get name() { throw new Error("no name"); } };' },
       "6-long": { "plugin.ts": 'throw new Error("x".repeat(10_000_000));' },
+      "7-terminal": { "plugin.ts": String.raw`throw new Error("\u001B[2J\u0007cleared\u202E");` },
     });
     const problems = await problemsOf(directory);
     expect(problems.map((problem) => / cannot be imported: (.{0,40})/u.exec(problem)?.[1])).toEqual([
@@ -170,6 +171,7 @@ describe("plugins", () => {
       "no ownKeys",
       "no name",
       "x".repeat(40),
+      String.raw`\u{001b}[2J\u{0007}cleared\u{202e}`,
     ]);
     expect(problems.join("").length).toBeLessThan(5_000);
   });
