@@ -83,7 +83,7 @@ export const retryAfterOf = (error: unknown): number | undefined =>
   errorChain(error).find((each) => each instanceof RetryAfterError)?.delayMs;
 
 /**
- * Refuses the settings of an object, given everything that was read: the outcome is known, and a plan with it is
+ * The settings of an object are refused, given everything that was read: the outcome is known, and a plan with it is
  * complete. A failed read is not a refusal.
  */
 export class RefusedError extends CodedError {}

@@ -62,7 +62,7 @@ export class FailingObjects {
 
   /** Number of objects that have failed for at least `graceMs`. */
   get lasting(): number {
-    return [...this.#failures.values()].filter((failure) => this.#isLasting(failure)).length;
+    return this.#lasting().length;
   }
 
   /** The first ones with their errors. */
@@ -74,7 +74,7 @@ export class FailingObjects {
   get warnings(): readonly KnownWarning[] {
     const kind = this.#kind;
     const noun = nouns[kind];
-    const lasting = [...this.#failures].filter(([, failure]) => this.#isLasting(failure));
+    const lasting = this.#lasting();
     if (lasting.length === 0) return [];
     const lines = lasting.slice(0, maxNamed).map(([subject, { since, message }]) => {
       const text = `${noun} ${subject} fails since ${since}: ${message}`;
@@ -86,6 +86,10 @@ export class FailingObjects {
       ...lines,
       ...(further > 0 ? [{ kind, text: `and ${further} more`, further }] : []),
     ];
+  }
+
+  #lasting(): readonly (readonly [key: string, failure: Failure])[] {
+    return [...this.#failures].filter(([, failure]) => this.#isLasting(failure));
   }
 
   #isLasting({ beganAt }: Failure): boolean {
