@@ -6,6 +6,7 @@ import { PrivateCopies } from "../../../host/generation/plugins/private-copies.t
 import { type RunningHost, startHost } from "../../../host/host.ts";
 import type { HostInput } from "../../../host/run/process-parts.ts";
 import type { ProcessTime } from "../timeline.ts";
+import { Generations } from "./generations.ts";
 import type { VirtualRuntime } from "./runtime/virtual-runtime.ts";
 
 export const configSecret = { namespace: "kube-system", name: "azure-cloud-provider" } as const;
@@ -49,6 +50,7 @@ export interface HostOptions {
 export class SimulatedHost {
   readonly index: number;
   readonly process: ProcessTime;
+  readonly generations: Generations;
   running: RunningHost | undefined;
   /** Undefined while it runs. */
   exitStatus: number | undefined;
@@ -57,10 +59,12 @@ export class SimulatedHost {
     this.index = index;
     const skewMs = Math.floor((runtime.random() - 0.5) * 600_000);
     this.process = runtime.process(skewMs, 1 + (runtime.random() - 0.5) * 2 * maxDrift);
-    const { plugins } = program;
+    this.generations = new Generations(runtime);
+    const plugins = this.generations.plugins(program.plugins);
     const loader: PluginLoader = { hash: async () => plugins.hash, load: async () => ({ ok: true, plugins }) };
     const input: HostInput = {
       ...program,
+      plugins,
       options: { ...program.options, kubeconfig },
       loader,
       copies: new PrivateCopies(systemClock),

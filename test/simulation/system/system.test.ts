@@ -235,6 +235,18 @@ test.each(["takes away routes of nodes that are not ready", "takes nodes that ar
   },
 );
 
+test("a history finds a former generation that writes after the next one has begun to run", async () => {
+  const at = 120_000;
+  const actions = [
+    { ...one, at, kind: "retag", host: 0 },
+    { ...one, at: at + 10_000, kind: "createService", host: 0 },
+  ] as const;
+  const history: History = { ...stopped, cluster: "plain", services: 1, actions };
+  const defect = "runs the next generation beside the former one";
+  const [report] = await Array.fromAsync(campaign({ seeds: JSON.stringify(history), defect }));
+  expect(report?.violations[0]?.invariant).toBe("no generation writes after a newer one");
+});
+
 test("a history finds a setting that a new load balancer would have and the one that has changed lacks", async () => {
   const action = { ...one, at: 120_000, kind: "changeService", host: 0, pick: 84 } as const;
   const changed: History = { ...stopped, seed: 3, cluster: "plain", services: 1, actions: [action] };

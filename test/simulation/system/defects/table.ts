@@ -1,4 +1,5 @@
 import type { Defects } from "./defect.ts";
+import { generationDefects } from "./generations.ts";
 import { leadershipDefects } from "./leadership.ts";
 import { loadBalancerDefects } from "./load-balancers.ts";
 import { nodeDefects } from "./nodes.ts";
@@ -8,6 +9,7 @@ import { serviceDefects } from "./services.ts";
 /** Defects that the product had once or might have. */
 export const defects: Defects = {
   ...leadershipDefects,
+  ...generationDefects,
   ...readDefects,
   ...serviceDefects,
   ...loadBalancerDefects,

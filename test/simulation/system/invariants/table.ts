@@ -2,6 +2,8 @@
 export const invariants = {
   "one writer": "A host writes only while the Lease names it: two writers would undo each other's work.",
   "no write after the fence": "A host whose renewals stopped writes nothing: another one may lead by then.",
+  "no generation writes after a newer one":
+    "Once a newer generation runs, the former ones of its process write nothing: each would undo what the other does.",
   continuity: "A Service that no user changed keeps its address, its rules and its healthy members.",
   "others' property": "Rules, routes, tags and frontends that others have written stay as they are.",
   "no removal without a cause":

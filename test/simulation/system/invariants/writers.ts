@@ -44,6 +44,11 @@ export class Writers {
     const what = `host${host.index} sends ${exchange.method} ${exchange.path}`;
     const renewedAt = this.#renewedAt.get(host.identity) ?? Number.NEGATIVE_INFINITY;
     const silentMs = this.#world.now - renewedAt;
+    if (!host.generations.isNewest(exchange.generation))
+      this.#violate(
+        "no generation writes after a newer one",
+        `${what}, for a generation that a newer one has replaced`,
+      );
     if (silentMs > leaseDurationMs)
       this.#violate("no write after the fence", `${what}, ${Math.round(silentMs)} ms after its last renewal`);
     // A holder that a user has written is noticed with the next renewal.

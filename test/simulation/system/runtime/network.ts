@@ -7,6 +7,8 @@ export type Handler = (request: Request) => Response | Promise<Response>;
 export interface Exchange {
   readonly id: number;
   readonly process: ProcessTime;
+  /** The generation of the process that sends it, if one does. */
+  readonly generation: number | undefined;
   readonly port: number;
   readonly method: string;
   readonly path: string;
@@ -78,6 +80,7 @@ export class VirtualNetwork {
     const exchange: Exchange = {
       id: ++this.#exchanges,
       process: this.#runtime.caller,
+      generation: this.#runtime.generation,
       port: Number(port),
       method,
       path: `${pathname}${search}`,

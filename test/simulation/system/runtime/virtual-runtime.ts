@@ -2,8 +2,14 @@ import { AsyncLocalStorage } from "node:async_hooks";
 
 import { ProcessTime, randomOf, Timeline } from "../../timeline.ts";
 
-/** The process whose code runs now, also after an `await`. */
-const current = new AsyncLocalStorage<ProcessTime>();
+interface Caller {
+  readonly process: ProcessTime;
+  /** Of the process; undefined: work that outlives generations. */
+  readonly generation: number | undefined;
+}
+
+/** Whose code runs now, also after an `await`. */
+const current = new AsyncLocalStorage<Caller>();
 
 /** What the real process has begun and not ended, such as an import or a read of a file. Virtual time waits for it. */
 const realWork = new Set<Promise<unknown>>();
@@ -48,12 +54,22 @@ export class VirtualRuntime {
   }
 
   get caller(): ProcessTime {
-    return current.getStore() ?? this.outside;
+    return current.getStore()?.process ?? this.outside;
+  }
+
+  /** The generation of the calling process whose code runs now. */
+  get generation(): number | undefined {
+    return current.getStore()?.generation;
   }
 
   /** Runs work as a process: its timers, requests and clocks are that process's. */
   as<T>(process: ProcessTime, work: () => T): T {
-    return current.run(process, work);
+    return current.run({ process, generation: undefined }, work);
+  }
+
+  /** Runs work as a generation of the calling process. */
+  asGeneration<T>(generation: number, work: () => T): T {
+    return current.run({ process: this.caller, generation }, work);
   }
 
   now(): number {
@@ -64,9 +80,10 @@ export class VirtualRuntime {
     return this.caller.clock.monotonic();
   }
 
-  /** Runs `callback` later as the process that called this; the result cancels it. */
+  /** Runs `callback` later as the process and generation that called this; the result cancels it. */
   after(ms: number, callback: () => void): () => void {
-    const process = this.caller;
-    return this.timeline.after(ms / process.rate, () => process.deliver(() => current.run(process, callback)));
+    const caller = current.getStore() ?? { process: this.outside, generation: undefined };
+    const { process } = caller;
+    return this.timeline.after(ms / process.rate, () => process.deliver(() => current.run(caller, callback)));
   }
 }
