@@ -28,6 +28,8 @@ export interface ServiceInAzure {
   readonly members: ReadonlySet<string>;
   /** `TCP 80 from Internet`: what allow rules let through to its address, sorted. */
   readonly opened: readonly string[];
+  /** Names of what it uses whose last write failed as an operation: they are written again, however they look. */
+  readonly failed: readonly string[];
 }
 
 /** A load-balancing rule: what a Service decides about it. */
@@ -46,6 +48,8 @@ export const textsAt = (rule: JsonObject, key: string): readonly string[] => [
   ...[stringAt(rule, key) ?? []].flat(),
   ...stringsAt(rule, key.endsWith("x") ? `${key}es` : `${key}s`),
 ];
+
+const hasFailed = (one: JsonObject): boolean => stringAt(propertiesOf(one), "provisioningState") === "Failed";
 
 const instanceOf = /\/virtualMachineScaleSets\/([^/]+)\/virtualMachines\/(\d+)\//iu;
 
@@ -87,6 +91,7 @@ export class AzureView {
     const frontends: string[] = [];
     const rules: string[] = [];
     const members = new Set<string>();
+    const failed = this.resources.filter(isOfType("networksecuritygroups")).filter(hasFailed).map(nameOf);
     let address: string | undefined;
     let publicIP: string | undefined;
     for (const balancer of this.#balancers) {
@@ -96,9 +101,11 @@ export class AzureView {
         .filter((frontend) => this.#familyOf(propertiesOf(frontend)) === family);
       const ownIds = new Set(own.map((frontend) => stringAt(frontend, "id")?.toLowerCase()));
       for (const frontend of own) {
+        const used = this.#publicIPOf(propertiesOf(frontend));
         frontends.push(`${nameOf(balancer)}/${nameOf(frontend)}`);
         address = this.#addressOf(propertiesOf(frontend));
-        publicIP = this.#publicIPOf(propertiesOf(frontend))?.["name"]?.toString();
+        publicIP = used?.["name"]?.toString();
+        failed.push(...[balancer, ...(used === undefined ? [] : [used])].filter(hasFailed).map(nameOf));
       }
       for (const rule of objectsAt(properties, "loadBalancingRules").filter(isOwn)) {
         if (!ownIds.has(idAt(propertiesOf(rule), "frontendIPConfiguration"))) continue;
@@ -113,7 +120,7 @@ export class AzureView {
         for (const name of this.membersOf(pool)) members.add(name);
       }
     }
-    return { frontends, rules: rules.toSorted(), address, publicIP, members, opened: this.#openedAt(address) };
+    return { frontends, rules: rules.toSorted(), address, publicIP, members, opened: this.#openedAt(address), failed };
   }
 
   #familyOf(frontend: JsonObject): string {

@@ -272,6 +272,24 @@ test("a Service is not settled while a write from between two wishes is to come 
   expect(report?.happened).toEqual({ changeAtRead: 1, changeService: 1 });
 });
 
+test("a cluster is not stable while a load balancer is Failed that looks as its Service wants it", async () => {
+  // A Service that is refused for minutes is next tried minutes after the write that fails.
+  const change = { ...one, kind: "changeService", host: 0 } as const;
+  const history: History = {
+    ...stopped,
+    cluster: "plain",
+    services: 1,
+    actions: [
+      { ...change, at: 188_000, pick: 14 * 7 },
+      { ...one, kind: "failOperations", at: 800_000, host: 0, pick: 0 },
+      { ...change, at: 845_000, pick: 6 * 7 },
+    ],
+  };
+  const [report] = await Array.fromAsync(campaign({ seeds: JSON.stringify(history), trace: true }));
+  expect(report?.violations).toEqual([]);
+  expect(report?.trace.join("\n")).toContain("ARM operation failed");
+});
+
 test("every defect of the tables applies to the source of today and leaves it valid TypeScript", async () => {
   const root = join(import.meta.dir, "../../..");
   const transpiler = new Bun.Transpiler({ loader: "ts" });

@@ -238,7 +238,8 @@ export function problemsOf(world: World): readonly string[] {
       .flatMap(([service, family]) => {
         const found = view.serviceOf(service, family);
         const members = differences("member", [...found.members], wantedMembers(world, view, found, nodes.map(keyOf)));
-        return [...lacking(world, service, family, found), ...members].map(
+        const failed = found.failed.map((name) => `uses ${name}, which is Failed`);
+        return [...lacking(world, service, family, found), ...members, ...failed].map(
           (problem) => `${keyOf(service)} ${family} ${problem}`,
         );
       }),
