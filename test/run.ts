@@ -35,7 +35,7 @@ const defaultSeed = 20_261;
 const workersOf = (processors: number): number => Math.min(Math.ceil(1.5 * processors), 6);
 /** Beside more of them, what is measured is the machine. */
 const measuringWorkersOf = (processors: number): number => Math.min(processors + 1, 3);
-const maxSlowFiles = 20;
+const maxCostlyFiles = 20;
 
 const outcome = await runTests(process.argv.slice(2));
 process.stdout.write(`${summaryOf(outcome)}\n`);
@@ -54,7 +54,7 @@ async function runTests(args: readonly string[]): Promise<Outcome> {
   const endings = [await runIn(workersOf(processors), others)];
   if (measuring.length > 0) endings.push(await runIn(measuringWorkersOf(processors), measuring));
 
-  print("the slowest files:", slowestFiles(endings));
+  print("the costliest files, in seconds of processor time and of the clock:", costliestFiles(endings));
   const first = sumOf(endings.map(outcomeOf));
   const failing = filesToRepeat(endings);
   if (failing.length === 0) return first;
@@ -69,9 +69,17 @@ function print(title: string, lines: readonly string[]): void {
   if (lines.length > 0) process.stdout.write(`\n${title}\n${lines.map((line) => `  ${line}\n`).join("")}`);
 }
 
-function slowestFiles(endings: readonly Ending[]): readonly string[] {
-  const files = endings.flatMap(reportedFiles).toSorted((one, other) => other.seconds - one.seconds);
-  return files.slice(0, maxSlowFiles).map(({ file, seconds }) => `${seconds.toFixed(0).padStart(4)} s  ${file}`);
+function costliestFiles(endings: readonly Ending[]): readonly string[] {
+  const files = endings
+    .flatMap(reportedFiles)
+    .toSorted((one, other) => other.processorSeconds - one.processorSeconds || other.seconds - one.seconds);
+  const total = files.reduce((sum, { processorSeconds }) => sum + processorSeconds, 0);
+  const rows = files
+    .slice(0, maxCostlyFiles)
+    .map((one) => [one.processorSeconds, `${one.seconds.toFixed(1).padStart(6)}  ${one.file}`] as const);
+  return [...rows, [total, "all files"] as const].map(
+    ([seconds, rest]) => `${seconds.toFixed(1).padStart(7)}  ${rest}`,
+  );
 }
 
 /**
@@ -84,11 +92,19 @@ async function bunTest(args: readonly string[], environment: Readonly<Record<str
   await mkdir(temporary);
   const report = join(folder, "junit.xml");
   const seed = args.some((arg) => arg.startsWith("--seed")) ? [] : [`--seed=${defaultSeed}`];
-  const flags = ["--isolate", "--randomize", `--timeout=${perTestMs}`, "--reporter=junit", ...seed];
+  const costs = join(folder, "processor-time");
+  const preload = `--preload=${join(import.meta.dir, "runner/processor-time.ts")}`;
+  const flags = ["--isolate", "--randomize", preload, `--timeout=${perTestMs}`, "--reporter=junit", ...seed];
   const child = Bun.spawn(
     [process.execPath, "--no-orphans", "test", ...flags, `--reporter-outfile=${report}`, ...args],
     {
-      env: { ...process.env, TMPDIR: temporary, ...environment, ...(process.stderr.isTTY ? { FORCE_COLOR: "1" } : {}) },
+      env: {
+        ...process.env,
+        TMPDIR: temporary,
+        TEST_PROCESSOR_TIME: costs,
+        ...environment,
+        ...(process.stderr.isTTY ? { FORCE_COLOR: "1" } : {}),
+      },
       stdin: "ignore",
       stdout: "inherit",
       stderr: "pipe",
@@ -105,7 +121,8 @@ async function bunTest(args: readonly string[], environment: Readonly<Record<str
   const exitCode = await child.exited;
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.off(signal, forward);
   const written = await readFile(report, "utf8").catch(() => undefined);
+  const processorTime = await readFile(costs, "utf8").catch(() => "");
   print("left in the folder for temporary files:", leftoversOf(await readdir(temporary)));
   await rm(folder, { recursive: true });
-  return { report: written, printed, exitCode };
+  return { report: written, printed, exitCode, processorTime };
 }

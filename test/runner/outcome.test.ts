@@ -114,8 +114,8 @@ test("repeats nothing when a file of either part of a run cannot be loaded, and 
 test("counts a repeated file as it ended the second time", () => {
   const all = { passed: 10, failed: 3, skipped: 1 };
   const before = [
-    { file: "a", passed: 2, failed: 1, skipped: 1, seconds: 1, failures: [] },
-    { file: "b", passed: 0, failed: 2, skipped: 0, seconds: 1, failures: [] },
+    { file: "a", passed: 2, failed: 1, skipped: 1, seconds: 1, processorSeconds: 1, failures: [] },
+    { file: "b", passed: 0, failed: 2, skipped: 0, seconds: 1, processorSeconds: 1, failures: [] },
   ];
   expect(withRepeated(all, before, { passed: 4, failed: 1, skipped: 1 })).toEqual({
     passed: 12,

@@ -10,12 +10,16 @@ export interface Ending {
   readonly report: string | undefined;
   readonly printed: string;
   readonly exitCode: number;
+  /** Rows of `processor-time.ts`. */
+  readonly processorTime?: string;
 }
 
 /** One test file of the JUnit report. */
 export interface FileReport extends Outcome {
   readonly file: string;
   readonly seconds: number;
+  /** Processor time of the file and its children; zero where the system does not report it. */
+  readonly processorSeconds: number;
   /** Titles of the failed tests. */
   readonly failures: readonly string[];
 }
@@ -41,10 +45,11 @@ export function outcomeOf({ printed, exitCode }: Ending): Outcome {
 }
 
 /** Source: the testsuite elements of the first level of Bun's JUnit report; a file that cannot be loaded has none. */
-export function reportedFiles({ report = "" }: Ending): readonly FileReport[] {
+export function reportedFiles({ report = "", processorTime = "" }: Ending): readonly FileReport[] {
   const failures = Map.groupBy(report.matchAll(/<testcase\b([^>]*[^/>])>\s*<failure/g), ([, test = ""]) =>
     attribute(test, "file"),
   );
+  const costs = processorSecondsOf(processorTime);
   return [...report.matchAll(/^ {2}<testsuite\b([^>]*)>/gm)].map(([, suite = ""]) => {
     const number = (name: string): number => Number(attribute(suite, name));
     const [file, failed, skipped] = [attribute(suite, "file"), number("failures"), number("skipped")];
@@ -54,9 +59,22 @@ export function reportedFiles({ report = "" }: Ending): readonly FileReport[] {
       failed,
       skipped,
       seconds: number("time"),
+      processorSeconds: costs.get(file) ?? 0,
       failures: (failures.get(file) ?? []).map(([, test = ""]) => titleOf(test)),
     };
   });
+}
+
+/** The processor seconds of each file: what its process had used at its end, without what it had at the one before. */
+function processorSecondsOf(rows: string): ReadonlyMap<string, number> {
+  const ticksPerSecond = 100;
+  const before = new Map<string, number>();
+  const seconds = new Map<string, number>();
+  for (const [, pid = "", ticks = "", file = ""] of rows.matchAll(/^(\d+) (\d+) (.+)$/gm)) {
+    seconds.set(file, (Number(ticks) - (before.get(pid) ?? 0)) / ticksPerSecond);
+    before.set(pid, Number(ticks));
+  }
+  return seconds;
 }
 
 const titleOf = (test: string): string =>

@@ -85,13 +85,25 @@ test("temporary files are in the folder that TMPDIR names, else in memory where 
 test("a file that failed beside others runs again alone, and its test is named in the last lines", async () => {
   const lines = await run([passing, flaky]);
   expect(lines[lines.indexOf("failed beside other files, and run again alone:") + 1]).toBe("  1.test.ts");
-  expect(lines[lines.indexOf("the slowest files:") + 1]).toMatch(/^ +\d+ s {2}[01]\.test\.ts$/);
+  expect(lines.join("\n")).toMatch(/the costliest files.*\n +\d+\.\d +\d+\.\d {2}[01]\.test\.ts$/m);
   expect(lines.slice(-4)).toEqual([
     "FLAKY: failed beside other files, and passed when run again alone:",
     "  1.test.ts: flaky",
     "2 passed, 0 failed",
     "exit 0",
   ]);
+}, 120_000);
+
+test("the processor time of each file and of its children is reported, the costliest first", async () => {
+  const busy = "const end = Date.now() + 60_000; while (process.cpuUsage().user < 5e5 && Date.now() < end);";
+  const inChild = `test("child", async () => { await Bun.spawn([process.execPath, "-e", ${JSON.stringify(busy)}]).exited; });`;
+  const lines = await run([passing, inChild, passing]);
+  const rows = lines.slice(lines.findIndex((line) => line.startsWith("the costliest files")) + 1);
+  const costs = rows.slice(0, 3).map((row) => Number(/^ +(\d+\.\d)/.exec(row)?.[1]));
+  expect(rows[0]).toEndWith("1.test.ts");
+  expect(costs[0]).toBeWithin(0.5, 10);
+  expect(Math.max(costs[1] ?? NaN, costs[2] ?? NaN)).toBeLessThan(costs[0] ?? 0);
+  expect(rows[3]).toMatch(/^ +\d+\.\d {2}all files$/);
 }, 120_000);
 
 test("a file that fails again has failed", async () => {
