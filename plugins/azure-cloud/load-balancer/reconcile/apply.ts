@@ -54,6 +54,8 @@ const workers = 64;
 /** Carries out the writes of plans. It decides nothing: what to write, and in which order, is in the plan. */
 export class Applier {
   readonly #options: ApplyOptions;
+  /** Load balancers that are written again as they are, by id: one such write is for all that wait for it. */
+  readonly #repeated = new Map<string, Promise<unknown>>();
 
   constructor(options: ApplyOptions) {
     this.#options = options;
@@ -157,7 +159,7 @@ export class Applier {
   /**
    * ARM refuses to delete a public IP that is attached. One that something else uses stays. It may also be so for the
    * moment only, or because a write of a load balancer that failed half way has removed a frontend and left its public
-   * IP attached, until the load balancer is written again.
+   * IP attached, until the load balancer is written again: a leftover of ours, which is never left for good.
    */
   async #deletePublicIP(id: string, observed: Observed): Promise<void> {
     const { loadBalancers, publicIPs } = this.#options.network;
@@ -166,7 +168,8 @@ export class Applier {
       await publicIPs.delete(id, planned, (current) => hasSameOwners(current, planned));
     } catch (error) {
       if (!(error instanceof ArmError) || error.code !== "PublicIPAddressCannotBeDeleted") throw error;
-      const user = (await publicIPs.read(id))?.ipConfiguration?.id;
+      const shown = await publicIPs.read(id);
+      const user = shown?.ipConfiguration?.id ?? shown?.natGateway?.id;
       const seen = observed.loadBalancers.find((one) => startsWithName(user ?? "", `${one.id}/`));
       const owner = seen?.id;
       if (user !== undefined && owner === undefined) throw error;
@@ -179,9 +182,18 @@ export class Applier {
         ) ?? false;
       if (uses(current) && !uses(seen)) throw new OutdatedError(`${user} was not seen when ${id} was to be deleted`);
       if (uses(current)) throw error;
-      if (owner !== undefined && current !== undefined) await loadBalancers.put(owner, current);
-      throw new OutdatedError(messageOf(error), { cause: error });
+      if (owner === undefined) throw new OutdatedError(messageOf(error), { cause: error });
+      if (current !== undefined) await this.#repeat(owner, current);
+      throw new OutdatedError(`${id} was still attached to ${user}, which does not use it`);
     }
+  }
+
+  #repeat(id: string, current: LoadBalancer): Promise<unknown> {
+    const { loadBalancers } = this.#options.network;
+    const repetition =
+      this.#repeated.get(id) ?? loadBalancers.put(id, current).finally(() => this.#repeated.delete(id));
+    this.#repeated.set(id, repetition);
+    return repetition;
   }
 
   /** Upstream's fix for a public IP whose last operation failed: it is written again unchanged. */

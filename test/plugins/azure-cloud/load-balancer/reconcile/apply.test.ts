@@ -1,0 +1,70 @@
+import { describe, expect, test } from "bun:test";
+
+import type { Service } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { errorOf } from "../../../../kit/rejection.ts";
+import { azureState } from "../azure-state.ts";
+import { type Cluster, type Generation, openCluster, serviceOf } from "../cluster.ts";
+
+/** A Service whose deletion was requested so long ago that reads cannot lag behind a write for it. */
+const leavingOf = (name: string): Service => {
+  const service = serviceOf(name);
+  return { ...service, metadata: { ...service.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" } };
+};
+
+const addresses = ({ world }: Cluster): number => azureState(world.simulator).publicIPs.length;
+
+/** A process has ended while the write was in flight that takes away all frontends but one: their public IPs are attached. */
+async function openAttached(...leaving: readonly string[]): Promise<{ cluster: Cluster; next: Generation }> {
+  const cluster = await openCluster(1, { operationPolls: 1 });
+  const first = await cluster.start();
+  for (const name of ["stays", ...leaving]) await cluster.ensure(first, serviceOf(name));
+  cluster.world.simulator.clearLog();
+  const work = leaving.map((name) => errorOf(cluster.remove(first, serviceOf(name))));
+  await eventually("the frontends are being removed", () => cluster.writes().includes("PUT loadBalancers/kubernetes"));
+  first.crash();
+  await Promise.all(work);
+  cluster.world.simulator.clearLog();
+  return { cluster, next: await cluster.start() };
+}
+
+describe("a public IP that a write of its load balancer has left attached", () => {
+  test("is deleted after one write of the load balancer, however many of them there are", async () => {
+    const { cluster, next } = await openAttached("web", "other");
+    await using _cluster = cluster;
+    await Promise.all(["web", "other"].map((name) => cluster.remove(next, leavingOf(name))));
+    expect(addresses(cluster)).toBe(1);
+    expect(cluster.writes().filter((write) => write === "PUT loadBalancers/kubernetes")).toHaveLength(1);
+  });
+
+  test("keeps its Service until it is deleted: it is not taken for one that something else uses", async () => {
+    const { cluster, next } = await openAttached("web");
+    await using _cluster = cluster;
+    const conflict = { status: 412, code: "PreconditionFailed", times: 4 };
+    cluster.world.simulator.failNext({ method: "PUT", path: "/loadBalancers/" }, conflict);
+    expect(String(await errorOf(cluster.remove(next, leavingOf("web"))))).toContain("which does not use it");
+    expect([addresses(cluster), next.events]).toEqual([2, []]);
+    await cluster.remove(next, leavingOf("web"));
+    expect(addresses(cluster)).toBe(1);
+  });
+});
+
+test("a public IP that ARM refuses to delete because a NAT gateway uses it is left to that after one attempt", async () => {
+  await using cluster = await openCluster(1);
+  const generation = await cluster.start();
+  await cluster.ensure(generation, serviceOf("web"));
+  const { simulator } = cluster.world;
+  const [publicIP] = simulator.resources().filter(({ type }) => /\/publicIPAddresses$/iu.test(type));
+  if (publicIP === undefined) throw new Error("no public IP");
+  const natGateway = { id: publicIP.id.replace(/publicIPAddresses.*/u, "natGateways/theirs") };
+  simulator.put(publicIP.id, { ...publicIP, properties: { ...publicIP.properties, natGateway } });
+  const refusal = { status: 400, code: "PublicIPAddressCannotBeDeleted", times: 9 };
+  simulator.failNext({ method: "DELETE", path: "/publicIPAddresses/" }, refusal);
+  simulator.clearLog();
+  await cluster.remove(generation, serviceOf("web"));
+  const isDeletion = ({ method, path }: { readonly method: string; readonly path: string }): boolean =>
+    method === "DELETE" && path.includes("/publicIPAddresses/");
+  expect(simulator.log.filter(isDeletion)).toHaveLength(1);
+  expect(generation.events.at(-1)).toBe("web DeletePublicIPAddress");
+});
