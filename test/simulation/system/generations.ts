@@ -1,11 +1,21 @@
-import type { Cloud, CloudPlugin, Controller, ControllerPlugin, InitFunc } from "cloud-controller-host/sdk";
+import type {
+  Cloud,
+  CloudPlugin,
+  Controller,
+  ControllerPlugin,
+  InformerHandler,
+  Informers,
+  InitFunc,
+  KubeObject,
+} from "cloud-controller-host/sdk";
 
 import type { LoadedPlugins } from "../../../host/generation/plugins/load.ts";
 import type { VirtualRuntime } from "./runtime/virtual-runtime.ts";
 
 /**
  * The generations of one process. Everything that a generation does begins in one of its plugins, so each plugin works in
- * the asynchronous context of its generation: the host binds the cloud first, and then the controllers with it.
+ * the asynchronous context of its generation: the host binds the cloud first, and then the controllers with it. Handlers of
+ * informers do as well: the watch that calls them may have begun for a former generation.
  */
 export class Generations {
   readonly #runtime: VirtualRuntime;
@@ -37,7 +47,9 @@ export class Generations {
       const bound = plugin.bind(document, environment);
       if (!bound.ok) return bound;
       const create: typeof bound.value = (context) =>
-        this.#runtime.asGeneration(generation, async () => this.#created(generation, await bound.value(context)));
+        this.#runtime.asGeneration(generation, async () =>
+          this.#created(generation, await bound.value(this.#handling(generation, context))),
+        );
       return { ...bound, value: create };
     },
   });
@@ -61,7 +73,7 @@ export class Generations {
   #init(generation: number, init: InitFunc): InitFunc {
     return (context) =>
       this.#runtime.asGeneration(generation, async () => {
-        const outcome = await init(context);
+        const outcome = await init(this.#handling(generation, context));
         if ("skipped" in outcome) return outcome;
         return Object.assign(outcome, { run: this.#running(generation, outcome.run.bind(outcome)) });
       });
@@ -72,5 +84,25 @@ export class Generations {
       this.#newest = Math.max(this.#newest, generation);
       return this.#runtime.asGeneration(generation, () => run(signal));
     };
+  }
+
+  #handling<Context extends { readonly informers: Informers }>(generation: number, context: Context): Context {
+    const run = (work: () => void): void => this.#runtime.asGeneration(generation, work);
+    const handlerOf = <T extends KubeObject>(handler: InformerHandler<T>): InformerHandler<T> => ({
+      added: (object) => run(() => handler.added?.(object)),
+      updated: (before, after) => run(() => handler.updated?.(before, after)),
+      deleted: (last) => run(() => handler.deleted?.(last)),
+    });
+    const informers: Informers = {
+      of(kind, options) {
+        const informer = context.informers.of(kind, options);
+        return {
+          store: informer.store,
+          hasSynced: () => informer.hasSynced(),
+          handle: (handler, how) => informer.handle(handlerOf(handler), how),
+        };
+      },
+    };
+    return { ...context, informers };
   }
 }
