@@ -206,7 +206,8 @@ class Run {
   }
 
   async #converge(): Promise<void> {
-    const until = Math.max(this.#world.now, this.#world.longestOperation) + convergeMs;
+    const { now, longestOperation, heldUntil } = this.#world;
+    const until = Math.max(now, longestOperation, heldUntil) + convergeMs;
     let looks = 0;
     while (looks < stableLooks && this.#world.now < until) {
       await this.#until(this.#world.now + minuteMs);

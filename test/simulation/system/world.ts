@@ -65,6 +65,8 @@ export class World implements AsyncDisposable {
   restarts = true;
   /** A person has removed something of a Service. */
   meddled = false;
+  /** A person has written that the Lease is valid until then: processes that have seen it wait as long, even if it is deleted. */
+  heldUntil = 0;
   /** Services whose finalizers a person has removed, and when. */
   readonly abandoned: { readonly service: Service; readonly at: number }[] = [];
   /** When the Lease or the config has last changed: only the process and generation of a Service know that it was there. */

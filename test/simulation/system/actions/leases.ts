@@ -31,8 +31,9 @@ export function emptyLease(world: World): void {
   change(world, "empties the holder of the Lease", { holderIdentity: "" });
 }
 
-/** Changes times that its holder has written, and leaves the holder. */
+/** Changes times that its holder has written, and leaves the holder. One that has ended holds it until the time is up. */
 export function editLease(world: World, { pick }: Action): void {
   const leaseDurationSeconds = [1, 5, 3_600][pick % 3] ?? 1;
+  world.heldUntil = world.now + leaseDurationSeconds * 1_000;
   change(world, `sets the duration of the Lease to ${leaseDurationSeconds} s`, { leaseDurationSeconds });
 }
