@@ -16,3 +16,48 @@ test.each(["\n", ""])("documents are whole, in whatever pieces they arrive, with
     expect(parsed).toEqual(documents);
   }
 });
+
+/** A line that takes about a millisecond to parse. */
+const longLine = new TextEncoder().encode(
+  `${JSON.stringify(Array.from({ length: 5000 }, (_, index) => ({ name: `node-${index}`, index })))}\n`,
+);
+
+const lines = 60;
+test.each([
+  ["one chunk", longLine.length * lines],
+  ["chunks of one line each, which follow each other", longLine.length],
+])("a long list leaves turns of the event loop to others: %s", async (_, size) => {
+  const bytes = new Uint8Array(longLine.length * lines);
+  for (let line = 0; line < lines; line++) bytes.set(longLine, line * longLine.length);
+  let [turns, over, parsed] = [0, false, 0];
+  const count = (): void => {
+    turns += 1;
+    if (!over) setImmediate(count);
+  };
+  setImmediate(count);
+  for await (const batch of jsonLines(inPieces(bytes, size))) parsed += batch.length;
+  over = true;
+  expect(parsed).toBe(lines);
+  expect(turns).toBeGreaterThan(3);
+});
+
+test("a list of many small objects takes a turn for many of them together", async () => {
+  const bytes = new TextEncoder().encode("{}\n".repeat(50_000));
+  let [batches, parsed] = [0, 0];
+  for await (const batch of jsonLines(inPieces(bytes, bytes.length))) {
+    batches += 1;
+    parsed += batch.length;
+  }
+  expect(parsed).toBe(50_000);
+  expect(batches).toBeLessThan(1000);
+});
+
+test("the work of a reader on a batch counts toward the time after which others get a turn", async () => {
+  const small = new TextEncoder().encode("{}\n".repeat(10));
+  let turns = 0;
+  for await (const _ of jsonLines(inPieces(small, 3))) {
+    setImmediate(() => (turns += 1));
+    Bun.sleepSync(3);
+  }
+  expect(turns).toBeGreaterThan(3);
+});
