@@ -13,7 +13,8 @@ import {
 import { ConcurrentChecks } from "./concurrent-checks.ts";
 import { DeletionGuard, uidOf } from "./deletion-guard.ts";
 import { deleteIfGone, isInGrace } from "./deletion.ts";
-import { checkNode, needsCheck } from "./node-check.ts";
+import { checkNode } from "./node-check.ts";
+import { NodesToCheck } from "./nodes-to-check.ts";
 import type { LifecycleOptions } from "./options.ts";
 
 /** A shorter failure is only logged: the next pass may succeed. */
@@ -27,6 +28,7 @@ export function lifecycleController(
 ): Controller {
   const { clock } = context;
   const nodes = context.informers.of(kinds.Node);
+  const toCheck = new NodesToCheck(nodes);
   const guard = new DeletionGuard(context, options);
   /** Apart from each other: a check that succeeds says nothing of the deletion that follows. */
   const checksThatFail = new FailingObjects("NodesFail", clock, failureGraceMs);
@@ -38,8 +40,7 @@ export function lifecycleController(
 
   /** Missing nodes that may be deleted; a node that has become ready again needs a new verdict. */
   function deletable(): readonly Node[] {
-    const all = nodes.store.list();
-    const notReady = all.filter((node) => readyStatus(node) !== "True");
+    const notReady = toCheck.list().filter((node) => readyStatus(node) !== "True");
     const relevant = new Set(notReady.map(uidOf));
     for (const uid of verdicts.keys()) if (!relevant.has(uid)) verdicts.delete(uid);
     for (const uid of firstSeenMs.keys()) if (!relevant.has(uid)) firstSeenMs.delete(uid);
@@ -53,7 +54,7 @@ export function lifecycleController(
     return guard.release({
       missing: old.filter((node) => verdicts.get(uidOf(node)) === "missing"),
       unanswered: old.map(uidOf).filter((uid) => !verdicts.has(uid)),
-      all,
+      all: nodes.store.list(),
     });
   }
 
@@ -74,7 +75,7 @@ export function lifecycleController(
           // Answers that came too late for the last pass come first: checked again before that, a node would never be
           // deleted where the cloud always takes longer than a period.
           if (verdicts.size > 0) await deleteMissing();
-          const unchecked = nodes.store.list().filter(needsCheck);
+          const unchecked = await toCheck.ofPass(signal);
           const names = new Set(unchecked.map(keyOf));
           for (const failing of [checksThatFail, deletionsThatFail]) failing.keepOnly(names);
           // An answer of an earlier pass proves nothing while the cloud begins to report instances as missing.
@@ -88,6 +89,7 @@ export function lifecycleController(
           await deleteMissing();
         });
       } finally {
+        toCheck.release();
         await checks.drain();
       }
     },
