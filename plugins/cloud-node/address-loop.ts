@@ -31,16 +31,17 @@ interface AddressPass {
 
 /** One pass over all initialized nodes; a node that fails is logged and waits for the next pass. Never throws. */
 export async function updateAllAddresses(pass: AddressPass, nodes: readonly Node[]): Promise<void> {
-  const initialized = nodes.filter((node) => !isUninitialized(node));
-  pass.context.failing.keepOnly(new Set(initialized.map(keyOf)));
-  await forEachConcurrently(pass, initialized, async (node) => {
+  const { failing } = pass.context;
+  if (failing.size > 0) failing.keepOnly(new Set(nodes.filter((node) => !isUninitialized(node)).map(keyOf)));
+  await forEachConcurrently(pass, nodes, async (node) => {
+    if (isUninitialized(node)) return;
     try {
       const metadata = await pass.instances.instanceMetadata(node, { signal: pass.signal });
-      if (metadata === undefined) pass.context.failing.ended(keyOf(node));
+      if (metadata === undefined) failing.ended(keyOf(node));
       else await updateAddresses(pass.context, node, metadata);
     } catch (error) {
       if (pass.signal.aborted) return;
-      pass.context.failing.failed(keyOf(node), error);
+      failing.failed(keyOf(node), error);
       pass.context.log.error("Error getting instance metadata for node addresses", { node: keyOf(node), error });
     }
   });

@@ -226,6 +226,24 @@ describe("the address loop", () => {
       expect(warningLines(controller)).toEqual([]);
     });
 
+  test("a node for which passes fail leaves /statusz with the first pass after its deletion", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    const clock = manualClock();
+    const metadata = { annotations: { [annotations.providedNodeIP]: "10.0.0.2" } };
+    await cluster.admin.create(kinds.Node, nodeWith([], { metadata }));
+    memory.machines.set("node0", { nodeAddresses: [internal("10.0.0.1")] });
+    const { controller } = await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: systemClock });
+    await passes(memory, clock, 1);
+    await clock.advance(periodMs + 60_000);
+    expect(warningLines(controller)[0]).toBe("failing Nodes: 1");
+    await cluster.admin.delete(kinds.Node, { name: "node0" });
+    await eventually("the deletion is known", async () => {
+      await clock.advance(periodMs);
+      return warningLines(controller).length === 0;
+    });
+  });
+
   test("retries a failed address patch in the next period", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
