@@ -36,6 +36,9 @@ export class TransportError extends CodedError {
   }
 }
 
+/** Characters. */
+const longReply = 65_536;
+
 /** Sends a request with Bun's `fetch`, which pools connections; redirects are not followed. */
 export async function send(outgoing: Outgoing): Promise<Incoming> {
   const { url, method, headers, body, ca, signal, timeoutMs = 60_000 } = outgoing;
@@ -56,6 +59,8 @@ export async function send(outgoing: Outgoing): Promise<Incoming> {
       ...(ca === undefined ? {} : { tls: { ca: [...ca] } }),
     });
     const text = await boundedText(response, outgoing.maxBytes);
+    // The SDK takes milliseconds for a page of a list. The next one often arrives before timers get their turn.
+    if (text.length >= longReply) await new Promise((resolve) => setImmediate(resolve));
     return { status: response.status, headers: Object.fromEntries(response.headers), text };
   } catch (error) {
     if (abort.signal.aborted) throw abort.signal.reason;

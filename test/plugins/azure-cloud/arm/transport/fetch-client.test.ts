@@ -1,0 +1,32 @@
+import { expect, spyOn, test } from "bun:test";
+
+import { send } from "../../../../../plugins/azure-cloud/arm/transport/fetch-client.ts";
+
+const request = {
+  url: "https://management.example/list",
+  method: "GET",
+  headers: {},
+  ca: undefined,
+  signal: new AbortController().signal,
+};
+
+test.each([
+  ["a page of a list", 65_536, 5],
+  ["a short reply", 65_535, 0],
+])("turns of the event loop that others get before %s that has arrived is handed on", async (_, length, atLeast) => {
+  // Replies of a real server take turns of their own to arrive.
+  using fetched = spyOn(globalThis, "fetch").mockImplementation(
+    Object.assign(async () => new Response("x".repeat(length)), { preconnect: fetch.preconnect }),
+  );
+  let [turns, over] = [0, false];
+  const count = (): void => {
+    turns += 1;
+    if (!over) setImmediate(count);
+  };
+  setImmediate(count);
+  for (let page = 0; page < 5; page++) await send(request);
+  over = true;
+  expect(fetched).toHaveBeenCalledTimes(5);
+  if (atLeast > 0) expect(turns).toBeGreaterThanOrEqual(atLeast);
+  else expect(turns).toBe(0);
+});
