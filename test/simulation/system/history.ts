@@ -1,5 +1,6 @@
 import { randomOf } from "../timeline.ts";
 import { type ClusterName, clusterNameOf } from "./clusters.ts";
+import { type Pace, paceOf } from "./pace.ts";
 import { faultNames, targets } from "./weather.ts";
 
 /** How often each kind of action occurs. A new row needs a performer in `actions/`. */
@@ -76,11 +77,11 @@ export interface History {
   readonly services: number;
   /** Polls before an operation of ARM ends. */
   readonly operationPolls: number;
+  /** Default: `fullPace`. */
+  readonly pace?: Pace;
   readonly actions: readonly Action[];
 }
 
-/** Actions begin and faults last until then, in virtual milliseconds. */
-export const eventfulMs = 15 * 60_000;
 /** First actions: the cluster has come up by then. */
 const quietMs = 45_000;
 const maxActions = 40;
@@ -98,8 +99,9 @@ export function historyOf(seed: number): History {
   const focus = isFocused ? Array.from({ length: 4 }, () => pick(weighted, "reload")) : [];
   const kinds: readonly ActionKind[] = isFocused ? [...focus, "createService", "changeService"] : weighted;
   const hosts = 1 + below(3);
+  const pace = paceOf(seed);
   const actions = Array.from({ length: 4 + below(maxActions - 4) }, (): Action => ({
-    at: quietMs + below(eventfulMs - quietMs),
+    at: quietMs + below(pace.eventfulMs - quietMs),
     kind: pick(kinds, "createService"),
     host: below(hosts),
     pick: below(1_000),
@@ -114,6 +116,7 @@ export function historyOf(seed: number): History {
     nodes: 2 + below(5),
     services: 1 + below(4),
     operationPolls: pick([0, 0, 1, 3, 10, 25], 0),
+    pace,
     actions: actions.toSorted((one, other) => one.at - other.at),
   };
 }

@@ -7,6 +7,7 @@ import { type RunningHost, startHost } from "../../../host/host.ts";
 import type { HostInput } from "../../../host/run/process-parts.ts";
 import type { ProcessTime } from "../timeline.ts";
 import { Generations } from "./generations.ts";
+import type { LeaseTimings } from "./pace.ts";
 import type { VirtualRuntime } from "./runtime/virtual-runtime.ts";
 
 export const configSecret = { namespace: "kube-system", name: "azure-cloud-provider" } as const;
@@ -41,6 +42,7 @@ const maxDrift = 0.02;
 export interface HostOptions {
   readonly runtime: VirtualRuntime;
   readonly program: HostInput;
+  readonly lease: LeaseTimings;
   readonly index: number;
   readonly kubeconfig: string;
   readonly log: (line: string) => void;
@@ -55,7 +57,7 @@ export class SimulatedHost {
   /** Undefined while it runs. */
   exitStatus: number | undefined;
 
-  constructor({ runtime, program, index, kubeconfig, log }: HostOptions) {
+  constructor({ runtime, program, lease, index, kubeconfig, log }: HostOptions) {
     this.index = index;
     const skewMs = Math.floor((runtime.random() - 0.5) * 600_000);
     this.process = runtime.process(skewMs, 1 + (runtime.random() - 0.5) * 2 * maxDrift);
@@ -65,7 +67,13 @@ export class SimulatedHost {
     const input: HostInput = {
       ...program,
       plugins,
-      options: { ...program.options, kubeconfig },
+      options: {
+        ...program.options,
+        kubeconfig,
+        leaderElectLeaseDuration: lease.durationMs,
+        leaderElectRenewDeadline: lease.renewDeadlineMs,
+        leaderElectRetryPeriod: lease.retryPeriodMs,
+      },
       loader,
       copies: new PrivateCopies(systemClock),
       outstanding: new OutstandingWork(systemClock),

@@ -4,13 +4,14 @@ import type { HostInput } from "../../../host/run/process-parts.ts";
 import { joinNodes } from "./actions/nodes.ts";
 import { perform } from "./actions/perform.ts";
 import { createService, createUsersIPs, isRefused } from "./actions/services.ts";
-import { type Action, type ActionKind, eventfulMs, type History } from "./history.ts";
+import type { Action, ActionKind, History } from "./history.ts";
 import { buildDifferences, builtIn, raze } from "./invariants/fresh-build.ts";
 import { watchNodes } from "./invariants/nodes.ts";
 import { Removals } from "./invariants/removals.ts";
 import { Continuity, problemsOf } from "./invariants/services.ts";
 import type { InvariantName, Violation } from "./invariants/table.ts";
 import { Writers } from "./invariants/writers.ts";
+import { fullPace, type Pace } from "./pace.ts";
 import { type HostRequest, World } from "./world.ts";
 
 export interface Outcome {
@@ -30,16 +31,15 @@ const minuteMs = 60_000;
 const convergeMs = 45 * minuteMs;
 /** All must be well in so many looks, a minute apart. */
 const stableLooks = 3;
-const silentMs = 10 * minuteMs;
-/** A fresh process has synced and reconciled everything by then. */
-const freshMs = 3 * minuteMs;
+/** A fresh process that leads has synced and reconciled everything by then. */
+const freshMs = 2 * minuteMs;
 /** One history in so many ends with a build from nothing. */
 const buildEvery = 3;
 const buildMs = 5 * minuteMs;
 /** Requests of all hosts in a minute, Leases included. */
 const maxPerMinute = 1_500;
-/** The same of one host at rest: it renews or reads the Lease every two seconds. */
-const maxAtRest = 60;
+/** The same of one host at rest, without renewals and reads of the Lease. */
+const maxAtRest = 30;
 /** More of them for each Service that is refused: its condition, its events and their counts, when a process starts. */
 const maxOfRefused = 8;
 const lookMs = 15_000;
@@ -53,6 +53,7 @@ export async function simulate(program: HostInput, history: History): Promise<Ou
 class Run {
   readonly #world: World;
   readonly #history: History;
+  readonly #pace: Pace;
   readonly #violations: Violation[] = [];
   readonly #continuity: Continuity;
   readonly #removals: Removals;
@@ -69,6 +70,7 @@ class Run {
   constructor(world: World, history: History) {
     this.#world = world;
     this.#history = history;
+    this.#pace = history.pace ?? fullPace;
     this.#continuity = new Continuity(world, this.#violate);
     this.#removals = new Removals(world, this.#violate);
     this.#writers = new Writers(world, this.#violate);
@@ -86,7 +88,7 @@ class Run {
     for (let index = 0; index < hosts; index += 1) world.startHost(index);
     for (const action of actions) if (action.host < hosts) world.after(action.at, () => this.#perform(action));
     world.after(lookMs, () => this.#look());
-    await this.#until(eventfulMs);
+    await this.#until(this.#pace.eventfulMs);
     if (this.#holds()) await this.#end();
     const { trace } = world;
     return {
@@ -171,13 +173,14 @@ class Run {
     // What a person has removed comes back with a sync of every Service.
     world.writeConfig(world.meddled ? { tags: "calm=true" } : {});
     await this.#converge();
-    if (this.#holds()) await this.#stayWithoutWrites("then silent", silentMs);
+    if (this.#holds()) await this.#stayWithoutWrites("then silent", this.#pace.silentMs);
     if (!this.#holds()) return;
     world.note("world", "is handed to a fresh process");
     world.restarts = false;
     for (const host of world.hosts) host.kill();
     world.startHost(0);
-    await this.#stayWithoutWrites("plans nothing", freshMs);
+    const { durationMs, retryPeriodMs } = world.lease;
+    await this.#stayWithoutWrites("plans nothing", durationMs + 3 * retryPeriodMs + freshMs);
     if (this.#holds() && this.#writers.leader === undefined)
       this.#violate("eventually stable", "the fresh process does not lead");
     if (this.#holds() && this.#history.seed % buildEvery === 0) await this.#buildAgain();
@@ -245,7 +248,8 @@ class Run {
     await this.#until(world.now + ms);
     const perMinute = ((this.#requests - before) * minuteMs) / ms / world.hosts.length;
     const refused = world.services().filter(isRefused).length;
-    if (this.#holds() && perMinute > maxAtRest + refused * maxOfRefused)
+    const most = maxAtRest + minuteMs / world.lease.retryPeriodMs + refused * maxOfRefused;
+    if (this.#holds() && perMinute > most)
       this.#violate("no request storm", `${perMinute} requests in a minute of each host at rest`);
   }
 }

@@ -7,8 +7,9 @@ import type { ClusterName } from "./clusters.ts";
 import { type Defect, withDefect } from "./defects/defect.ts";
 import { hostDefects } from "./defects/host.ts";
 import { defects } from "./defects/table.ts";
-import { type ActionKind, actionKinds, eventfulMs, type History, historyOf } from "./history.ts";
+import { type ActionKind, actionKinds, type History, historyOf } from "./history.ts";
 import type { InvariantName } from "./invariants/table.ts";
+import { fullPace } from "./pace.ts";
 
 setDefaultTimeout(900_000);
 
@@ -66,7 +67,7 @@ test("every kind of action happens in a history that has one of each, and no inv
   const last = "prolongOperation";
   const ordered = [...actionKinds.filter((kind) => kind !== last), last] as const;
   const startMs = 60_000;
-  const stepMs = Math.floor((eventfulMs - startMs) / ordered.length);
+  const stepMs = Math.floor((fullPace.eventfulMs - startMs) / ordered.length);
   const kinds = ordered.map((kind, index) => ({ ...one, kind, at: startMs + index * stepMs, host: index % 3 }));
   const history: History = {
     seed: 2,

@@ -13,6 +13,7 @@ import { type Cluster, clusters, seedCluster } from "./clusters.ts";
 import { HeldReads } from "./held-reads.ts";
 import type { History } from "./history.ts";
 import { configKey, configSecret, SimulatedHost } from "./host-program.ts";
+import { fullPace, leases, type LeaseTimings } from "./pace.ts";
 import { enter } from "./runtime/install.ts";
 import { type Exchange, VirtualNetwork } from "./runtime/network.ts";
 import { releaseSignals } from "./runtime/signals.ts";
@@ -52,6 +53,7 @@ export class World implements AsyncDisposable {
   readonly api: SandboxApiServer;
   readonly azure: AzureSimulator;
   readonly cluster: Cluster;
+  readonly lease: LeaseTimings;
   /** The newest process of each host. */
   readonly hosts: SimulatedHost[] = [];
   /** Numbers for what happens in the world; the history of actions has its own. */
@@ -79,7 +81,10 @@ export class World implements AsyncDisposable {
   readonly #longUntil = new Map<string, number>();
   readonly #afterWrites = new Map<SimulatedHost, { left: number; readonly work: () => void }>();
 
-  static async open(program: HostInput, { seed, operationPolls, cluster: name }: History): Promise<World> {
+  static async open(
+    program: HostInput,
+    { seed, operationPolls, cluster: name, pace = fullPace }: History,
+  ): Promise<World> {
     await using opening = new AsyncDisposableStack();
     const runtime = new VirtualRuntime(seed);
     const network = new VirtualNetwork(runtime);
@@ -92,7 +97,17 @@ export class World implements AsyncDisposable {
     seedCluster(azure, cluster);
     await writeFile(join(folder, "kubeconfig"), api.kubeconfig());
     runtime.reseed(seed);
-    return new World({ program, runtime, network, api, azure, cluster, folder, stack: opening.move() });
+    return new World({
+      program,
+      runtime,
+      network,
+      api,
+      azure,
+      cluster,
+      lease: leases[pace.lease],
+      folder,
+      stack: opening.move(),
+    });
   }
 
   private constructor(parts: {
@@ -102,6 +117,7 @@ export class World implements AsyncDisposable {
     readonly api: SandboxApiServer;
     readonly azure: AzureSimulator;
     readonly cluster: Cluster;
+    readonly lease: LeaseTimings;
     readonly folder: string;
     readonly stack: AsyncDisposableStack;
   }) {
@@ -110,6 +126,7 @@ export class World implements AsyncDisposable {
     this.api = parts.api;
     this.azure = parts.azure;
     this.cluster = parts.cluster;
+    this.lease = parts.lease;
     this.random = runtime.random;
     this.trace = new Trace(runtime.timeline);
     this.weather = new Weather(runtime.random, () => runtime.timeline.now);
@@ -196,6 +213,7 @@ export class World implements AsyncDisposable {
     const host = new SimulatedHost({
       runtime: this.runtime,
       program: this.#program,
+      lease: this.lease,
       index,
       kubeconfig: join(this.#folder, "kubeconfig"),
       log: (line) => this.note(`host${index}`, shortLine(line)),

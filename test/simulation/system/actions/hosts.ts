@@ -63,7 +63,7 @@ export function pauseAtWrite(world: World, action: Action): void {
   const host = living(world, action);
   if (host === undefined) return;
   const writes = 1 + (action.pick % 5);
-  const forMs = 16_000 + action.forMs;
+  const forMs = Math.max(world.lease.durationMs + 1_000, 16_000 + action.forMs);
   world.note("node", `pauses host${host.index} at its write no. ${writes} from now, for ${forMs} ms`);
   world.afterWrites(host, writes, () => {
     world.note("node", `pauses host${host.index}`);

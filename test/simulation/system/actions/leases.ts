@@ -13,6 +13,9 @@ const change = (world: World, text: string, spec: NonNullable<Lease["spec"]>): v
   world.api.update(kinds.Lease, lease, (now) => ({ ...now, spec: { ...now.spec, ...spec } }));
 };
 
+/** Seconds within which the holder renews the Lease, or notices who has it. */
+const renewedWithin = ({ lease: { retryPeriodMs } }: World): number => Math.ceil(retryPeriodMs / 400);
+
 /** Only while every process has observed it: one that never has creates it at once, as in client-go. */
 export function deleteLease(world: World): void {
   if (world.api.get(kinds.Lease, lease) === undefined) return;
@@ -24,7 +27,8 @@ export function deleteLease(world: World): void {
 /** Takes the Lease, as a process of another installation would that does not respect its holder. */
 export function stealLease(world: World, { pick }: Action): void {
   const renewTime = new Date().toISOString().replace("Z", "000Z");
-  change(world, "steals the Lease", { holderIdentity: intruder, leaseDurationSeconds: 5 + (pick % 20), renewTime });
+  const leaseDurationSeconds = renewedWithin(world) + (pick % 20);
+  change(world, "steals the Lease", { holderIdentity: intruder, leaseDurationSeconds, renewTime });
 }
 
 export function emptyLease(world: World): void {
@@ -33,7 +37,7 @@ export function emptyLease(world: World): void {
 
 /** Changes times that its holder has written, and leaves the holder. One that has ended holds it until the time is up. */
 export function editLease(world: World, { pick }: Action): void {
-  const leaseDurationSeconds = [1, 5, 3_600][pick % 3] ?? 1;
+  const leaseDurationSeconds = [1, renewedWithin(world), 3_600][pick % 3] ?? 1;
   world.heldUntil = world.now + leaseDurationSeconds * 1_000;
   change(world, `sets the duration of the Lease to ${leaseDurationSeconds} s`, { leaseDurationSeconds });
 }

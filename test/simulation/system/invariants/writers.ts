@@ -6,8 +6,6 @@ import type { HostRequest, World } from "../world.ts";
 import type { Violate } from "./table.ts";
 
 const leaseName = "cloud-controller-manager";
-const leaseDurationMs = 15_000;
-const renewDeadlineMs = 10_000;
 
 /** Who may write, by the API server's own record of the Lease. */
 export class Writers {
@@ -49,11 +47,11 @@ export class Writers {
         "no generation writes after a newer one",
         `${what}, for a generation that a newer one has replaced`,
       );
-    if (silentMs > leaseDurationMs)
+    if (silentMs > this.#world.lease.durationMs)
       this.#violate("no write after the fence", `${what}, ${Math.round(silentMs)} ms after its last renewal`);
     // A holder that a user has written is noticed with the next renewal.
     const isOfUser = this.#holder === "" || this.#holder === intruder;
-    if (isOfUser && silentMs <= renewDeadlineMs) return;
+    if (isOfUser && silentMs <= this.#world.lease.renewDeadlineMs) return;
     if (this.#holder !== undefined && this.#holder !== host.identity)
       this.#violate("one writer", `${what} while the Lease is held by ${this.#nameOf(this.#holder)}`);
   }
