@@ -256,6 +256,24 @@ test("a history finds a setting that a new load balancer would have and the one 
   expect(report?.violations[0]?.invariant).toBe("equal to a fresh build");
 });
 
+test("a history finds a product that believes what it knew before a write that failed, when its user takes the change back", async () => {
+  const history: History = {
+    ...stopped,
+    cluster: "plain",
+    services: 1,
+    actions: [
+      { ...one, at: 200_000, kind: "failOperations", host: 0, pick: 0 },
+      { ...one, at: 220_000, kind: "revertService", host: 0, pick: 42, forMs: 60_000 },
+    ],
+  };
+  const defect = "believes its cache after a failed write";
+  const [report] = await Array.fromAsync(campaign({ seeds: JSON.stringify(history), defect }));
+  expect(report?.violations[0]).toMatchObject({
+    invariant: "eventually stable",
+    text: expect.stringContaining("rule TCP 80 SourceIP 4 min is left over"),
+  });
+});
+
 test("a Service is not settled while a write from between two wishes is to come that look the same in Azure", async () => {
   // To session affinity and, while the security group is read for it, to a policy that no rule shows.
   const history: History = {

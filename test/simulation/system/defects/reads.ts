@@ -129,6 +129,6 @@ export const readDefects: Defects = {
     file: "plugins/azure-cloud/arm/writes/resources.ts",
     from: "      this.invalidate(id);\n      throw error;",
     to: "      throw error;",
-    needs: ["changeAtRead", "revertService"],
+    needs: ["failOperations", "revertService"],
   },
 };
