@@ -7,6 +7,7 @@ import { controllersBench } from "./controllers.ts";
 import { handoverBench } from "./handover.ts";
 import { nodesBench } from "./nodes.ts";
 import { pageBench, recorded } from "./page.ts";
+import { plannerBench } from "./planner.ts";
 import { reloadBench } from "./reload.ts";
 import { type Bench, printReport } from "./report.ts";
 import { routesBench } from "./routes.ts";
@@ -21,6 +22,7 @@ const benches: Readonly<Record<string, Bench>> = {
   scale: scaleBench,
   services: servicesBench,
   controllers: controllersBench,
+  planner: plannerBench,
   routes: routesBench,
   reload: reloadBench,
   handover: handoverBench,

@@ -14,7 +14,14 @@ import { reconcileTags } from "../../model/tags.ts";
 import { fullKey } from "../../service/annotation-rows.ts";
 import { annotations } from "../../service/annotations.ts";
 import { type Subject, wantedAddresses } from "../../service/subject.ts";
-import { type Draft, edit, type PlannedService, reject, type ResourceDraft } from "../draft/draft.ts";
+import {
+  type Draft,
+  edit,
+  type PlannedService,
+  reject,
+  type ResourceDraft,
+  type UsedFrontend,
+} from "../draft/draft.ts";
 import { type Balancer, frontendsWith, namedFor, withoutPools, withoutProbes } from "../draft/edits.ts";
 import { type Frontend, type FrontendTarget, isPrimary, subnetProblem } from "../draft/frontends.ts";
 import { statusAddresses } from "../draft/ingress.ts";
@@ -23,6 +30,7 @@ import { addService, type FrontendTargets, removeChangedFrontends, type Replaced
 import { chooseBasic } from "./basic.ts";
 import { type Choice, chooseMultiple, type Planned, remember } from "./multiple.ts";
 import { removeFrontends, removeLeft, removeRules, removeStaleRules } from "./remove.ts";
+import { settledUse } from "./settled.ts";
 
 type BalancerDraft = ResourceDraft<Balancer>;
 
@@ -45,7 +53,14 @@ interface Placement extends PlannedService {
   /** `undefined` for Services that are deleted or rejected. */
   readonly target: BalancerDraft | undefined;
   readonly frontends: FrontendTargets;
+  readonly poolNames: ReadonlyMap<Family, string>;
+  /** Its frontends on the target as observed, if that needs no edit for it. */
+  readonly settled: readonly UsedFrontend[] | undefined;
 }
+
+/** Frontends of a Service whose target needs no edit, neither for it nor for an earlier one. */
+const unedited = ({ target, settled }: Placement): readonly UsedFrontend[] | undefined =>
+  target?.current === target?.observed ? settled : undefined;
 
 /**
  * Plans rules, probes, pools and frontends of all Services: first everything that leaves, then everything that comes,
@@ -59,9 +74,12 @@ export function planBalancers(draft: Draft, publicIPs: PublicIPTargets): void {
     for (const [one, used] of left[index] ?? [])
       if (one === placement.target) removeLeft(draft, one, placement.subject, used);
       else rejectMigration(draft, one, placement, removeFrontends(draft, one, placement, used));
-  const replaced = placements.map(({ subject, target, frontends }) =>
-    target === undefined ? new Map() : removeChangedFrontends(draft, target, subject, frontends),
-  );
+  const replaced = placements.map((placement) => {
+    const { subject, target, frontends } = placement;
+    return target === undefined || unedited(placement) !== undefined
+      ? new Map()
+      : removeChangedFrontends(draft, target, subject, frontends);
+  });
   for (const [index, placement] of placements.entries()) addPlaced(draft, placement, replaced[index] ?? new Map());
   for (const placement of placements) removeLocalPools(draft, placement);
   for (const one of draft.balancers.values()) dropUnusedSharedProbe(one);
@@ -95,7 +113,7 @@ function removeLocalPools(draft: Draft, { subject }: PlannedService): void {
 
 function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets, earlier: Planned): Placement {
   const { subject, action } = planned;
-  const nowhere = { ...planned, target: undefined, frontends: new Map() };
+  const nowhere = { ...planned, target: undefined, frontends: new Map(), poolNames: new Map(), settled: undefined };
   if (action === "delete") return nowhere;
   const choice = chooseBalancer(draft, subject, publicIPs, earlier);
   if ("problem" in choice) {
@@ -107,7 +125,7 @@ function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets
   draft.targets.set(subject.key, target);
   if (draft.retired.has(target)) {
     draft.pending.add(subject.key);
-    return { ...planned, target, frontends: new Map() };
+    return { ...nowhere, target };
   }
   const frontends = frontendTargets(draft, subject, publicIPs);
   for (const [family, frontend] of frontends)
@@ -115,8 +133,21 @@ function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets
       draft.pending.add(subject.key);
       frontends.delete(family);
     }
-  return { ...planned, target, frontends };
+  const poolNames = poolNamesOf(subject, draft.config);
+  const settled = settledUse(draft, target, subject, frontends, poolNames);
+  return { ...planned, target, frontends, poolNames, settled };
 }
+
+const poolNamesOf = (subject: Subject, config: PlannerConfig): ReadonlyMap<Family, string> =>
+  new Map(
+    subject.families.map((family) => [
+      family,
+      isLocal(subject, config) ? localPoolName(subject.key, family) : poolName(config.clusterName, family),
+    ]),
+  );
+
+/** True for a Service with pools of its own. */
+const isLocal = ({ local }: Subject, { loadBalancers }: PlannerConfig): boolean => local && loadBalancers.length > 0;
 
 /** An address must leave the frontend of another load balancer before it can have one here. */
 function isElsewhere({ observed }: Draft, subject: Subject, target: BalancerDraft, frontend: FrontendTarget): boolean {
@@ -190,22 +221,21 @@ function removeEverywhere(
   return draft.balancers
     .values()
     .map((one) => {
-      const used = one === target ? removeStaleRules(draft, one, subject, frontends) : removeRules(one, placement);
-      return [one, used] as const;
+      if (one !== target) return [one, removeRules(one, placement)] as const;
+      const isSettled = unedited(placement) !== undefined;
+      return [one, isSettled ? [] : removeStaleRules(draft, one, subject, frontends)] as const;
     })
     .toArray();
 }
 
 function addPlaced(draft: Draft, placement: Placement, replaced: Replaced): void {
-  const { subject, target, frontends } = placement;
+  const { subject, target, frontends, poolNames } = placement;
   if (target === undefined) return;
-  const isLocal = subject.local && draft.config.loadBalancers.length > 0;
-  const nameOf = (family: Family): string =>
-    isLocal ? localPoolName(subject.key, family) : poolName(draft.config.clusterName, family);
-  const poolNames = new Map(subject.families.map((family) => [family, nameOf(family)]));
+  const local = isLocal(subject, draft.config);
   for (const [family, name] of poolNames)
-    if (frontends.has(family)) usePool(draft, target, { name, family, placement, local: isLocal });
-  draft.frontends.set(subject.key, addService(draft, target, subject, { targets: frontends, replaced, poolNames }));
+    if (frontends.has(family)) usePool(draft, target, { name, family, placement, local });
+  const used = unedited(placement) ?? addService(draft, target, subject, { targets: frontends, replaced, poolNames });
+  draft.frontends.set(subject.key, used);
   if (draft.config.tags.size > 0 && frontends.size > 0)
     edit(target, subject.key, (balancer) => withTags(balancer, draft.config));
 }

@@ -4,7 +4,7 @@ import { oncePer } from "../../model/once-per.ts";
 import { annotations } from "../../service/annotations.ts";
 import type { Subject } from "../../service/subject.ts";
 import { accessOf, portsOf, type RuleProtocol, ruleProtocols } from "./access.ts";
-import type { RuleSet } from "./rules.ts";
+import { allowRuleName, denyRuleName, type Opening, type RuleSet } from "./rules.ts";
 
 /** A Service of the cluster with the addresses that its security rules are for. */
 export interface Holder {
@@ -98,23 +98,52 @@ function byFamily(destinations: readonly string[]): readonly (readonly [Family, 
 /** The addresses of nodes are the same list for as long as the nodes are. */
 const nodesByFamily = oncePer(byFamily);
 
-/** Opens the ports of a Service. */
-export function patch(set: RuleSet, holder: Holder): void {
-  const { subject } = holder;
-  if (subject.settings.get(annotations.disableSecurityRules)) return;
-  const { tags, ranges, denyAll } = accessOf(subject);
-  const ports = portsOf(subject);
-  const split = byFamily(holder.destinations);
-  for (const protocol of ruleProtocols)
-    for (const [family, destinations] of split) {
-      const opened = ports.get(protocol);
-      if (opened === undefined) continue;
-      for (const tag of tags) set.allow({ protocol, family, sources: [tag], ports: opened, destinations });
-      if (ranges[family].length > 0)
-        set.allow({ protocol, family, sources: ranges[family], ports: opened, destinations });
-    }
-  if (denyAll) for (const [family, destinations] of split) set.deny(family, destinations);
+interface Openings {
+  readonly allowed: readonly Opening[];
+  readonly denyAll: boolean;
 }
+
+/** Openings of a Service on its destinations, in the order in which new rules get priorities. */
+const openingsOf = oncePer((subject: Subject): Openings => {
+  if (subject.settings.get(annotations.disableSecurityRules)) return { allowed: [], denyAll: false };
+  const { tags, ranges, denyAll } = accessOf(subject);
+  const opened = portsOf(subject);
+  const allowed = ruleProtocols.flatMap((protocol) => {
+    const ports = opened.get(protocol);
+    if (ports === undefined) return [];
+    return families.flatMap((family) =>
+      [...tags.map((tag) => [tag]), ...(ranges[family].length > 0 ? [ranges[family]] : [])].map((sources): Opening => ({
+        protocol,
+        family,
+        sources,
+        ports,
+      })),
+    );
+  });
+  return { allowed, denyAll };
+});
+
+/** Opens the ports of a Service. */
+export function patch(set: RuleSet, { subject, destinations }: Holder): void {
+  const { allowed, denyAll } = openingsOf(subject);
+  const split = new Map(byFamily(destinations));
+  for (const opening of allowed) {
+    const ofFamily = split.get(opening.family);
+    if (ofFamily !== undefined) set.allow({ ...opening, destinations: ofFamily });
+  }
+  if (denyAll) for (const [family, ofFamily] of split) set.deny(family, ofFamily);
+}
+
+/** Names of the rules that `patch` adds a destination of each family to. */
+export const ruleNamesOf = oncePer((subject: Subject): Readonly<Record<Family, ReadonlySet<string>>> => {
+  const { allowed, denyAll } = openingsOf(subject);
+  const of = (family: Family) =>
+    new Set([
+      ...allowed.flatMap((opening) => (opening.family === family ? [allowRuleName(opening)] : [])),
+      ...(denyAll ? [denyRuleName(family)] : []),
+    ]);
+  return { IPv4: of("IPv4"), IPv6: of("IPv6") };
+});
 
 /** The prefixes that the rules of a Service add to the group, at most: it may share rules with others. */
 export function maxPrefixesOf({ subject, destinations }: Holder): Readonly<Record<"sources" | "destinations", number>> {

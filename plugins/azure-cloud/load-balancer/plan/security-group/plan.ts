@@ -14,6 +14,7 @@ import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
 import { indexPublicIPs, wantedPublicIPs } from "../public-ip/desired.ts";
 import { clean, cleanFormerPorts, cleanNodes, type Holder, patch } from "./edits.ts";
 import { destinationsOf, RuleSet } from "./rules.ts";
+import { settledHolders } from "./settled.ts";
 import { rejectTooManyPrefixes, rejectTooManyRules, warnOfPrefixes } from "./size.ts";
 
 type Group = Readonly<NetworkSecurityGroup>;
@@ -49,10 +50,8 @@ export function planSecurityGroup(draft: Draft, backendAddresses: BackendAddress
   const changed = changedDestinations(present, rules);
   const involved = active.filter(({ destinations }) => destinations.some((address) => changed.has(address)));
   warnOfPrefixes(draft, present, rules, involved);
-  for (const { subject } of involved.length > 0 ? involved : active) {
-    one.services.add(subject.key);
-    one.current = withTags(withRules(one.current ?? group, rules), draft);
-  }
+  one.current = withTags(withRules(group, rules), draft);
+  for (const { subject } of involved.length > 0 ? involved : active) one.services.add(subject.key);
   return one;
 }
 
@@ -94,14 +93,17 @@ function planRules(
 ): readonly SecurityRule[] {
   const set = new RuleSet(present);
   const sharing = sharersByAddress(holders);
-  cleanNodes(set, holders, nodeAddresses(draft.observed.nodes));
-  for (const holder of active) {
+  const nodes = nodeAddresses(draft.observed.nodes);
+  cleanNodes(set, holders, nodes);
+  const settled = settledHolders(present, holders, addressSet(nodes));
+  const edited = active.filter((holder) => !settled.has(holder));
+  for (const holder of edited) {
     for (const { destinations, sharers, at } of sharing.onDestinations(holder)) clean(set, destinations, sharers, at);
     clean(set, holder.left, sharing.onLeft(holder));
     if (holder.action === "ensure" && !holder.subject.floatingIP) cleanFormerPorts(set, holder, sharing.shared(holder));
   }
   const added = new Map<Holder, number>();
-  for (const holder of active.filter(({ action }) => action === "ensure")) {
+  for (const holder of edited.filter(({ action }) => action === "ensure")) {
     const before = set.size;
     patch(set, holder);
     if (set.size > before) added.set(holder, set.size - before);

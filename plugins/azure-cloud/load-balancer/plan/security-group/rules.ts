@@ -5,7 +5,7 @@ import type { SecurityRule } from "@azure/arm-network";
 import { familyOf } from "../../model/addresses.ts";
 import type { Family } from "../../model/model.ts";
 import { oncePer } from "../../model/once-per.ts";
-import type { RuleProtocol } from "./access.ts";
+import { type RuleProtocol, ruleProtocols } from "./access.ts";
 
 type Rule = Readonly<SecurityRule>;
 
@@ -35,12 +35,12 @@ export function allowRuleName({
   family,
   sources,
   ports,
-}: Pick<AllowRule, "family" | "sources" | "ports"> & { readonly protocol: string }): string {
+}: Omit<Opening, "protocol"> & { readonly protocol: string }): string {
   const text = [protocol, sources.toSorted().join(","), textsOf(ports).joined].join("_");
   return `${prefix}_allow_${family}_${createHash("md5").update(text).digest("hex")}`;
 }
 
-const denyRuleName = (family: Family): string => `${prefix}_deny-all_${family}`;
+export const denyRuleName = (family: Family): string => `${prefix}_deny-all_${family}`;
 
 export const destinationsOf = ({
   destinationAddressPrefix,
@@ -68,11 +68,15 @@ function withDestinations(rule: Rule, destinations: Iterable<string>): Rule {
     : { ...rest, destinationAddressPrefixes: sorted };
 }
 
-interface AllowRule {
+/** Clients and ports of a rule. */
+export interface Opening {
   readonly protocol: RuleProtocol;
   readonly family: Family;
   readonly sources: readonly string[];
   readonly ports: readonly number[];
+}
+
+interface AllowRule extends Opening {
   readonly destinations: readonly string[];
 }
 
@@ -108,6 +112,19 @@ const newDenyRule = (family: Family, destinations: readonly string[], priority: 
     destinations,
   );
 
+const setOf = oncePer((list: readonly string[]): ReadonlySet<string> => new Set(list));
+
+/** Items of a list that are in a set. A cluster has thousands of nodes and of rules, and a rule has few destinations. */
+const among = (list: readonly string[], set: ReadonlySet<string>): readonly string[] =>
+  list.length > set.size && set.isDisjointFrom(setOf(list)) ? [] : list.filter((one) => set.has(one));
+
+/** True for a rule out of which `remove` and `removeDenied` take whatever destination no other Service needs there. */
+export const isCleaned = (rule: Rule): boolean =>
+  rule.access === "Deny" ||
+  (rule.access === "Allow" &&
+    ruleProtocols.some((one) => one === rule.protocol) &&
+    (portsOfRule(rule) ?? []).length > 0);
+
 /** The rules of a security group with the destinations of managed ones as sets, for many edits in a row. */
 export class RuleSet {
   readonly #rules = new Map<string, { readonly rule: Rule; readonly destinations: Set<string> }>();
@@ -142,7 +159,7 @@ export class RuleSet {
   ): void {
     for (const { rule, destinations } of this.#rules.values()) {
       if (rule.protocol !== protocol || rule.access !== "Allow") continue;
-      const affected = removed.filter((one) => destinations.has(one));
+      const affected = among(removed, destinations);
       const ports = affected.length === 0 ? undefined : portsOfRule(rule);
       if (ports === undefined || ports.every((port) => retained.has(port))) continue;
       for (const one of affected) destinations.delete(one);
