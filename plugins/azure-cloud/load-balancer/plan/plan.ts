@@ -4,6 +4,7 @@ import { isUnprovisioned } from "../../arm/errors.ts";
 import { familyOf, RangeSet } from "../model/addresses.ts";
 import type { Observed, PlanProblem, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { isServiceFrontend } from "../model/names.ts";
+import { oncePer } from "../model/once-per.ts";
 import type { Plan, ServiceResult } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { fullKey } from "../service/annotation-rows.ts";
@@ -52,11 +53,12 @@ export function plan(intents: readonly ServiceIntent[], observed: Observed, conf
 }
 
 /** Older Services come first: they keep ports and priorities. */
-function byAge({ service: left }: ServiceIntent, { service: right }: ServiceIntent): number {
-  const key = ({ metadata }: ServiceIntent["service"]): string =>
-    [metadata?.creationTimestamp ?? "", metadata?.namespace, metadata?.name, metadata?.uid].join("\0");
-  return key(left) < key(right) ? -1 : 1;
-}
+const byAge = ({ service: left }: ServiceIntent, { service: right }: ServiceIntent): number =>
+  ageOf(left) < ageOf(right) ? -1 : 1;
+
+const ageOf = oncePer(({ metadata }: Service): string =>
+  [metadata?.creationTimestamp ?? "", metadata?.namespace, metadata?.name, metadata?.uid].join("\0"),
+);
 
 const serviceGateway =
   "cloud config: serviceGatewayEnabled: load balancers of service gateway mode are not supported; nothing is created or deleted";

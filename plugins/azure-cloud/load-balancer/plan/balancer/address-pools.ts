@@ -4,6 +4,8 @@ import type { Node } from "cloud-controller-host/sdk";
 import { sameName } from "../../../arm/resource-id.ts";
 import { type DrainStep, drainStep } from "../../model/drain.ts";
 import { virtualNetworkId } from "../../model/ids.ts";
+import type { Family } from "../../model/model.ts";
+import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import type { UsedPool } from "../draft/draft.ts";
 import { internalAddresses, nodeName } from "../draft/nodes.ts";
@@ -17,6 +19,13 @@ interface Wanted {
   readonly draining: Draining;
 }
 
+/** Names of nodes by their addresses. The pools of most load balancers have the same nodes. */
+const addressesOf = oncePer((nodes: readonly Node[]): Readonly<Record<Family, ReadonlyMap<string, string>>> => {
+  const of = (family: Family) =>
+    new Map(nodes.flatMap((node) => internalAddresses(node, family).map((one) => [one, nodeName(node)] as const)));
+  return { IPv4: of("IPv4"), IPv6: of("IPv6") };
+});
+
 /**
  * The pool with exactly the addresses of the nodes, and those of nodes that drain for as long as they do; only a pool of
  * one local Service is ever emptied. Entries that stay keep their place.
@@ -26,16 +35,14 @@ export function withAddresses(
   { nodes, pool: { family, local }, id, draining }: Wanted,
   config: PlannerConfig,
 ): Readonly<BackendAddressPool> {
-  const wanted = new Map<string, string>();
-  for (const node of nodes) for (const one of internalAddresses(node, family)) wanted.set(one, nodeName(node));
+  const wanted = addressesOf(nodes)[family];
   const present = pool.loadBalancerBackendAddresses ?? [];
   const isKept = wanted.size === 0 && !local;
   const drains = draining.addresses.size > 0;
   const stay: LoadBalancerBackendAddress[] = [];
-  const known = new Set<string | undefined>();
+  const known = new Set(present.map(({ ipAddress }) => ipAddress));
   for (const address of present) {
     const { ipAddress } = address;
-    known.add(ipAddress);
     const one = ipAddress === undefined || !drains ? undefined : draining.addresses.get(placeKey(id, ipAddress));
     const step = one && drainStep(one.drain, one.place);
     const isMember =
@@ -43,9 +50,11 @@ export function withAddresses(
     if (isMember || isKept) stay.push(withState(address, step));
   }
   const leaving = draining.leaving.get(id.toLowerCase());
-  const missing = [...wanted].flatMap(([ipAddress, name]) =>
-    known.has(ipAddress) || leaving?.has(name) ? [] : [{ name, ipAddress }],
-  );
+  const missing = wanted
+    .entries()
+    .filter(([ipAddress, name]) => !known.has(ipAddress) && !leaving?.has(name))
+    .map(([ipAddress, name]) => ({ name, ipAddress }))
+    .toArray();
   if (stay.length + missing.length === 0 && !local) return pool;
   const network = virtualNetworkId(config);
   const moved = stay.some(({ virtualNetwork }) => virtualNetwork !== undefined);

@@ -21,12 +21,19 @@ import { placeNodes } from "./placement.ts";
  */
 function eligibleNodes(nodes: readonly Node[], { config }: Draft, excluded: ReadonlySet<string>): readonly Node[] {
   const withoutControlPlane = config.pools === "addresses" || config.excludeControlPlane;
-  return nodes.filter(
+  return filtered(
+    nodes,
     (node) =>
       !isExcluded(node, config) &&
       !excluded.has(nodeName(node).toLowerCase()) &&
       !(withoutControlPlane && isControlPlane(node)),
   );
+}
+
+/** The list itself where all pass: what was computed of it is still known. */
+function filtered(nodes: readonly Node[], passes: (node: Node) => boolean): readonly Node[] {
+  const left = nodes.filter(passes);
+  return left.length === nodes.length ? nodes : left;
 }
 
 interface MemberChanges {
@@ -95,7 +102,7 @@ export function planPools(draft: Draft): readonly PoolPlan[] {
   const placement = draft.config.loadBalancers.length === 0 ? undefined : placeAllNodes(draft, excluded);
   const draining = drainingIn(draft.observed, draft.config);
   return [...draft.pools].map(([id, pool]) => {
-    const nodes = eligibleNodes(nodesOf([pool]), draft, excluded).filter(isPlaced(draft, pool, placement));
+    const nodes = filtered(eligibleNodes(nodesOf([pool]), draft, excluded), isPlaced(draft, pool, placement));
     const plan = { pool, id, nodes, changes: undefined, release: false };
     if (isPreConfigured(draft, pool))
       return { ...plan, changes: draft.config.pools === "interfaces" ? none : undefined };
@@ -147,13 +154,14 @@ function placeAllNodes(draft: Draft, excluded: ReadonlySet<string>): ReadonlyMap
 /** A load balancer that no node is assigned to takes all nodes, rather than none. */
 function isPlaced(draft: Draft, pool: UsedPool, placement: ReadonlyMap<string, readonly Node[]> | undefined) {
   const [key = ""] = pool.services;
-  const assigned = placement?.get(withoutInternal(pool.balancer.name)) ?? [];
-  const endpoints = pool.local ? draft.observed.endpointNodes.get(key) : undefined;
+  const assigned = new Set(placement?.get(withoutInternal(pool.balancer.name)));
+  const ofService = pool.local ? draft.observed.endpointNodes.get(key) : undefined;
+  const endpoints = ofService && new Set(ofService);
   const set = draft.config.sku === "basic" ? setOf(draft, pool.balancer.name) : "";
   return (node: Node): boolean => {
     if (set !== "") return sameName(draft.observed.vmSets.get(nodeName(node)) ?? "", set);
-    if (pool.local) return endpoints?.includes(nodeName(node)) ?? true;
-    return assigned.length === 0 || assigned.includes(node);
+    if (pool.local) return endpoints?.has(nodeName(node)) ?? true;
+    return assigned.size === 0 || assigned.has(node);
   };
 }
 

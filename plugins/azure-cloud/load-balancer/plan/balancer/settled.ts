@@ -47,12 +47,10 @@ function tryUse(
   poolNames: ReadonlyMap<Family, string>,
 ): readonly UsedFrontend[] | undefined {
   const trial: Draft = { ...draft, linkDeletions: new Map(), events: new Map(), problems: new Map() };
-  const isSame = (): boolean => one.current === one.observed && trial.problems.size + trial.events.size === 0;
-  if (removeStaleRules(trial, one, subject, targets).length > 0 || !isSame()) return undefined;
+  removeStaleRules(trial, one, subject, targets);
   const replaced = removeChangedFrontends(trial, one, subject, targets);
-  if (replaced.size > 0 || !isSame()) return undefined;
   const used = addService(trial, one, subject, { targets, replaced, poolNames });
-  return isSame() ? used : undefined;
+  return one.current === one.observed && trial.problems.size === 0 ? used : undefined;
 }
 
 const areEqual = (left: FrontendTargets, right: FrontendTargets): boolean =>

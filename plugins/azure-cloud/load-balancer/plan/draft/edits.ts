@@ -35,13 +35,13 @@ class ListIndex<T> {
 
   /** In ascending order. */
   positionsOf(list: readonly T[], name: string): readonly number[] {
-    if (!this.#known.has(list)) {
-      this.#known.set(list, undefined);
-      return list.flatMap((item, position) => (sameName(this.#nameOf(item), name) ? [position] : []));
-    }
-    const index = this.#known.get(list) ?? this.#indexOf(list);
-    this.#known.set(list, index);
-    return index.get(name.toLowerCase()) ?? [];
+    const known = this.#known.get(list);
+    if (known !== undefined) return known.get(name.toLowerCase()) ?? [];
+    const isFirst = !this.#known.has(list);
+    this.#known.set(list, isFirst ? undefined : this.#indexOf(list));
+    return isFirst
+      ? list.flatMap((item, position) => (sameName(this.#nameOf(item), name) ? [position] : []))
+      : this.positionsOf(list, name);
   }
 
   /** `next` is the list with more items at its end. */

@@ -132,11 +132,12 @@ function holdersOf(draft: Draft, backendAddresses: BackendAddresses): readonly H
     planned.add(identityOf(subject.service));
     holders.push(plannedHolder(draft, subject, action, backendAddresses));
   }
+  const others = draft.observed.services.filter(
+    (service) => !ensured.has(keyOf(service)) && !planned.has(identityOf(service)),
+  );
+  if (others.length === 0) return holders;
   const ruled = ruledAddresses(draft, new Set(holders.flatMap(({ addresses, left }) => [...addresses, ...left])));
-  for (const service of draft.observed.services)
-    if (!ensured.has(keyOf(service)) && !planned.has(identityOf(service)))
-      holders.push(keptHolder(draft, readSubject(service, draft.config).subject, ruled));
-  return holders;
+  return [...holders, ...others.map((one) => keptHolder(draft, readSubject(one, draft.config).subject, ruled))];
 }
 
 /** Another Service may have been created under the name of one that is deleted. */

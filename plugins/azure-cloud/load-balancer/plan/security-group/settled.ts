@@ -27,11 +27,8 @@ export function settledHolders(
 ): ReadonlySet<Holder> {
   const byDestination = rulesByDestination(present);
   const owners = new Map<string, number>();
-  for (const { addresses, destinations, left, action } of holders) {
-    for (const one of addresses) owners.set(one, (owners.get(one) ?? 0) + 1);
-    // Each of these is closed.
-    for (const one of action === "delete" ? destinations : left) owners.set(one, Infinity);
-  }
+  for (const { addresses, left } of holders)
+    for (const one of [...addresses, ...left]) owners.set(one, (owners.get(one) ?? 0) + 1);
   const hasItsRules = ({ subject }: Holder, destination: string): boolean => {
     const family = familyOf(destination);
     if (family === undefined) return false;

@@ -1,5 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 
+import type { SecurityRule } from "@azure/arm-network";
 import type { Node } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
@@ -16,6 +17,13 @@ const configs = [
   plannerConfigOf({ loadBalancerBackendPoolConfigurationType: "nodeIP", tags: "env=test" }),
   plannerConfigOf({ loadBalancerSku: "basic" }),
   plannerConfigOf({ clusterServiceLoadBalancerHealthProbeMode: "shared" }),
+  plannerConfigOf({
+    loadBalancerBackendPoolConfigurationType: "nodeIP",
+    multipleStandardLoadBalancerConfigurations: [
+      { name: "kubernetes", primaryVMSet: "vmss0" },
+      { name: "second", primaryVMSet: "vmss1" },
+    ],
+  }),
 ];
 
 const annotations = [
@@ -28,6 +36,8 @@ const annotations = [
   { "azure-deny-all-except-load-balancer-source-ranges": "true", "azure-allowed-ip-ranges": "203.0.113.0/24" },
   { "azure-additional-public-ips": "198.51.100.8" },
   { "azure-load-balancer-tcp-idle-timeout": "3" },
+  { "azure-disable-load-balancer-security-rules": "true" },
+  { "azure-allowed-service-tags": "AzureCloud,Storage" },
 ];
 
 const portLists = [["TCP 80"], ["TCP 80", "TCP 443"], ["UDP 53"], ["SCTP 80", "TCP 443"]].map((list) =>
@@ -51,6 +61,7 @@ const changes = fc.oneof(
   fc.record({ nodes: fc.constantFrom(...nodeLists) }),
   fc.record({ config: fc.constantFrom(...configs) }),
   fc.record({ lost: fc.constantFrom("loadBalancingRules", "frontendIPConfigurations", "probes") }),
+  fc.record({ rule: fc.nat(4), edit: fc.constantFrom("closed", "ports", "opened", "denied") }),
   fc.constant({ applied: true }),
   fc.constant({ applied: true }),
 );
@@ -73,6 +84,7 @@ function after(state: State, change: Change): State {
     const loadBalancers = observed.loadBalancers.map((one) => ({ ...one, [change.lost]: one[change.lost]?.slice(1) }));
     return { ...state, observed: { ...observed, loadBalancers } };
   }
+  if ("rule" in change) return { ...state, observed: withRuleEdited(observed, change) };
   const name = `web-${"service" in change ? change.service : change.deleted}`;
   const known = intents.get(name);
   if ("service" in change) {
@@ -82,6 +94,20 @@ function after(state: State, change: Change): State {
   }
   if (known === undefined) return state;
   return { ...state, intents: new Map(intents).set(name, { ...known, action: "delete" }) };
+}
+
+/** A person edits a rule of the security group, or adds one with the addresses of another. */
+function withRuleEdited(observed: Observed, { rule: at, edit }: Extract<Change, { rule: number }>): Observed {
+  const { securityRules = [] } = observed.securityGroup ?? {};
+  const rule = securityRules[at % securityRules.length];
+  const added = { priority: 600 + at, destinationPortRanges: ["8080"] };
+  const edited: Readonly<Record<typeof edit, readonly SecurityRule[]>> = {
+    closed: securityRules.filter((one) => one !== rule),
+    ports: securityRules.map((one) => (one === rule ? { ...one, destinationPortRanges: ["9090"] } : one)),
+    opened: [...securityRules, { ...rule, ...added, name: `k8s-azure-lb_allow_IPv4_${at}` }],
+    denied: [...securityRules, { ...rule, ...added, name: "k8s-azure-lb_deny-all_IPv4", access: "Deny" }],
+  };
+  return { ...observed, securityGroup: { ...observed.securityGroup, securityRules: [...edited[edit]] } };
 }
 
 /** The plan is carried out, and Services have the status that it gave them. */
