@@ -27,7 +27,7 @@ export interface ArmClients {
   readonly environment: AzureEnvironment;
   /** Requests that fail now. */
   readonly troubles: Troubles;
-  readonly budget: Pick<Budget, "status">;
+  readonly budget: Pick<Budget, "headroom" | "status">;
 }
 
 /** `mustHaveToken`: an unreachable login service is an error, too. */

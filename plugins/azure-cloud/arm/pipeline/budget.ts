@@ -92,6 +92,17 @@ export class Budget {
     ].filter(({ facts }) => facts.length > 0);
   }
 
+  /** The smallest part of its capacity that any limit of writes, and of polls of their operations, has left: 0 to 1. */
+  get headroom(): number {
+    const now = this.#clock.monotonic();
+    const names = new Set([...this.#drawsOn].flatMap(([kind, drawn]) => (isForWrites(kind) ? drawn : [])));
+    const parts = [...names].flatMap((name) => {
+      const bucket = this.#buckets.get(name);
+      return bucket === undefined ? [] : [availableIn(bucket, now) / bucket.capacity];
+    });
+    return Math.max(0, Math.min(1, ...parts));
+  }
+
   #checkGate(kind: string, request: PipelineRequest): void {
     const leftMs = (this.#closedUntil.get(kind) ?? 0) - this.#clock.monotonic();
     if (leftMs <= 0) return;
@@ -145,6 +156,8 @@ function kindOf(request: PipelineRequest): string {
   const { subscription, type } = targetOf(request.url);
   return `${isRead(request.method) ? "reads" : "writes"} of ${type} in ${subscription}`;
 }
+
+const isForWrites = (kind: string): boolean => kind.startsWith("writes") || /operation/iu.test(kind);
 
 interface Reported {
   readonly name: string;

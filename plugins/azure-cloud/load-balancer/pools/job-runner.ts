@@ -1,14 +1,13 @@
 import type { VirtualMachineScaleSet, VirtualMachineScaleSetVM } from "@azure/arm-compute";
-import { type Clock, forEachConcurrently } from "cloud-controller-host/sdk";
+import type { Clock } from "cloud-controller-host/sdk";
 
 import { ReadsAhead } from "../../arm/reads/reads-ahead.ts";
 import { scaleSetIdOf } from "../../instances/provider-id.ts";
 import { editInstance, editInterface, type MemberOptions, readInstances } from "./instance-pools.ts";
 import type { Job, MembersWrite } from "./member-jobs.ts";
 import { editModel, readScaleSet } from "./scale-set-models.ts";
+import { WriteWindow } from "./write-window.ts";
 
-/** Instances and interfaces written at once. */
-const workers = 32;
 /** More instances of one scale set than this are read by a list instead of one by one. */
 const fewInstances = 4;
 /** Time to wait for an instance; most take a few seconds. */
@@ -45,6 +44,7 @@ interface Before extends Started {
  */
 export class JobRunner {
   readonly #options: MemberOptions;
+  readonly #window: WriteWindow;
   /** By lower-case id of the resource. */
   readonly #inFlight = new Map<string, Omit<Before, "job">>();
   /** By id of the scale set. */
@@ -53,6 +53,7 @@ export class JobRunner {
 
   constructor(options: MemberOptions) {
     this.#options = options;
+    this.#window = new WriteWindow(options.clock, options.clients.budget);
     const ahead = { clock: options.clock, maxAgeMs: aheadMs };
     this.#instancesAhead = new ReadsAhead({ ...ahead, read: (id) => readInstances(id, options) });
     this.#modelsAhead = new ReadsAhead({ ...ahead, read: (id) => readScaleSet(id, options) });
@@ -99,7 +100,7 @@ export class JobRunner {
       this.#inFlight.set(key, { promise, startedMs: this.#options.clock.monotonic() });
       void promise.then(() => this.#ended(job));
     }
-    void forEachConcurrently({ workers }, started, async ({ job, resolve }) => {
+    void this.#window.each(started, async ({ job, resolve, promise }) => {
       try {
         const listed = await lists.get(scaleSetIdOf(job.id) ?? "");
         const writes = await this.#edit(job, listed?.get(job.id.toLowerCase()));
@@ -110,6 +111,7 @@ export class JobRunner {
         for (const write of job.reasons) run.failed.set(write, error);
         resolve(error);
       }
+      return promise;
     });
     await this.#late(started, run);
   }

@@ -555,6 +555,32 @@ test("the budget shows what is left of each limit that ARM has reported, refille
   expect(budget.status).toHaveLength(1);
 });
 
+test("the headroom of a budget is the scarcest limit of writes and of polls of their operations", async () => {
+  let now = 0;
+  const budget = new Budget({ ...manualClock(), monotonic: () => now }, armMetrics(new MetricsRegistry().root));
+  const scope = "https://arm.test/subscriptions/s";
+  const send = (method: "GET" | "PUT", path: string, headers: Record<string, string>) =>
+    budget.policy.sendRequest(createPipelineRequest({ url: `${scope}/${path}`, method }), (request) =>
+      Promise.resolve({ request, status: 200, headers: createHttpHeaders(headers) }),
+    );
+  const reads = (left: number) => ({ "x-ms-ratelimit-remaining-subscription-reads": `${left}` });
+  const writes = (left: number) => ({ "x-ms-ratelimit-remaining-subscription-writes": `${left}` });
+  const list = "resourceGroups/g/providers/Microsoft.Compute/virtualMachines";
+  expect(budget.headroom).toBe(1);
+  await send("GET", list, { "x-ms-ratelimit-remaining-resource": "Microsoft.Compute/HighCostGet3Min;100" });
+  await send("GET", list, { "x-ms-ratelimit-remaining-resource": "Microsoft.Compute/HighCostGet3Min;10" });
+  expect(budget.headroom).toBe(1);
+  await send("PUT", `${list}/one`, writes(200));
+  await send("PUT", `${list}/one`, writes(120));
+  expect(budget.headroom).toBe(0.6);
+  now = 4_000;
+  expect(budget.headroom).toBe(0.8);
+  const poll = "providers/Microsoft.Compute/locations/eastus/operations/one";
+  await send("GET", poll, reads(100));
+  await send("GET", poll, reads(30));
+  expect(budget.headroom).toBe(0.3);
+});
+
 test("a budget with patience waits for the end of a throttling, and fails with it once its signal aborts", async () => {
   const clock = manualClock();
   const patience = new AbortController();

@@ -104,6 +104,25 @@ const instancePath = (id: number): string => `Microsoft.Compute/virtualMachineSc
 const modelPath = "Microsoft.Compute/virtualMachineScaleSets/vmss0";
 
 describe("instances of a uniform scale set", () => {
+  test("instances of a uniform scale set are written half as many at once after ARM has refused some with a 429", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(40);
+    // Nothing moves the clock: the window does not grow again.
+    const one = await open(world, ["kubernetes"], { monotonic: () => 0 });
+    const some = nodes(40);
+    const join = update({ join: some.map(({ metadata }) => metadata?.name ?? "") });
+    const throttled = { status: 429, headers: { "retry-after": "0" }, times: 40 } as const;
+    world.simulator.failNext({ path: "/virtualMachines/", method: "PUT" }, throttled);
+    expect((await one.apply([join], some)).failed.size).toBe(1);
+    const held = world.simulator.hold({ method: "PUT", path: /\/virtualMachines\/\d+$/u });
+    const applied = one.apply([join], some);
+    await eventually("sixteen are in flight", () => held.waiting() === 16);
+    await Bun.sleep(50);
+    expect(held.waiting()).toBe(16);
+    held.release();
+    await applied;
+  });
+
   test("join a pool together with the model of their scale set, once", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(6);

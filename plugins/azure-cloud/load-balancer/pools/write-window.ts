@@ -1,0 +1,70 @@
+import { type Clock, createCooperativeYield, RetryAfterError } from "cloud-controller-host/sdk";
+
+import type { Budget } from "../../arm/pipeline/budget.ts";
+
+/** Writes at once: to begin with, and the bounds. */
+const first = 32;
+const least = 4;
+const most = 128;
+
+/** With more than this part of ARM's tokens left the window grows, and with less than the other it shrinks. */
+const plentyPart = 0.5;
+const scarcePart = 0.25;
+
+/**
+ * The number of instances and interfaces that are written at once. It follows what ARM accepts: it grows by one each time
+ * that as many writes have succeeded as it has places, while ARM reports enough tokens for them and for their polls; it
+ * shrinks by one with each write while tokens are scarce, and is halved by a 429, once for each `Retry-After`.
+ */
+export class WriteWindow {
+  readonly #clock: Pick<Clock, "monotonic">;
+  readonly #budget: Pick<Budget, "headroom">;
+  #size = first;
+  #throttledUntilMs = Number.NEGATIVE_INFINITY;
+
+  constructor(clock: Pick<Clock, "monotonic">, budget: Pick<Budget, "headroom">) {
+    this.#clock = clock;
+    this.#budget = budget;
+  }
+
+  get places(): number {
+    return Math.floor(this.#size);
+  }
+
+  /**
+   * Writes the items, each call with places of its own: writes that take minutes delay none of a later call. `write` never
+   * rejects, and resolves to the error of its request, if any.
+   */
+  async each<T>(items: readonly T[], write: (item: T) => Promise<unknown>): Promise<void> {
+    const running = new Set<Promise<void>>();
+    const pause = createCooperativeYield();
+    for (const item of items) {
+      for (let turn = pause(); turn !== undefined; turn = pause()) await turn;
+      while (running.size >= this.places) await Promise.race(running);
+      const one = write(item).then((error) => {
+        running.delete(one);
+        this.#learn(error);
+      });
+      running.add(one);
+    }
+    await Promise.all(running);
+  }
+
+  #learn(error: unknown): void {
+    const now = this.#clock.monotonic();
+    if (error instanceof RetryAfterError) {
+      // Those that were in flight are refused as well, and those that follow before ARM accepts any.
+      if (now >= this.#throttledUntilMs) this.#resize(this.#size / 2);
+      this.#throttledUntilMs = Math.max(this.#throttledUntilMs, now + error.delayMs);
+      return;
+    }
+    if (error !== undefined || now < this.#throttledUntilMs) return;
+    const { headroom } = this.#budget;
+    if (headroom > plentyPart) this.#resize(this.#size + 1 / this.#size);
+    else if (headroom < scarcePart) this.#resize(this.#size - 1);
+  }
+
+  #resize(size: number): void {
+    this.#size = Math.min(most, Math.max(least, size));
+  }
+}
