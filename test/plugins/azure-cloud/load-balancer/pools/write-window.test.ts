@@ -4,7 +4,7 @@ import { RetryAfterError } from "cloud-controller-host/sdk";
 
 import { WriteWindow } from "../../../../../plugins/azure-cloud/load-balancer/pools/write-window.ts";
 
-/** A window of a manual clock and a budget, and writes that end when the test says so. */
+/** A window with a manual clock and a budget, and writes with one result. */
 function open() {
   const about = { now: 0, headroom: 1 };
   const window = new WriteWindow(
