@@ -32,9 +32,21 @@ export interface ServiceInAzure {
   readonly failed: readonly string[];
 }
 
-/** A load-balancing rule: what a Service decides about it. */
-export const ruleText = (protocol: string, port: number, distribution: string, idleMinutes: number): string =>
-  `${protocol.toUpperCase()} ${port} ${distribution} ${idleMinutes} min`;
+interface Rule {
+  readonly protocol: string;
+  readonly port: number;
+  readonly distribution: string;
+  readonly idleMinutes: number;
+  readonly resets: boolean;
+  readonly floats: boolean;
+}
+
+/** A load-balancing rule: what a Service decides about it. UDP has no reset. */
+export function ruleText({ protocol, port, distribution, idleMinutes, resets, floats }: Rule): string {
+  const name = protocol.toUpperCase();
+  const reset = name === "UDP" || resets ? "" : " without reset";
+  return `${name} ${port} ${distribution} ${idleMinutes} min${reset}${floats ? "" : " to node ports"}`;
+}
 
 export const propertiesOf = (part: JsonObject | undefined): JsonObject => objectAt(part, "properties") ?? {};
 export const idAt = (part: JsonObject, key: string): string =>
@@ -109,10 +121,7 @@ export class AzureView {
       }
       for (const rule of objectsAt(properties, "loadBalancingRules").filter(isOwn)) {
         if (!ownIds.has(idAt(propertiesOf(rule), "frontendIPConfiguration"))) continue;
-        const { protocol, frontendPort, loadDistribution, idleTimeoutInMinutes } = propertiesOf(rule);
-        rules.push(
-          ruleText(String(protocol), Number(frontendPort), String(loadDistribution), Number(idleTimeoutInMinutes)),
-        );
+        rules.push(textOfRule(propertiesOf(rule)));
         const poolId = idAt(propertiesOf(rule), "backendAddressPool");
         const pool = objectsAt(properties, "backendAddressPools").find(
           (one) => stringAt(one, "id")?.toLowerCase() === poolId,
@@ -195,7 +204,12 @@ export class AzureView {
     });
     // A Service that is refused keeps the address and the rules of its last accepted settings.
     const kept = this.#publicIPs.filter((publicIP) => ownersOf(publicIP).some((owner) => keys.has(owner)));
+    const given = wanting.flatMap(({ metadata }) => Object.entries(metadata?.annotations ?? {}));
+    const valuesOf = (suffix: string) =>
+      given.flatMap(([key, value]) => (key.endsWith(suffix) ? value.split(",") : []));
     const served = new Set([
+      ...valuesOf("/azure-additional-public-ips"),
+      ...(valuesOf("/azure-disable-load-balancer-floating-ip").length > 0 ? this.#nodeNames.keys() : []),
       ...wanting.flatMap((service) => familiesOf(service).map((family) => this.serviceOf(service, family).address)),
       ...kept.map((publicIP) => stringAt(propertiesOf(publicIP), "ipAddress")),
     ]);
@@ -252,6 +266,16 @@ export class AzureView {
     return new Map([...parts.map((part) => [nameOf(part), essenceOf(part)] as const), ...tags]);
   }
 }
+
+const textOfRule = (rule: JsonObject): string =>
+  ruleText({
+    protocol: String(rule["protocol"]),
+    port: Number(rule["frontendPort"]),
+    distribution: String(rule["loadDistribution"]),
+    idleMinutes: Number(rule["idleTimeoutInMinutes"]),
+    resets: rule["enableTcpReset"] === true,
+    floats: rule["enableFloatingIP"] === true,
+  });
 
 /** What the owner of a part has written: without what Azure adds to it. */
 function essenceOf(part: JsonObject): string {

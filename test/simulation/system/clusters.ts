@@ -1,3 +1,4 @@
+import { objectsAt } from "../../../plugins/azure-cloud/json.ts";
 import type { AzureSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
 import { randomOf } from "../timeline.ts";
 
@@ -9,9 +10,20 @@ export interface Cluster {
   readonly balancers: Readonly<Record<string, string | undefined>>;
   readonly scaleSets: readonly string[];
   readonly dualStack: boolean;
+  /** Of its Pods; each node has a /24 of it. */
+  readonly podCIDR: string;
+  /** How many nodes have one. */
+  readonly podCIDRs: number;
 }
 
-const plain: Cluster = { config: {}, balancers: { kubernetes: undefined }, scaleSets: ["vmss0"], dualStack: false };
+const plain: Cluster = {
+  config: {},
+  balancers: { kubernetes: undefined },
+  scaleSets: ["vmss0"],
+  dualStack: false,
+  podCIDR: "10.244.0.0/16",
+  podCIDRs: 256,
+};
 const nodeIPs = { loadBalancerBackendPoolConfigurationType: "nodeIP" } as const;
 const several = { kubernetes: "vmss0", gold: "vmss1" } as const;
 
@@ -19,7 +31,9 @@ export const clusters = {
   plain,
   "dual-stack": { ...plain, dualStack: true },
   "node IPs": { ...plain, config: nodeIPs },
+  "few Pod CIDRs": { ...plain, podCIDR: "10.244.0.0/22", podCIDRs: 4 },
   "several load balancers": {
+    ...plain,
     config: {
       ...nodeIPs,
       multipleStandardLoadBalancerConfigurations: Object.entries(several).map(([name, primaryVMSet]) => ({
@@ -29,7 +43,6 @@ export const clusters = {
     },
     balancers: several,
     scaleSets: ["vmss0", "vmss1"],
-    dualStack: false,
   },
 } as const satisfies Readonly<Record<string, Cluster>>;
 
@@ -44,7 +57,12 @@ export function clusterNameOf(seed: number): ClusterName {
   return random() < 0.5 ? "plain" : (others[Math.floor(random() * others.length)] ?? "plain");
 }
 
+const vnet = "/providers/Microsoft.Network/virtualNetworks/vnet0";
+
 /** Creates what the network of every simulator does not have. */
 export function seedCluster(azure: AzureSimulator, { scaleSets, dualStack }: Cluster): void {
+  const { properties = {} } = azure.get(vnet) ?? {};
+  const subnet = { name: "subnet1", properties: { addressPrefixes: ["10.241.0.0/16", "fd12:3457::/32"] } };
+  azure.put(vnet, { properties: { ...properties, subnets: [...objectsAt(properties, "subnets"), subnet] } });
   for (const name of scaleSets) if (dualStack || name !== "vmss0") azure.addScaleSet({ name, dualStack });
 }

@@ -47,6 +47,8 @@ export const rates = {
   retag: 1,
   revokeTokens: 1,
   refuseWrites: 2,
+  denyWrites: 2,
+  failLateOperation: 1,
   foreignRule: 2,
   foreignTag: 2,
   foreignRoute: 2,

@@ -45,6 +45,7 @@ export interface HostOptions {
   readonly lease: LeaseTimings;
   readonly index: number;
   readonly kubeconfig: string;
+  readonly podCIDR: string;
   readonly log: (line: string) => void;
 }
 
@@ -57,7 +58,7 @@ export class SimulatedHost {
   /** Undefined while it runs. */
   exitStatus: number | undefined;
 
-  constructor({ runtime, program, lease, index, kubeconfig, log }: HostOptions) {
+  constructor({ runtime, program, lease, index, kubeconfig, podCIDR, log }: HostOptions) {
     this.index = index;
     const skewMs = Math.floor((runtime.random() - 0.5) * 600_000);
     this.process = runtime.process(skewMs, 1 + (runtime.random() - 0.5) * 2 * maxDrift);
@@ -70,6 +71,7 @@ export class SimulatedHost {
       options: {
         ...program.options,
         kubeconfig,
+        clusterCidr: podCIDR,
         leaderElectLeaseDuration: lease.durationMs,
         leaderElectRenewDeadline: lease.renewDeadlineMs,
         leaderElectRetryPeriod: lease.retryPeriodMs,

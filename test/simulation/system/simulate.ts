@@ -7,8 +7,9 @@ import { createService, createUsersIPs, isRefused } from "./actions/services.ts"
 import type { Action, ActionKind, History } from "./history.ts";
 import { buildDifferences, builtIn, raze } from "./invariants/fresh-build.ts";
 import { watchNodes } from "./invariants/nodes.ts";
+import { problemsOf } from "./invariants/problems.ts";
 import { Removals } from "./invariants/removals.ts";
-import { Continuity, problemsOf } from "./invariants/services.ts";
+import { Continuity } from "./invariants/services.ts";
 import type { InvariantName, Violation } from "./invariants/table.ts";
 import { Writers } from "./invariants/writers.ts";
 import { fullPace, type Pace } from "./pace.ts";

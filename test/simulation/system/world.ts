@@ -216,6 +216,7 @@ export class World implements AsyncDisposable {
       lease: this.lease,
       index,
       kubeconfig: join(this.#folder, "kubeconfig"),
+      podCIDR: this.cluster.podCIDR,
       log: (line) => this.note(`host${index}`, shortLine(line)),
     });
     this.hosts[index] = host;

@@ -89,6 +89,30 @@ export function revokeTokens(world: World): void {
   world.azure.revokeTokens();
 }
 
+/** Writes of one type are accepted, and their operations fail after most of an hour. */
+export function failLateOperation(world: World, { pick, forMs }: Action): void {
+  const path = operations[(pick + 1) % operations.length] ?? "";
+  world.note("cloud", `lets operations on ${path} last for an hour, and the next one fail`);
+  world.prolongOperations(path, world.now + 3_600_000 - forMs);
+  world.azure.failNext({ path, method: "PUT" }, { status: 500, code: "InternalServerError", stage: "operation" });
+}
+
+const denials = [
+  ["/publicIPAddresses/", 400],
+  ["/loadBalancers/", 403],
+  ["/virtualMachine", 409],
+  ["/networkSecurityGroups/", 403],
+  ["/routeTables/", 403],
+] as const;
+
+/** A quota is reached, or a policy denies every write of a type, until an operator lifts it. */
+export function denyWrites(world: World, { pick, forMs }: Action): void {
+  const [path, status] = denials[pick % denials.length] ?? denials[0];
+  const lastMs = forMs * 4;
+  world.note("cloud", `denies writes of ${path} with ${status} for ${lastMs} ms`);
+  world.azure.fail?.({ method: "PUT", path, status, forMs: lastMs });
+}
+
 const refusals = [
   ["/publicIPAddresses/", 400, "PublicIPCountLimitReached"],
   ["/loadBalancers/", 403, "RequestDisallowedByPolicy"],

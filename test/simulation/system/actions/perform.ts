@@ -17,6 +17,8 @@ import { deleteLease, editLease, emptyLease, stealLease } from "./leases.ts";
 import {
   breakWatches,
   compact,
+  denyWrites,
+  failLateOperation,
   failOperations,
   hideInstance,
   holdWatches,
@@ -84,6 +86,8 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   retag,
   revokeTokens,
   refuseWrites,
+  denyWrites,
+  failLateOperation,
   foreignRule,
   foreignTag,
   foreignRoute,

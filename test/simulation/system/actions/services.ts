@@ -2,22 +2,14 @@ import { isNotFound, kinds, type Service } from "cloud-controller-host/sdk";
 
 import type { Action } from "../history.ts";
 import type { World } from "../world.ts";
+import { defaultPorts, prefix, type Shape, shapeOf, usersIP, usersPrefix } from "./service-shapes.ts";
 
-const prefix = "service.beta.kubernetes.io/";
 const namespace = "default";
 const maxServices = 8;
 
-interface Shape {
-  readonly annotations?: Readonly<Record<string, string>>;
-  readonly spec?: Partial<NonNullable<Service["spec"]>>;
-}
-
-const tcp = (port: number) => ({ name: `tcp-${port}`, protocol: "TCP" as const, port });
-
-/** Start of the names of the public IPs that users have created for Services of theirs. */
-export const usersIP = "foreign-of-";
-
+/** What users have created before: public IPs, and a prefix that others are created from. */
 export function createUsersIPs({ azure }: World): void {
+  azure.put(usersPrefix, { sku: { name: "Standard" }, properties: { prefixLength: 26, ipPrefix: "20.9.0.0/26" } });
   for (let index = 0; index < maxServices; index += 1)
     azure.put(`/providers/Microsoft.Network/publicIPAddresses/${usersIP}s${index}`, {
       sku: { name: "Standard" },
@@ -25,57 +17,21 @@ export function createUsersIPs({ azure }: World): void {
     });
 }
 
-/** What users ask for. The last one is refused, and its user must hear of it. */
-const shapes: readonly Shape[] = [
-  {},
-  {},
-  { spec: { ports: [tcp(80), tcp(443)] } },
-  { spec: { ports: [tcp(80), { name: "dns", protocol: "UDP", port: 53 }] } },
-  { spec: { loadBalancerSourceRanges: ["192.0.2.0/24"] } },
-  { spec: { externalTrafficPolicy: "Local" } },
-  { spec: { sessionAffinity: "ClientIP" } },
-  { annotations: { "azure-load-balancer-internal": "true" } },
-  { annotations: { "azure-pip-tags": "team=network" } },
-  { annotations: { "azure-load-balancer-tcp-idle-timeout": "10" } },
-  { annotations: { "azure-pip-name": usersIP } },
-  { annotations: { "azure-allowed-ip-ranges": "198.51.100.0/24" } },
-  { annotations: { "azure-load-balancer-health-probe-interval": "10" } },
-  { annotations: { "azure-load-balancer-internal": "true", "azure-pls-create": "true" } },
-  { annotations: { "azure-load-balancer-tcp-idle-timeout": "1" } },
-];
-
 export const isRefused = ({ metadata }: Service): boolean =>
   metadata?.annotations?.[`${prefix}azure-load-balancer-tcp-idle-timeout`] === "1";
 
-/** What a Service asks for that is of IPv4 only. */
-const isIPv4Only = ({ annotations = {}, spec = {} }: Shape): boolean =>
-  spec.loadBalancerSourceRanges !== undefined ||
-  ["azure-pip-name", "azure-allowed-ip-ranges", "azure-pls-create"].some((key) => key in annotations);
-
-/** Of a dual-stack cluster: every fourth Service has IPv6 alone, the others IPv4 or both. The first family stays. */
-function families(name: string, shape: Shape, isDual: boolean): Shape["spec"] {
-  if (Number(name.slice(1)) % 4 === 3) return { ipFamilyPolicy: "SingleStack", ipFamilies: ["IPv6"] };
-  if (isIPv4Only(shape) || !isDual) return { ipFamilyPolicy: "SingleStack", ipFamilies: ["IPv4"] };
-  return { ipFamilyPolicy: "RequireDualStack", ipFamilies: ["IPv4", "IPv6"] };
-}
-
-/** The shape in a cluster: without what only another one has. */
-function shapeOf({ cluster }: World, name: string, pick: number): Shape {
-  const shape = shapes[pick % shapes.length] ?? {};
-  // On one of several load balancers, it would have the nodes of its endpoints alone.
-  if (cluster.scaleSets.length > 1 && shape.spec?.externalTrafficPolicy === "Local") return {};
-  if (!cluster.dualStack) return shape;
-  const spec = families(name, shape, Math.floor(pick / shapes.length) % 2 === 0);
-  const isIPv6 = spec?.ipFamilies?.[0] === "IPv6";
-  return isIPv6 && isIPv4Only(shape) ? { spec } : { ...shape, spec: { ...shape.spec, ...spec } };
-}
-
-function serviceOf(name: string, { annotations = {}, spec }: Shape): Service {
-  const valueOf = (value: string): string => (value === usersIP ? `${usersIP}${name}` : value);
+function serviceOf(world: World, name: string, { annotations = {}, spec }: Shape): Service {
+  const values: Readonly<Record<string, string>> = {
+    "{name}": name,
+    "{number}": name.slice(1),
+    "{now}": String(Math.floor(world.now)),
+    "{prefix}": world.azure.get(usersPrefix)?.id ?? "",
+  };
+  const valueOf = (value: string): string => value.replaceAll(/\{\w+\}/gu, (word) => values[word] ?? word);
   const named = Object.entries(annotations).map(([key, value]) => [`${prefix}${key}`, valueOf(value)]);
   return {
     metadata: { name, namespace, annotations: Object.fromEntries(named) },
-    spec: { type: "LoadBalancer", selector: { app: name }, ports: [tcp(80)], ...spec },
+    spec: { type: "LoadBalancer", selector: { app: name }, ports: [...defaultPorts], ...spec },
   };
 }
 
@@ -83,7 +39,7 @@ function create(world: World, name: string, pick: number): void {
   if (world.api.get(kinds.Service, { namespace, name }) !== undefined) return;
   const shape = shapeOf(world, name, pick);
   world.note("user", `creates ${name} as ${JSON.stringify(shape)}`);
-  world.api.create(kinds.Service, serviceOf(name, shape));
+  world.api.create(kinds.Service, serviceOf(world, name, shape));
 }
 
 function remove(world: World, name: string): void {
@@ -107,7 +63,7 @@ export function changeService(world: World, { pick }: Action): void {
   const service = chosen(world, pick);
   if (service === undefined) return;
   const shape = shapeOf(world, nameOf(service), Math.floor(pick / 7));
-  const wanted = serviceOf(nameOf(service), shape);
+  const wanted = serviceOf(world, nameOf(service), shape);
   world.note("user", `changes ${nameOf(service)} to ${JSON.stringify(shape)}`);
   world.api.update(kinds.Service, { namespace, name: nameOf(service) }, (before) => ({
     ...before,

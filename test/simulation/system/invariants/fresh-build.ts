@@ -1,14 +1,14 @@
 import { kinds, type Service } from "cloud-controller-host/sdk";
 
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
-import { usersIP } from "../actions/services.ts";
+import { usersIP } from "../actions/service-shapes.ts";
 import { type AzureView, nameOf, propertiesOf } from "../azure-view.ts";
 import { addressOwners, ownedParts } from "../owned-parts.ts";
 import type { World } from "../world.ts";
 
 /** Chosen by Azure, or by the order in which things happened; and tags of annotations and configs, which stay. */
 const ignored =
-  /^(?:etag|provisioningState|resourceGuid|ipAddress|privateIPAddress|priority|visibility|alias|team|calm)$/u;
+  /^(?:etag|provisioningState|resourceGuid|ipAddress|privateIPAddress|priority|visibility|alias|team|calm|ipTags)$/u;
 const builtTypes = new Set(["loadbalancers", "publicipaddresses", "privatelinkservices", "virtualmachinescalesets"]);
 
 const parts = ["frontendIPConfigurations", "loadBalancingRules", "probes", "outboundRules", "backendAddressPools"];

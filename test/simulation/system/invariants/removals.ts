@@ -3,8 +3,9 @@ import { defaultLoadBalancerName, keyOf, kinds, type Node } from "cloud-controll
 import type { AzureView } from "../azure-view.ts";
 import { addressOwners, type OwnedPart, ownedParts } from "../owned-parts.ts";
 import type { World } from "../world.ts";
-import { balancerOf, isBalanced, wishOf } from "./services.ts";
+import { balancerOf } from "./services.ts";
 import type { Violate } from "./table.ts";
+import { isBalanced, wishOf } from "./wishes.ts";
 
 /**
  * A part may be written so long after the change that it does not follow yet: by a process that was paused (two minutes)

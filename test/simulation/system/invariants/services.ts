@@ -1,80 +1,59 @@
 import { keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { addressesOf } from "../../../kit/services.ts";
-import { isRefused, usersIP } from "../actions/services.ts";
-import { type AzureView, familiesOf, ruleText, type ServiceInAzure } from "../azure-view.ts";
+import { usersIP } from "../actions/service-shapes.ts";
+import { type AzureView, familiesOf, type ServiceInAzure } from "../azure-view.ts";
 import type { World } from "../world.ts";
 import type { Violate } from "./table.ts";
-
-export const isBalanced = ({ spec, metadata }: Service): boolean =>
-  spec?.type === "LoadBalancer" && metadata?.deletionTimestamp === undefined;
-const isInternal = ({ metadata }: Service): boolean =>
-  metadata?.annotations?.["service.beta.kubernetes.io/azure-load-balancer-internal"] === "true";
-
-const annotationOf = ({ metadata }: Service, key: string): string | undefined =>
-  metadata?.annotations?.[`service.beta.kubernetes.io/${key}`];
-
-/** The load-balancing rules that a Service asks for. */
-function wantedRules(service: Service): readonly string[] {
-  const { ports = [], sessionAffinity } = service.spec ?? {};
-  const distribution = sessionAffinity === "ClientIP" ? "SourceIP" : "Default";
-  const idleMinutes = Number(annotationOf(service, "azure-load-balancer-tcp-idle-timeout") ?? 4);
-  return ports.map(({ protocol, port }) => ruleText(protocol ?? "TCP", port, distribution, idleMinutes)).toSorted();
-}
-
-/** What the security group must let through to its address, and nothing else. */
-function wantedOpenings(service: Service): readonly string[] {
-  const { ports = [], loadBalancerSourceRanges = [] } = service.spec ?? {};
-  const ranges = [...loadBalancerSourceRanges, ...[annotationOf(service, "azure-allowed-ip-ranges") ?? []].flat()];
-  const sources = ranges.length > 0 ? ranges : ["Internet"];
-  return ports.flatMap(({ protocol, port }) => sources.map((source) => `${protocol ?? "TCP"} ${port} from ${source}`));
-}
+import {
+  additionalAddresses,
+  annotationOf,
+  isBalanced,
+  isInternal,
+  visibleWishOf,
+  wantedOpenings,
+  wantedRules,
+  wishOf,
+} from "./wishes.ts";
 
 /** What a Service lacks of a family in Azure and in its status; empty: all is as its user wants. */
-function lacking(world: World, service: Service, family: string, found: ServiceInAzure): readonly string[] {
+export function lacking(world: World, service: Service, family: string, found: ServiceInAzure): readonly string[] {
   const { address, publicIP, frontends, rules, opened } = found;
   const status = addressesOf(service)
     .filter((one) => one.includes(":") === (family === "IPv6"))
     .join();
   const suffix = isInternal(service) ? "-internal/" : "/";
-  const balancers = Object.keys(world.cluster.balancers).map((name) => name + suffix);
+  const chosen = annotationOf(service, "azure-load-balancer-configurations");
+  const balancers = Object.keys(world.cluster.balancers)
+    .filter((name) => (chosen ?? name) === name)
+    .map((name) => name + suffix);
+  const wantsSubnet = annotationOf(service, "azure-load-balancer-internal-subnet") !== undefined;
   const misplaced = frontends.filter(
-    (frontend, index) => index > 0 || !balancers.some((balancer) => frontend.startsWith(balancer)),
+    (frontend, index) =>
+      index > 0 ||
+      !balancers.some((balancer) => frontend.startsWith(balancer)) ||
+      frontend.includes("-subnet1") !== wantsSubnet,
   );
-  const isUsers = publicIP?.startsWith(usersIP) === true;
-  const wantsUsers = annotationOf(service, "azure-pip-name") !== undefined;
+  const wantsAddress = annotationOf(service, "azure-load-balancer-ipv4") ?? address;
+  const wanted = [...(address === undefined ? [] : [address]), ...additionalAddresses(service, family)].join();
   return [
-    ...(isUsers === wantsUsers ? [] : [`has the public IP ${publicIP}`]),
+    ...(isOfKind(service, publicIP) ? [] : [`has the public IP ${publicIP}`]),
+    ...(address === wantsAddress ? [] : [`has the address ${address}`]),
     ...misplaced.map((frontend) => `has the frontend ${frontend}`),
     ...(address === undefined ? ["has no frontend with an address"] : []),
-    ...differences("rule", rules, wantedRules(service)),
-    ...(status === address ? [] : [`shows ${status || "no address"}, not ${address ?? "none"}`]),
+    ...differences("rule", rules, wantedRules(service, family)),
+    ...(status === wanted ? [] : [`shows ${status || "no address"}, not ${wanted || "none"}`]),
     ...(isInternal(service) ? [] : differences("opening", opened, wantedOpenings(service))),
   ];
 }
 
+/** It is the user's, or created from the prefix, as wanted. */
+const isOfKind = (service: Service, publicIP = ""): boolean =>
+  publicIP.startsWith(usersIP) === (annotationOf(service, "azure-pip-name") !== undefined) &&
+  publicIP.includes("-foreign-prefix") === (annotationOf(service, "azure-pip-prefix-id") !== undefined);
+
 const isReady = ({ status }: Node): boolean =>
   status?.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True") === true;
-
-/** What users have asked for, unless a controller has changed it. Patches change the order of keys. */
-export const wishOf = ({ metadata, spec }: Service): string =>
-  JSON.stringify([sorted(metadata?.annotations), sorted(spec), metadata?.deletionTimestamp]);
-
-/**
- * What `lacking` compares of what a user asks for. A Service that asks for as much as shortly before may look whole while
- * a write from between is still to come, whatever else of its wish has changed.
- */
-const visibleWishOf = (service: Service): string =>
-  JSON.stringify([
-    isBalanced(service),
-    isInternal(service),
-    annotationOf(service, "azure-pip-name"),
-    familiesOf(service),
-    wantedRules(service),
-    wantedOpenings(service),
-  ]);
-
-const sorted = (object: object = {}) => Object.entries(object).toSorted(([one], [other]) => one.localeCompare(other));
 
 /** The load balancer, of several, that has the scale set of a node. */
 export function balancerOf({ cluster, azure }: World, node: string): string | undefined {
@@ -87,7 +66,7 @@ const isOn = ({ frontends }: ServiceInAzure, balancer: string | undefined): bool
   frontends.some((frontend) => frontend.replace("-internal/", "/").startsWith(`${balancer}/`));
 
 /** Nodes of the load balancer of a frontend and of those that do not exist; all, rather than none. */
-function wantedMembers(world: World, view: AzureView, found: ServiceInAzure, nodes: readonly string[]) {
+export function wantedMembers(world: World, view: AzureView, found: ServiceInAzure, nodes: readonly string[]) {
   const placed = nodes.filter((node) => {
     const balancer = balancerOf(world, node) ?? "";
     return isOn(found, balancer) || !(view.has(balancer) || view.has(`${balancer}-internal`));
@@ -213,65 +192,7 @@ export class Continuity {
   }
 }
 
-/** Everything that is not as users want it. */
-export function problemsOf(world: World): readonly string[] {
-  const view = world.view();
-  const nodes: readonly Node[] = world.api.list(kinds.Node);
-  const services = world.services();
-  const balanced = services.filter(isBalanced);
-  const privateIPs = new Map(world.instances().map((one) => [one.computerName.toLowerCase(), one.privateIP]));
-  return [
-    ...nodes.flatMap(problemsOfNode),
-    ...differences(
-      "route",
-      view.routes,
-      nodes.map((node) => `${keyOf(node)} ${node.spec?.podCIDR} ${privateIPs.get(keyOf(node))}`),
-    ),
-    ...differences(
-      "node",
-      nodes.map(keyOf),
-      world.instances().map(({ computerName }) => computerName.toLowerCase()),
-    ),
-    ...balanced
-      .filter((service) => !isRefused(service))
-      .flatMap((service) => familiesOf(service).map((family) => [service, family] as const))
-      .flatMap(([service, family]) => {
-        const found = view.serviceOf(service, family);
-        const members = differences("member", [...found.members], wantedMembers(world, view, found, nodes.map(keyOf)));
-        const failed = found.failed.map((name) => `uses ${name}, which is Failed`);
-        return [...lacking(world, service, family, found), ...members, ...failed].map(
-          (problem) => `${keyOf(service)} ${family} ${problem}`,
-        );
-      }),
-    ...balanced
-      .filter(isRefused)
-      .flatMap((service) => (isReported(world, service) ? [] : [`${keyOf(service)} fails without an event`])),
-    ...services
-      .filter((service) => !isBalanced(service))
-      .flatMap((service) => {
-        if (service.metadata?.deletionTimestamp !== undefined) return [`${keyOf(service)} is still being deleted`];
-        return addressesOf(service).length > 0 ? [`${keyOf(service)} still shows an address`] : [];
-      }),
-    ...view.leftovers([...balanced, ...world.forgiven]).map((part) => `${part} is left over`),
-  ];
-}
-
-function isReported(world: World, { metadata }: Service): boolean {
-  const events = world.api.list(kinds.Event);
-  return events.some(({ type, involvedObject }) => type === "Warning" && involvedObject.uid === metadata?.uid);
-}
-
-function problemsOfNode(node: Node): readonly string[] {
-  const rules: readonly (readonly [boolean, string])[] = [
-    [node.spec?.providerID === undefined, "has no provider ID"],
-    [!node.status?.addresses?.some(({ type }) => type === "InternalIP"), "has no address"],
-    [node.spec?.podCIDR === undefined, "has no Pod CIDR"],
-    [node.spec?.taints?.some(({ key }) => key.startsWith("node.cloudprovider.kubernetes.io/")) === true, "is tainted"],
-  ];
-  return rules.flatMap(([isWrong, what]) => (isWrong ? [`node ${keyOf(node)} ${what}`] : []));
-}
-
-function differences(what: string, found: readonly string[], wanted: readonly string[]): readonly string[] {
+export function differences(what: string, found: readonly string[], wanted: readonly string[]): readonly string[] {
   const [has, wants] = [new Set(found), new Set(wanted)];
   return [
     ...[...has.difference(wants)].map((one) => `${what} ${one} is left over`),
