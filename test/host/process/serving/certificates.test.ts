@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { createPrivateKey, X509Certificate } from "node:crypto";
+import { createHash, createPrivateKey, X509Certificate } from "node:crypto";
 import { mkdtemp, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,6 +21,10 @@ afterEach(() => rm(directory, { recursive: true }));
 const path = (name: string): string => join(directory, name);
 const none = { certFile: "", keyFile: "", certDir: "", bindAddress: "0.0.0.0", clock: systemClock };
 
+/** The serving certificate, and that of its CA. */
+const pemsOf = ({ certPem }: KeyPair): readonly string[] =>
+  certPem.split(/(?<=-----END CERTIFICATE-----)\n/).filter((pem) => pem !== "");
+
 async function write(pair: KeyPair): Promise<{ certFile: string; keyFile: string }> {
   const files = { certFile: path("tls.crt"), keyFile: path("tls.key") };
   await writeFile(files.certFile, pair.certPem);
@@ -31,8 +35,9 @@ async function write(pair: KeyPair): Promise<{ certFile: string; keyFile: string
 describe("a generated certificate", () => {
   test("is a leaf under its own CA, for localhost and the bound address, valid for a year from an hour ago", async () => {
     const now = Date.UTC(2030, 0, 1);
-    const { certPem, keyPem } = await selfSigned("192.0.2.7", now);
-    const [leafPem = "", caPem = ""] = certPem.split(/(?<=-----END CERTIFICATE-----)\n/);
+    const pair = await selfSigned("192.0.2.7", now);
+    const { keyPem } = pair;
+    const [leafPem = "", caPem = ""] = pemsOf(pair);
     const [leaf, ca] = [new X509Certificate(leafPem), new X509Certificate(caPem)];
     expect(leaf.subject).toBe(`CN=localhost@${now / 1000}`);
     expect(ca.subject).toBe(`CN=localhost-ca@${now / 1000}`);
@@ -51,6 +56,64 @@ describe("a generated certificate", () => {
     const { certPem, keyPem } = await selfSigned("", Date.now(), "rsa");
     expect(createPrivateKey(keyPem).asymmetricKeyDetails?.modulusLength).toBe(2048);
     expect(new X509Certificate(certPem).checkPrivateKey(createPrivateKey(keyPem))).toBeTrue();
+  });
+
+  test("has the extensions of a CA and of a server, as a strict parser reads them", async () => {
+    await import("reflect-metadata");
+    const { X509Certificate: Parsed } = await import("@peculiar/x509");
+    const extensionsOf = (pem: string): string =>
+      new Parsed(pem).toString("text").split(/ {4}Extensions:\n|  Signature:/)[1] ?? "";
+    const idOf = (ca: string): string => {
+      const point = new X509Certificate(ca).publicKey.export({ type: "spki", format: "der" }).subarray(-65);
+      const id = createHash("sha1").update(point).digest("hex").match(/../g) ?? [];
+      return `${id.slice(0, 8).join(" ")}  ${id.slice(8, 16).join(" ")}\n        ${id.slice(16).join(" ")}`;
+    };
+    const usages = { ecdsa: "digitalSignature", rsa: "digitalSignature, keyEncipherment" };
+    for (const type of ["ecdsa", "rsa"] as const) {
+      const [leaf = "", ca = ""] = pemsOf(await selfSigned("2001:db8::7", Date.now(), type));
+      expect(extensionsOf(ca)).toBe(`      Basic Constraints: critical
+        CA: true
+      Key Usages: critical
+        digitalSignature, keyCertSign
+      Subject Key Identifier:
+        ${idOf(ca)}
+`);
+      expect(extensionsOf(leaf)).toBe(`      Basic Constraints: critical
+      Key Usages: critical
+        ${usages[type]}
+      Extended Key Usages:
+        TLS WWW server authentication
+      Authority Key Identifier:
+        ${idOf(ca)}
+      Subject Alternative Name:
+        DNS: localhost
+        IP: 127.0.0.1
+        IP: 2001:db8::7
+`);
+      const serials = [ca, leaf].map((pem) => new X509Certificate(pem).serialNumber);
+      expect(serials[0]).toMatch(/^[4-7].{31}$/);
+      expect(serials[0]).not.toBe(serials[1]);
+    }
+  });
+
+  test("is verified by a client that trusts its CA", async () => {
+    const pair = await selfSigned("127.0.0.1", Date.now());
+    using server = Bun.serve({
+      port: 0,
+      tls: { cert: pair.certPem, key: pair.keyPem },
+      fetch: () => new Response("ok"),
+    });
+    const get = (ca: string): Promise<Response> => fetch(`https://localhost:${server.port}`, { tls: { ca } });
+    expect(await (await get(pemsOf(pair)[1] ?? "")).text()).toBe("ok");
+    const [, stranger = ""] = pemsOf(await selfSigned("127.0.0.1", Date.now()));
+    expect(await rejection(get(stranger))).toMatch("certificate");
+  });
+
+  test("is valid into the second half of the century, whose years have four digits", async () => {
+    const now = Date.UTC(2049, 5, 1);
+    const [leaf] = pemsOf(await selfSigned("", now)).map((pem) => new X509Certificate(pem));
+    expect(Date.parse(leaf?.validFrom ?? "")).toBe(now - 3_600_000);
+    expect(Date.parse(leaf?.validTo ?? "")).toBe(now - 3_600_000 + 365 * 86_400_000);
   });
 
   test("stays in memory when no directory is given", async () => {
