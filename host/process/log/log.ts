@@ -1,5 +1,4 @@
 import { CodedError, type LogFields, type Logger } from "cloud-controller-host/sdk";
-import { pino } from "pino";
 
 import { type Plain, plainFields, shownText } from "./fields.ts";
 import { klogFields, klogHead, type Severity } from "./klog-format.ts";
@@ -118,23 +117,14 @@ const textEmitter =
 /** Field names of the line itself; a caller's field of that name gets a `_` after it. */
 const ownFields = new Set(["ts", "level", "v", "logger", "msg", "stack"]);
 
-function jsonEmitter(write: (line: string) => void): Core["emit"] {
-  const logger = pino(
-    {
-      base: null,
-      level: "info",
-      messageKey: "msg",
-      timestamp: () => `,"ts":${Date.now()}`,
-      formatters: { level: (label) => ({ level: label }) },
-    },
-    { write },
-  );
-  return ({ severity, level, source, message, fields, stack }) => {
+const jsonEmitter =
+  (write: (line: string) => void): Core["emit"] =>
+  ({ severity, level, source, message, fields, stack }) => {
     const own = fields.map(([key, value]) => [ownFields.has(key) ? `${key}_` : key, value]);
-    const v = severity === "info" ? { v: level } : {};
-    logger[severity]({ ...v, logger: source, ...Object.fromEntries(own), ...(stack && { stack }) }, message);
+    const head = { level: severity, ts: Date.now(), ...(severity === "info" && { v: level }), logger: source };
+    const line = { ...head, ...Object.fromEntries(own), ...(stack && { stack }), msg: message };
+    write(`${JSON.stringify(line)}\n`);
   };
-}
 
 function lostLine(format: LogOptions["format"]): (lost: number) => string {
   const message = (lost: number): string => `${lost} log lines were dropped: the reader of the log did not keep up`;

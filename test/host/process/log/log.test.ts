@@ -86,6 +86,17 @@ describe("the text log", () => {
 });
 
 describe("the json log", () => {
+  test("is one object per line: level, time, verbosity, source, fields, message", () => {
+    const lines = logged({ format: "json" }, (log) => {
+      log.info("said", { n: 1 });
+      log.error("failed");
+    });
+    expect(lines.map((line) => line.replace(/"ts":\d{13},/, '"ts":0,'))).toEqual([
+      '{"level":"info","ts":0,"v":0,"logger":"cloud-controller-manager","n":1,"msg":"said"}\n',
+      '{"level":"error","ts":0,"logger":"cloud-controller-manager","msg":"failed"}\n',
+    ]);
+  });
+
   test("is one object per line with level, time, source and message", () => {
     const [line] = json((log) => log.with({ controller: "cloud-node-controller", node: "a" }).warn("odd", { n: 1 }));
     expect(line).toEqual({
