@@ -33,14 +33,14 @@ export const pairsOf = (text: string): readonly (readonly [key: string, value: s
     quoted ?? plain ?? "",
   ]);
 
-/** The files that a `.dockerignore` keeps out, as a question. It knows names of folders and files, and globs. */
+/** The files that a `.dockerignore` keeps out, as a question. It knows names of folders and files, globs, and files as exceptions. */
 export function ignored(content: string): (path: string) => boolean {
   const patterns = content.split("\n").filter((line) => line.trim() !== "" && !line.startsWith("#"));
-  if (patterns.some((pattern) => pattern.startsWith("!")))
-    throw new Error(".dockerignore: exceptions are not known here");
-  const globs = patterns.map((pattern) => new Bun.Glob(pattern));
+  const exceptions = new Set(patterns.filter((pattern) => pattern.startsWith("!")).map((pattern) => pattern.slice(1)));
+  const globs = patterns.filter((pattern) => !pattern.startsWith("!")).map((pattern) => new Bun.Glob(pattern));
   return (path) => {
     const parts = path.split("/");
-    return parts.some((_, index) => globs.some((glob) => glob.match(parts.slice(0, index + 1).join("/"))));
+    const isIgnored = parts.some((_, index) => globs.some((glob) => glob.match(parts.slice(0, index + 1).join("/"))));
+    return isIgnored && !exceptions.has(path);
   };
 }
