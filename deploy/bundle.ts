@@ -3,6 +3,7 @@
  * it imports on demand beside it, and so does each plugin. Entry points keep their paths, and source maps lead from a
  * stack trace to the files of the repository.
  */
+import { existsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 
@@ -32,7 +33,7 @@ const clients: Readonly<Record<string, Client>> = {
   "arm-network": { plugin: "azure-cloud", module: "networkManagementClient.js" },
 };
 
-export async function bundleImage(app: string): Promise<void> {
+async function bundleImage(app: string): Promise<void> {
   for (const [name, client] of Object.entries(clients)) await bundleClient(app, name, client);
   const sdk = join(app, "sdk", "index.ts");
   await bundle(app, { entries: hostEntries, chunks: "host", folders: ["host", "sdk"], sdk });
@@ -139,4 +140,6 @@ async function bundleClient(app: string, name: string, { plugin, module }: Clien
 }
 
 const [, , app] = process.argv;
-if (import.meta.main && app !== undefined) await bundleImage(app);
+// Sources are replaced: never those of a clone.
+if (app === undefined || existsSync(join(app, "test"))) throw new Error("name the folder of the image");
+await bundleImage(resolve(app));

@@ -14,6 +14,7 @@ import { routesBench } from "./routes.ts";
 import { scaleBench } from "./scale.ts";
 import { servicesBench } from "./services.ts";
 import { simulationBench } from "./simulation.ts";
+import { soakBench } from "./soak.ts";
 import { startBench } from "./start.ts";
 
 /** Every bench by the name that it is called by. */
@@ -27,6 +28,7 @@ const benches: Readonly<Record<string, Bench>> = {
   reload: reloadBench,
   handover: handoverBench,
   simulation: simulationBench,
+  soak: soakBench,
   start: startBench,
   compare: compareBench,
   page: pageBench,

@@ -142,7 +142,7 @@ export async function selfSigned(bindAddress: string, nowMs: number, keyType: Ke
       extension("subjectAltName", sequence(...alternativeNames(bindAddress))),
     ],
   });
-  return { certPem: leafPem + authorityPem, keyPem: String(leaf.privateKey.export({ type: "pkcs8", format: "pem" })) };
+  return { certPem: leafPem + authorityPem, keyPem: leaf.privateKey.export({ type: "pkcs8", format: "pem" }) };
 }
 
 /** Of a P-256 key: the hash of its point, which is the end of its encoding. */
