@@ -1,9 +1,11 @@
 import { campaign, schedules } from "../simulation/campaign.ts";
 import { simulate } from "../simulation/simulation.ts";
-import { findDefect, likelySeeds } from "../simulation/system/bites.ts";
+import { type Bite, findDefect, likelySeeds } from "../simulation/system/bites.ts";
 import { campaign as systemCampaign, describeFailure } from "../simulation/system/campaign.ts";
+import type { Defect } from "../simulation/system/defects/defect.ts";
 import { hostDefects } from "../simulation/system/defects/host.ts";
 import { defects } from "../simulation/system/defects/table.ts";
+import { keptBites } from "../simulation/system/kept-bites.ts";
 import type { Bench, Figure } from "./report.ts";
 import { numberOf } from "./world.ts";
 
@@ -86,32 +88,60 @@ async function system(options: Readonly<Record<string, string>>): Promise<readon
 
 /**
  * Puts known defects back, one at a time: all of the system, or with `--leadership` those of leadership and generations;
- * or those with a text in their names. Each is a figure, so that `--record` and `bench page` keep the table.
+ * or those with a text in their names. Kept histories come first, and those that none shows are searched in seeds. Each
+ * defect is a figure, so that `--record` and `bench page` keep the table.
  */
 async function bites(options: Readonly<Record<string, string>>): Promise<readonly Figure[]> {
-  const [first, count, likely] = [numberOf(options, "first"), numberOf(options, "seeds"), numberOf(options, "likely")];
-  const seeds = Array.from({ length: count }, (_, index) => first + index);
-  const limits = { cpuSeconds: numberOf(options, "cpu"), memoryMiB: numberOf(options, "memory") };
   const isSystem = options["leadership"] !== "true";
-  const chosen = Object.entries(isSystem ? defects : hostDefects).filter(([name]) =>
+  const chosen = Object.entries<Defect>(isSystem ? defects : hostDefects).filter(([name]) =>
     name.includes(options["only"] ?? ""),
   );
   const figures: Figure[] = [];
+  const kept = new Set(chosen.flatMap(([name, { kept: history }]) => (history === undefined ? [] : [name])));
   let found = 0;
   process.stdout.write(
-    "| Defect | Histories | Skipped | Seed | Found by | CPU s |\n| --- | --: | --: | --: | --- | --: |\n",
+    "| Defect | Histories | Skipped | History | Found by | CPU s |\n| --- | --: | --: | --- | --- | --: |\n",
   );
-  for (const [name, defect] of chosen) {
-    const tried = (isSystem && likely > 0 ? likelySeeds(defect, seeds, likely) : seeds).map(String);
-    const bite = await findDefect(name, tried, limits, isSystem ? systemCampaign : schedules);
-    const { histories, skipped, history = "", by = "not found", cpuSeconds } = bite;
+  for await (const { defect, histories, skipped, history = "", by = "not found", cpuSeconds } of bitesOf(
+    chosen,
+    options,
+  )) {
     if (by !== "not found") found += 1;
-    process.stdout.write(`| ${name} | ${histories} | ${skipped} | ${history} | ${by} | ${cpuSeconds.toFixed(1)} |\n`);
-    figures.push({ name, value: by === "not found" ? `${by} in ${histories}` : `${by}, seed ${history}` });
+    if (history === chosen.find(([name]) => name === defect)?.[1].kept) kept.delete(defect);
+    process.stdout.write(`| ${defect} | ${histories} | ${skipped} | ${history} | ${by} | ${cpuSeconds.toFixed(1)} |\n`);
+    figures.push({ name: defect, value: by === "not found" ? `${by} in ${histories}` : `${by}: ${history}` });
   }
   return [
     { name: "defects", value: chosen.length },
     { name: "found", value: found, aim: String(chosen.length) },
+    { name: "kept histories that show nothing", value: kept.size, aim: "0" },
     ...figures,
   ];
+}
+
+type Named = readonly [name: string, defect: Defect];
+
+/** By their kept histories, and the others by seeds: `--seeds=0` searches for none. */
+async function* bitesOf(
+  chosen: readonly Named[],
+  options: Readonly<Record<string, string>>,
+): AsyncGenerator<{ readonly defect: string } & Bite> {
+  const [first, count, likely] = [numberOf(options, "first"), numberOf(options, "seeds"), numberOf(options, "likely")];
+  const memoryMiB = numberOf(options, "memory");
+  const isSystem = options["leadership"] !== "true";
+  const shown = new Set<string>();
+  const kept = chosen.flatMap(([defect, { kept: history }]) =>
+    history === undefined ? [] : [{ defect, kept: history }],
+  );
+  for await (const bite of keptBites(kept, memoryMiB)) {
+    if (bite.by === undefined && count > 0) continue;
+    shown.add(bite.defect);
+    yield bite;
+  }
+  const seeds = Array.from({ length: count }, (_, index) => first + index);
+  for (const [name, defect] of chosen.filter(([each]) => !shown.has(each))) {
+    const tried = (isSystem && likely > 0 ? likelySeeds(defect, seeds, likely) : seeds).map(String);
+    const limits = { cpuSeconds: numberOf(options, "cpu"), memoryMiB };
+    yield { defect: name, ...(await findDefect(name, tried, limits, isSystem ? systemCampaign : schedules)) };
+  }
 }

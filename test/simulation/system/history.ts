@@ -16,6 +16,8 @@ export const rates = {
   loseNode: 4,
   returnNode: 2,
   returnNodeAtWrite: 2,
+  // Of kept histories alone: it has no seed of its own yet.
+  retireNode: 0,
   stopNode: 1,
   replaceVM: 2,
   replaceScaleSet: 1,

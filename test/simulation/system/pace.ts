@@ -24,6 +24,8 @@ export interface Pace {
   readonly eventfulMs: number;
   /** Time without a write, once all is stable. */
   readonly silentMs: number;
+  /** How long all may take to be well when faults end; default: 45 minutes, in which whatever has failed often is tried again. */
+  readonly convergeMs?: number;
 }
 
 const minuteMs = 60_000;

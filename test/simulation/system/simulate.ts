@@ -211,7 +211,7 @@ class Run {
 
   async #converge(): Promise<void> {
     const { now, longestOperation, heldUntil } = this.#world;
-    const until = Math.max(now, longestOperation, heldUntil) + convergeMs;
+    const until = Math.max(now, longestOperation, heldUntil) + (this.#pace.convergeMs ?? convergeMs);
     let looks = 0;
     while (looks < stableLooks && this.#world.now < until) {
       await this.#until(this.#world.now + minuteMs);

@@ -44,9 +44,17 @@ const faults = {
   cut: { rate: 1, fate: () => ({ lost: "request" }) },
 } as const satisfies Readonly<Record<string, Fault>>;
 
-export type FaultName = keyof typeof faults;
+/** Of kept histories alone: no seed has them. */
+const keptFaults = {
+  refused: { rate: 1, fate: () => ({ reset: "before" }) },
+  // A page of something in between, with a status of success.
+  "another's reply": { rate: 1, fate: ({ isWrite }) => (isWrite ? {} : { instead: () => Response.json({}) }) },
+} as const satisfies Readonly<Record<string, Fault>>;
+
+const allFaults = { ...faults, ...keptFaults };
+export type FaultName = keyof typeof allFaults;
 export const faultNames: readonly string[] = Object.keys(faults);
-const isFault = (name: string): name is FaultName => name in faults;
+const isFault = (name: string): name is FaultName => name in allFaults;
 
 /** A period in which requests to one server fail in one way, from one host or from all. */
 export interface FaultWindow {
@@ -87,7 +95,7 @@ export class Weather {
       (each) => each.target === target && (each.host ?? host) === host && each.until > this.#now(),
     );
     if (window === undefined || host === undefined || !isFault(window.fault)) return usual;
-    const { rate, fate } = faults[window.fault];
+    const { rate, fate } = allFaults[window.fault];
     const isWrite = method !== "GET";
     return random() < rate ? { ...usual, ...fate({ random, target, isWrite }) } : usual;
   }

@@ -69,6 +69,8 @@ export class World implements AsyncDisposable {
   meddled = false;
   /** A person has written that the Lease is valid until then: processes that have seen it wait as long, even if it is deleted. */
   heldUntil = 0;
+  /** Names of nodes whose VMs run on without them. */
+  readonly retired = new Set<string>();
   /** Services whose finalizers a person has removed, and when. */
   readonly abandoned: { readonly service: Service; readonly at: number }[] = [];
   /** When the Lease or the config has last changed: only the process and generation of a Service know that it was there. */
@@ -193,6 +195,11 @@ export class World implements AsyncDisposable {
 
   instances(): readonly Instance[] {
     return this.cluster.scaleSets.flatMap((scaleSet) => this.azure.instances(scaleSet));
+  }
+
+  /** True if a VM has the name, and its node is not retired. */
+  isInUse(name: string): boolean {
+    return this.azure.hasInstance(name) && !this.retired.has(name);
   }
 
   hostNamed(identity: string | undefined): SimulatedHost | undefined {

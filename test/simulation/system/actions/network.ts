@@ -41,7 +41,7 @@ export function compact(world: World): void {
   world.api.compact();
 }
 
-const operations = [
+export const operations = [
   "/loadBalancers/",
   "/publicIPAddresses/",
   "/networkSecurityGroups/",
@@ -113,7 +113,7 @@ export function denyWrites(world: World, { pick, forMs }: Action): void {
   world.azure.fail?.({ method: "PUT", path, status, forMs: lastMs });
 }
 
-const refusals = [
+export const refusals = [
   ["/publicIPAddresses/", 400, "PublicIPCountLimitReached"],
   ["/loadBalancers/", 403, "RequestDisallowedByPolicy"],
   ["/networkSecurityGroups/", 409, "ScopeLocked"],

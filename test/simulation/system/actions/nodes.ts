@@ -16,7 +16,7 @@ const nameAt = (world: World, pick: number): string | undefined => {
 
 /** A kubelet registers its node. */
 function register(world: World, name: string): void {
-  if (world.api.get(kinds.Node, { name }) !== undefined || !world.azure.hasInstance(name)) return;
+  if (world.api.get(kinds.Node, { name }) !== undefined || !world.isInUse(name)) return;
   world.note("kubelet", `registers ${name}`);
   world.api.create(kinds.Node, freshNode(name, new Date()));
 }
@@ -57,7 +57,17 @@ export function returnNode(world: World, { pick, forMs }: Pick<Action, "pick" | 
   return name;
 }
 
-/** The same, but it is registered right after a write, perhaps the one that takes it out of its pools. */
+/** A user deletes a node, and its kubelet is stopped for good: its VM serves nothing any more, and runs on. */
+export function retireNode(world: World, { pick }: Action): void {
+  const name = nameAt(world, pick);
+  if (name === undefined || world.api.get(kinds.Node, { name }) === undefined) return;
+  world.note("user", `retires the node ${name}`);
+  world.retired.add(name);
+  deletedByUser.set(world, name);
+  world.api.delete(kinds.Node, { name });
+}
+
+/** Deletes a node as well, but it is registered right after a write, perhaps the one that takes it out of its pools. */
 export function returnNodeAtWrite(world: World, { pick, forMs }: Action): void {
   const name = returnNode(world, { pick, forMs });
   if (name === undefined) return;

@@ -30,7 +30,16 @@ import {
   revokeTokens,
   rewindWatches,
 } from "./network.ts";
-import { joinNodes, loseNode, replaceScaleSet, replaceVM, returnNode, returnNodeAtWrite, stopNode } from "./nodes.ts";
+import {
+  joinNodes,
+  loseNode,
+  replaceScaleSet,
+  replaceVM,
+  retireNode,
+  returnNode,
+  returnNodeAtWrite,
+  stopNode,
+} from "./nodes.ts";
 import { foreignFrontend, foreignRoute, foreignRule, foreignTag, removeRoute, removeRule } from "./others.ts";
 import { changeAtRead } from "./reads.ts";
 import {
@@ -55,6 +64,7 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   loseNode,
   returnNode,
   returnNodeAtWrite,
+  retireNode,
   stopNode,
   replaceVM,
   replaceScaleSet,

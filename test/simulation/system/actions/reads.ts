@@ -7,7 +7,7 @@ import { foreignFrontend, foreignRoute, foreignRule, foreignTag } from "./others
 import { changeService, createService, flipService, recreateService, revertService } from "./services.ts";
 
 /** What is read, and what others do meanwhile: to the same resource, or to what the product writes it for. */
-const changes: readonly (readonly [path: string, change: (world: World, action: Action) => void])[] = [
+export const changes: readonly (readonly [path: string, change: (world: World, action: Action) => void])[] = [
   ["/loadBalancers", foreignFrontend],
   ["/loadBalancers", changeService],
   ["/loadBalancers", createService],

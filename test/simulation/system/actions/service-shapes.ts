@@ -38,7 +38,7 @@ const two = [port(80), port(443)];
 const internal = { "azure-load-balancer-internal": "true" } as const;
 const link = { ...internal, "azure-pls-create": "true" } as const;
 
-const features: readonly Feature[] = [
+export const features: readonly Feature[] = [
   { group: "none" },
   { group: "none" },
   { group: "ports", spec: { ports: two } },

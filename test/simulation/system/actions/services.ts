@@ -5,7 +5,7 @@ import type { World } from "../world.ts";
 import { defaultPorts, prefix, type Shape, shapeOf, usersIP, usersPrefix } from "./service-shapes.ts";
 
 const namespace = "default";
-const maxServices = 8;
+export const maxServices = 8;
 
 /** What users have created before: public IPs, and a prefix that others are created from. */
 export function createUsersIPs({ azure }: World): void {

@@ -8,6 +8,8 @@ export interface Defect {
   readonly needs?: readonly string[];
   /** Fewer hosts do not show it. */
   readonly hosts?: number;
+  /** The kept history that shows it, in `kept/`. */
+  readonly kept?: string;
 }
 
 /** Defects by what they do. */

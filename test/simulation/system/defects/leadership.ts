@@ -64,6 +64,7 @@ export const leadershipDefects: Defects = {
     from: "if (!isHeld) {",
     to: "if (isHeld === null) {",
     needs: ["stealLease"],
+    kept: "a Lease is stolen",
   },
   "starts controllers with caches that are older than the lease": {
     file: "host/generation/scope/caches.ts",
@@ -95,11 +96,13 @@ export const leadershipDefects: Defects = {
     from: "if (entry.shares > 0) return;",
     to: "",
     needs: ["reload", "createService"],
+    kept: "a Service is created after a reload",
   },
   "does not apply a changed config": {
     file: "host/generation/triggers/content-trigger.ts",
     from: "      options.changed(content);",
     to: "",
     needs: ["rotateCredentials"],
+    kept: "credentials are rotated",
   },
 };

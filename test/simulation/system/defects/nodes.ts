@@ -40,6 +40,7 @@ export const nodeDefects: Defects = {
     from: "return !exists && !signal.aborted;",
     to: "return false;",
     needs: ["loseNode"],
+    kept: "a VM goes",
   },
   "does not ask again about a node that was there once": {
     file: `${lifecycle}/controller.ts`,
@@ -52,12 +53,14 @@ export const nodeDefects: Defects = {
     from: "await removeShutdownTaint(check, node);",
     to: "",
     needs: ["stopNode"],
+    kept: "a VM is stopped",
   },
   "allocates a CIDR without taking it": {
     file: `${ipam}/cidrset/allocations.ts`,
     from: "for (const { pool, room, prefix } of found) pool.take(room, prefix);",
     to: "",
     needs: ["joinNodes"],
+    kept: "calm",
   },
   "does not take up CIDRs that nodes have": {
     file: `${ipam}/controller.ts`,
@@ -94,18 +97,21 @@ export const nodeDefects: Defects = {
     from: "return stale && isResponsibleFor(clusterCIDRs, route.destinationCIDR);",
     to: "return stale;",
     needs: ["foreignRoute"],
+    kept: "routes of others",
   },
   "takes away routes of nodes that are not ready": {
     file: "plugins/route/plan.ts",
     from: "  const wanted = nodes.map((node) => {",
     to: '  const isUp = (node: Node) => node.status?.conditions?.some((one) => one.type === "Ready" && one.status === "True");\n  const wanted = nodes.filter(isUp).map((node) => {',
     needs: ["stopNode"],
+    kept: "a VM is stopped",
   },
   "leaves routes of nodes that are gone": {
     file: "plugins/route/plan.ts",
     from: 'route.blackhole === true || action === undefined || action === "update";',
     to: 'route.blackhole === true || action === "update";',
     needs: ["loseNode"],
+    kept: "a VM goes",
   },
   "writes the route table without a precondition": {
     file: "plugins/azure-cloud/routes/route-table.ts",
@@ -124,5 +130,6 @@ export const nodeDefects: Defects = {
     from: "new Map((table.routes ?? []).map(",
     to: 'new Map((table.routes ?? []).filter(({ name = "" }) => name.includes("____")).map(',
     needs: ["foreignRoute", "joinNodes"],
+    kept: "routes of others",
   },
 };

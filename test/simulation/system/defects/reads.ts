@@ -10,18 +10,21 @@ export const readDefects: Defects = {
     from: 'case "DELETED":',
     to: 'case "GONE":',
     needs: ["loseNode"],
+    kept: "a VM goes",
   },
   "ignores deletions that happened between two lists": {
     file: `${informers}/store.ts`,
     from: 'for (const object of gone.values()) changes.push({ type: "deleted", object });',
     to: "",
     needs: ["compact", "breakWatches", "deleteService"],
+    kept: "Services vanish between two lists",
   },
   "does not list again when the API server has forgotten its version": {
     file: `${informers}/reflector.ts`,
     from: "is too old; listing again`);\n      this.#version = undefined;",
     to: "is too old; listing again`);",
     needs: ["compact", "breakWatches"],
+    kept: "the API server forgets its history",
   },
   "watches from the version of the last list": {
     file: `${informers}/reflector.ts`,
@@ -46,6 +49,7 @@ export const readDefects: Defects = {
     from: "await this.#options.clock.sleep(this.#backoff.next(), pause.signal);",
     to: "await this.#options.clock.sleep(1, pause.signal);",
     needs: ["requests"],
+    kept: "the API server is down",
   },
   "takes any reply for a list": {
     file: "host/kube/connection/list.ts",
@@ -58,6 +62,7 @@ export const readDefects: Defects = {
     from: "    this.#metrics.done(key);\n    if (this.#dirty.has(key)) this.#offer(key);",
     to: "    this.#metrics.done(key);",
     needs: ["changeService", "requests"],
+    kept: "a Service is deleted while it is processed",
   },
   "does not retry what has failed": {
     file: "host/kube/queue/work-queue.ts",

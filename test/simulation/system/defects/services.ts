@@ -15,6 +15,7 @@ export const serviceDefects: Defects = {
     from: "  if ((await existing(parts, service, signal)) !== undefined) {\n    throwIfStopping(signal);",
     to: "  if (signal.aborted) {\n    throwIfStopping(signal);",
     needs: ["deleteService"],
+    kept: "Services go",
   },
   "creates load balancers without a finalizer": {
     file: `${controller}/sync.ts`,
@@ -38,6 +39,7 @@ export const serviceDefects: Defects = {
     file: `${controller}/sync.ts`,
     from: "if (status !== undefined) await parts.writes.status(service, status);",
     to: "",
+    kept: "calm",
   },
   "leaves the address of a Service that wants none": {
     file: `${controller}/sync.ts`,
@@ -68,6 +70,7 @@ export const serviceDefects: Defects = {
     from: "  (node) => node.metadata?.deletionTimestamp === undefined,\n",
     to: '  (node) => node.metadata?.deletionTimestamp === undefined,\n  (node) => node.status?.conditions?.some((one) => one.type === "Ready" && one.status === "True") === true,\n',
     needs: ["stopNode"],
+    kept: "a VM is stopped",
   },
   "does not retry an update of nodes": {
     file: `${controller}/node-sync.ts`,
@@ -98,42 +101,50 @@ export const serviceDefects: Defects = {
     from: 'return [spec?.providerID ?? "", ...internal.map(({ address }) => address)].join(" ");',
     to: 'return [spec?.providerID ?? "", ...internal.slice(internal.length)].join(" ");',
     needs: ["joinNodes"],
+    kept: "nodes come, of node IPs",
   },
   "does not notice that a node was deleted": {
     file: `${controller}/controller.ts`,
     from: "    deleted: sync,\n",
     to: "",
     needs: ["loseNode"],
+    kept: "a VM goes, of node IPs",
   },
   "does not follow a change of ports": {
     file: `${controller}/predicates.ts`,
     from: '  { change: "ports", of: spec((of) => of.ports?.map(portFacts) ?? []) },\n',
     to: "",
     needs: ["changeService"],
+    kept: "Services change",
   },
   "does not follow a change of source ranges": {
     file: `${controller}/predicates.ts`,
     from: '  { change: "loadBalancerSourceRanges", of: spec((of) => of.loadBalancerSourceRanges ?? []) },\n',
     to: "",
     needs: ["changeService"],
+    kept: "Services change",
   },
   "does not follow a change of session affinity": {
     file: `${controller}/predicates.ts`,
-    from: '  { change: "sessionAffinity", of: spec((of) => of.sessionAffinity) },\n',
+    // Without one of them, the other follows it.
+    from: '  { change: "sessionAffinity", of: spec((of) => of.sessionAffinity) },\n  { change: "sessionAffinityConfig", of: spec((of) => of.sessionAffinityConfig) },\n',
     to: "",
     needs: ["changeService"],
+    kept: "Services change",
   },
   "does not follow a change of annotations": {
     file: `${controller}/predicates.ts`,
     from: '  { change: "annotations", of: ({ metadata }) => ({ ...metadata?.annotations, [markKey]: undefined }) },\n',
     to: "",
     needs: ["changeService"],
+    kept: "Services change",
   },
   "does not clean up after a change of type": {
     file: `${controller}/predicates.ts`,
     from: "(service.metadata?.deletionTimestamp !== undefined || !hasType(service)) &&",
     to: "service.metadata?.deletionTimestamp !== undefined &&",
     needs: ["flipService"],
+    kept: "a Service changes its type while no process runs",
   },
   "closes the ports of a Service with the cleanup of its predecessor": {
     file: "plugins/azure-cloud/load-balancer/plan/security-group/plan.ts",

@@ -25,7 +25,10 @@ export function problemsOf(world: World): readonly string[] {
     ...differences(
       "node",
       nodes.map(keyOf),
-      world.instances().map(({ computerName }) => computerName.toLowerCase()),
+      world
+        .instances()
+        .map(({ computerName }) => computerName.toLowerCase())
+        .filter((name) => world.isInUse(name)),
     ),
     ...balanced
       .filter((service) => !isRefused(service))

@@ -1,9 +1,21 @@
+import { join } from "node:path";
+
 import { type Defect, withDefect } from "../defects/defect.ts";
 
+const root = join(import.meta.dir, "../../../..");
 const put = new Map<Defect, { isLoaded: boolean }>();
 
 /** Puts a defect into the product as its file is loaded, in memory. */
 export const putDefect = (defect: Defect): void => void put.set(defect, { isLoaded: false });
+
+/** From the next import on, the product has a defect, or none. Worlds of before keep what they have. */
+export function replaceDefect(defect: Defect | undefined): void {
+  put.clear();
+  if (defect !== undefined) putDefect(defect);
+  const stays = /\/node_modules\/|\/sdk\/|\/test\/simulation\/(?:system\/(?:runtime|defects)\/|[^/]+$)/u;
+  for (const path of Object.keys(require.cache))
+    if (path.startsWith(root) && !stays.test(path.slice(root.length))) delete require.cache[path];
+}
 
 /** Defects whose files were not loaded. */
 export const unloadedDefects = (): readonly Defect[] =>

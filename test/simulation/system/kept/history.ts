@@ -1,0 +1,93 @@
+import { changes } from "../actions/reads.ts";
+import { features } from "../actions/service-shapes.ts";
+import { maxServices } from "../actions/services.ts";
+import type { Action, History } from "../history.ts";
+import type { FaultName } from "../weather.ts";
+
+/** `Math.floor(pick / divisor) % modulus` is the value. */
+type Digit = readonly [divisor: number, modulus: number, value: number];
+
+/** The smallest pick that means all of it: what happens stays the same when a table has a new row. */
+export function pickOf(...digits: readonly Digit[]): number {
+  for (let pick = 0; pick < 1_000_000; pick += 1)
+    if (digits.every(([divisor, modulus, value]) => Math.floor(pick / divisor) % modulus === value)) return pick;
+  throw new Error(`no pick means ${JSON.stringify(digits)}`);
+}
+
+/** The row of a table that has a text. */
+export function rowWith(table: readonly unknown[], text: string): Digit {
+  const row = table.findIndex((each) => JSON.stringify(each).includes(text));
+  if (row < 0) throw new Error(`no row has ${text}`);
+  return [1, table.length, row];
+}
+
+/** The feature of a Service that has a text, alone; without one, that of most. */
+function featureWith(divisor: number, text: string): readonly Digit[] {
+  const [, modulus, row] = rowWith(features, text);
+  // Every other round of the numbers combines two.
+  return [
+    [divisor, modulus, row],
+    [divisor * modulus, 2, 0],
+  ];
+}
+
+type Happening = Partial<Action> & Pick<Action, "kind">;
+
+/** Creates Service number `index`. */
+export const create = (index: number, shape = '"none"'): Happening => ({
+  kind: "createService",
+  pick: pickOf([1, maxServices, index], ...featureWith(maxServices, shape)),
+});
+
+/** Changes one of the Services that are there, in the order of their names. */
+export const change = (index: number, of: number, shape = '"none"'): Happening => ({
+  kind: "changeService",
+  pick: pickOf([1, of, index], ...featureWith(7, shape)),
+});
+
+/** Deletes one, and creates it again with a shape. */
+export const again = (
+  kind: "recreateService" | "forceDelete",
+  index: number,
+  of: number,
+  shape = '"none"',
+): Happening => ({
+  kind,
+  pick: pickOf([1, of, index], ...featureWith(5, shape)),
+});
+
+/** Something changes while a read of a path is answered: a row of the table of changes. */
+export function duringRead(path: string, happening: (typeof changes)[number][1]): Happening {
+  const row = changes.findIndex(([where, what]) => where === path && what === happening);
+  return { kind: "changeAtRead", pick: pickOf([1, changes.length, row]) };
+}
+
+/** Requests of all hosts to a server fail in a way, for so many seconds. */
+export const weather = (target: Action["target"], fault: FaultName, seconds: number): Happening => ({
+  kind: "requests",
+  target,
+  fault,
+  forMs: seconds * 1_000,
+});
+
+const usual: Action = { at: 0, kind: "reload", host: 0, pick: 0, forMs: 1_000, fault: "slow", target: "azure" };
+
+/** A short history of a small cluster, with what happens at each second. */
+export function history(
+  { convergeMinutes = 4, ...cluster }: Partial<Omit<History, "pace">> & { readonly convergeMinutes?: number },
+  ...happenings: readonly (readonly [seconds: number, what: Happening])[]
+): History {
+  const actions = happenings.map(([seconds, what]) => ({ ...usual, ...what, at: seconds * 1_000 }));
+  const last = Math.max(0, ...actions.map(({ at }) => at));
+  return {
+    seed: 1,
+    cluster: "plain",
+    hosts: 1,
+    nodes: 3,
+    services: 2,
+    operationPolls: 1,
+    actions,
+    ...cluster,
+    pace: { lease: "default", eventfulMs: last + 45_000, silentMs: 2 * 60_000, convergeMs: convergeMinutes * 60_000 },
+  };
+}

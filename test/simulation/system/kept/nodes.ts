@@ -1,0 +1,59 @@
+import { operations, refusals } from "../actions/network.ts";
+import type { History } from "../history.ts";
+import { history, pickOf, rowWith } from "./history.ts";
+
+/** How a write of instances, or of a route table, fails. */
+export const failing = (path: string, times = 1) =>
+  ({ kind: "failOperations", pick: pickOf(rowWith(operations, path), [1, 2, times - 1]) }) as const;
+export const refusing = (path: string, times: number) =>
+  ({ kind: "refuseWrites", pick: pickOf(rowWith(refusals, path), [1, 12, times - 1]) }) as const;
+
+/** Of nodes and their VMs. */
+export const nodeHistories: Readonly<Record<string, History>> = {
+  "nodes come": history({}, [60, { kind: "joinNodes", pick: 1 }]),
+  "nodes come, of node IPs": history({ cluster: "node IPs" }, [60, { kind: "joinNodes", pick: 1 }]),
+  "nodes come after the process was killed": history(
+    {},
+    [60, { kind: "killHost" }],
+    [70, { kind: "joinNodes", pick: 1 }],
+  ),
+  "a VM goes": history({ convergeMinutes: 8 }, [300, { kind: "loseNode", pick: 0 }]),
+  "a node is retired": history({}, [60, { kind: "retireNode", pick: 1 }]),
+  "a node is retired, of node IPs": history({ cluster: "node IPs" }, [60, { kind: "retireNode", pick: 1 }]),
+  "a VM goes, of node IPs": history({ cluster: "node IPs", convergeMinutes: 8 }, [300, { kind: "loseNode", pick: 0 }]),
+  "a node returns": history({}, [60, { kind: "returnNode", pick: 1, forMs: 50_000 }]),
+  "a VM is stopped": history(
+    { cluster: "node IPs", nodes: 4 },
+    // Younger nodes are not deleted.
+    [320, { kind: "stopNode", pick: 1, forMs: 120_000 }],
+    [390, { kind: "joinNodes", pick: 0 }],
+    [470, { kind: "reload", pick: 0 }],
+  ),
+  "a VM is stopped, and lists omit it": history(
+    {},
+    [320, { kind: "hideInstance", pick: 1, forMs: 120_000 }],
+    [320, { kind: "stopNode", pick: 1, forMs: 60_000 }],
+  ),
+  "a stopped VM goes": history(
+    { convergeMinutes: 8 },
+    [320, { kind: "stopNode", pick: 1, forMs: 200_000 }],
+    [400, { kind: "loseNode", pick: 1 }],
+  ),
+  "routes of others": history(
+    {},
+    [60, { kind: "foreignRoute", pick: 1 }],
+    [80, { kind: "joinNodes", pick: 0 }],
+    [150, { kind: "joinNodes", pick: 0 }],
+  ),
+  "CIDRs run out": history(
+    { cluster: "few Pod CIDRs", nodes: 4, services: 1, convergeMinutes: 8 },
+    [120, { kind: "loseNode", pick: 1 }],
+    [420, { kind: "joinNodes", pick: 0 }],
+  ),
+  "a VM is replaced under its name": history({}, [60, { kind: "replaceVM", pick: 1, forMs: 10_000 }]),
+  "a node joins while writes of instances fail": history(
+    {},
+    [59, failing("/virtualMachine", 2)],
+    [60, { kind: "joinNodes", pick: 0 }],
+  ),
+};

@@ -1,0 +1,61 @@
+import { foreignFrontend } from "../actions/others.ts";
+import type { History } from "../history.ts";
+import { again, change, create, duringRead, history, weather } from "./history.ts";
+import { refusing } from "./nodes.ts";
+
+/** Of watches, lists, queues, and reads of Azure. */
+export const readHistories: Readonly<Record<string, History>> = {
+  "the API server forgets its history": history(
+    {},
+    [60, change(0, 2, "tcp-443")],
+    [80, { kind: "compact" }],
+    [80.1, { kind: "breakWatches", pick: 1 }],
+    [85, change(1, 2, "tcp-443")],
+  ),
+  "Services vanish between two lists": history(
+    {},
+    [119, { kind: "holdWatches", forMs: 15_000 }],
+    [120, again("forceDelete", 0, 2)],
+    [125, { kind: "deleteService", pick: 0 }],
+    [126, { kind: "compact" }],
+    [126.1, { kind: "breakWatches", pick: 0 }],
+  ),
+  "a watch is lost": history(
+    {},
+    [60, weather("kube", "cut", 3)],
+    [60.1, { kind: "breakWatches", pick: 0 }],
+    [70, change(0, 2, "tcp-443")],
+  ),
+  "the API server is down": history({}, [60, weather("kube", "refused", 8)], [60.1, { kind: "breakWatches", pick: 0 }]),
+  "something else replies for the API server": history(
+    {},
+    [60, { kind: "compact" }],
+    [60.1, weather("kube", "another's reply", 4)],
+    [60.2, { kind: "breakWatches", pick: 0 }],
+  ),
+  "a Service is deleted while it is processed": history(
+    { operationPolls: 10 },
+    [60, create(2)],
+    [63, { kind: "deleteService", pick: 2 }],
+  ),
+  "a public IP is refused": history({}, [59, refusing("/publicIPAddresses/", 3)], [60, create(2)]),
+  "Azure is down": history({}, [60, weather("azure", "refused", 60)], [61, change(0, 2, "tcp-443")]),
+  "tokens are revoked": history({}, [60, { kind: "revokeTokens" }], [61, change(0, 2, "tcp-443")]),
+  "Azure does not reply": history({}, [60, weather("azure", "cut", 5)], [60.1, change(0, 2, "tcp-443")]),
+  "reads are behind": history(
+    {},
+    [59, { kind: "lagReads", forMs: 60_000 }],
+    [60, change(0, 2, "tcp-443")],
+    [70, change(0, 2, "ClientIP")],
+    [80, { kind: "deleteService", pick: 0 }],
+  ),
+  "others add a frontend while the load balancer is read": history(
+    {},
+    [60, duringRead("/loadBalancers", foreignFrontend)],
+    [60.1, create(2)],
+    [100, { kind: "foreignFrontend", pick: 1 }],
+    [101, { kind: "deleteService", pick: 0 }],
+    [102, { kind: "deleteService", pick: 0 }],
+    [103, { kind: "deleteService", pick: 0 }],
+  ),
+};

@@ -1,0 +1,15 @@
+import type { History } from "../history.ts";
+import { hostHistories } from "./hosts.ts";
+import { loadBalancerHistories } from "./load-balancers.ts";
+import { nodeHistories } from "./nodes.ts";
+import { readHistories } from "./reads.ts";
+import { serviceHistories } from "./services.ts";
+
+/** Histories that show defects, by what happens in them: they are clean without one. */
+export const keptHistories: Readonly<Record<string, History>> = {
+  ...serviceHistories,
+  ...nodeHistories,
+  ...readHistories,
+  ...loadBalancerHistories,
+  ...hostHistories,
+};
