@@ -231,14 +231,14 @@ export const loadBalancerDefects: Defects = {
   },
   "does not open the security group": {
     file: `${balancing}/plan/security-group/edits.ts`,
-    from: "for (const tag of tags) set.allow({ protocol, family, sources: [tag], ports: opened, destinations });",
-    to: "",
+    from: "[...tags.map((tag) => [tag]), ...(ranges",
+    to: "[...(ranges",
     kept: "calm",
   },
   "opens the security group to all, whatever a Service allows": {
     file: `${balancing}/plan/security-group/edits.ts`,
-    from: "set.allow({ protocol, family, sources: ranges[family], ports: opened, destinations });",
-    to: 'set.allow({ protocol, family, sources: ["Internet"], ports: opened, destinations });',
+    from: "ranges[family].length > 0 ? [ranges[family]] : []",
+    to: 'ranges[family].length > 0 ? [["Internet"]] : []',
     needs: ["changeService"],
     kept: "Services change",
   },
