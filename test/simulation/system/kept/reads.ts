@@ -43,7 +43,7 @@ export const readHistories: Readonly<Record<string, History>> = {
   "tokens are revoked": history({}, [60, { kind: "revokeTokens" }], [61, change(0, 2, "tcp-443")]),
   "Azure does not reply": history({}, [60, weather("azure", "cut", 5)], [60.1, change(0, 2, "tcp-443")]),
   "reads are behind": history(
-    {},
+    { convergeMinutes: 6 },
     [59, { kind: "lagReads", forMs: 60_000 }],
     [60, change(0, 2, "tcp-443")],
     [70, change(0, 2, "ClientIP")],
