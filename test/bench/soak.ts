@@ -53,7 +53,12 @@ export const soakBench: Bench = {
     const samples: Sample[] = [];
     let round = 0;
     for (; round < rounds && performance.now() < deadline; round++) {
-      await live(lab, host, nodes, numberOf(options, "services"));
+      await live(
+        lab,
+        host,
+        nodes,
+        numbers(numberOf(options, "services")).map((index) => `soak-${round}-${index}`),
+      );
       const sample = await sampleOf(host, temporary);
       if (round >= warm) samples.push(sample);
     }
@@ -68,8 +73,7 @@ export const soakBench: Bench = {
 };
 
 /** One round. Resolves when the host has followed all of it. */
-async function live(lab: SandboxLab, host: HostProcess, nodes: string[], count: number): Promise<void> {
-  const names = numbers(count).map((index) => `soak-${index}`);
+async function live(lab: SandboxLab, host: HostProcess, nodes: string[], names: readonly string[]): Promise<void> {
   await forEachConcurrently({ workers: 8 }, names, async (name) => {
     await lab.admin.create(kinds.Service, balancedService(name));
   });
@@ -83,6 +87,7 @@ async function live(lab: SandboxLab, host: HostProcess, nodes: string[], count: 
   lab.azure.simulator.revokeTokens();
   const [gone = ""] = nodes;
   nodes.splice(0, 1);
+  await lab.azure.simulator.removeInstance(gone);
   await lab.admin.delete(kinds.Node, { name: gone });
   nodes.push(...(await joinNodes(lab.admin, lab.azure, 1)));
   await forEachConcurrently({ workers: 8 }, names, (name) => deleteService(lab.admin, name));

@@ -43,6 +43,9 @@ interface Scope {
 
 type PromMetric = PromCounter | PromGauge | PromHistogram;
 
+/** Series that a counter or histogram keeps. The use of one more ends the one that was used longest ago. */
+const maxSeries = 4_000;
+
 /** Default process metrics, collected once per process: the collector has no teardown. */
 let processRegistry: Registry | undefined;
 
@@ -73,6 +76,8 @@ export class MetricsRegistry {
   readonly #known = new Map<string, { readonly shape: Shape; readonly metric: PromMetric }>();
   /** The latest writer of each gauge series, by metric and label values. */
   readonly #owners = new Map<string, Map<string, { owner: number; readonly remove: () => void }>>();
+  /** Label values of each counter and histogram, the latest last: the names of all objects ever would be without an end. */
+  readonly #recent = new Map<string, Map<string, object>>();
   readonly #withProcess: boolean;
   #starts = 0;
 
@@ -138,8 +143,10 @@ export class MetricsRegistry {
       (known) => known instanceof PromCounter,
     );
     return {
-      inc(labels, by = 1) {
-        if (by >= 0 && Number.isFinite(by)) metric.inc(labels ?? {}, by);
+      inc: (labels, by = 1) => {
+        if (by < 0 || !Number.isFinite(by)) return;
+        metric.inc(labels ?? {}, by);
+        this.#keep(spec, metric, labels);
       },
     };
   }
@@ -154,10 +161,31 @@ export class MetricsRegistry {
       (known) => known instanceof PromHistogram,
     );
     return {
-      observe(value, labels) {
-        if (Number.isFinite(value)) metric.observe(labels ?? {}, value);
+      observe: (value, labels) => {
+        if (!Number.isFinite(value)) return;
+        metric.observe(labels ?? {}, value);
+        this.#keep(spec, metric, labels);
       },
     };
+  }
+
+  #keep<Label extends string>(
+    { name, labels: names = [] }: MetricSpec<Label>,
+    metric: PromMetric,
+    labels?: MetricLabels<Label>,
+  ) {
+    if (labels === undefined) return;
+    const recent = this.#recent.get(name) ?? new Map<string, object>();
+    this.#recent.set(name, recent);
+    const key = JSON.stringify(names.map((label) => labels[label]));
+    recent.delete(key);
+    recent.set(key, labels);
+    if (recent.size <= maxSeries) return;
+    for (const [oldest, gone] of recent) {
+      recent.delete(oldest);
+      metric.remove({ ...gone });
+      return;
+    }
   }
 
   #gauge<Label extends string>(spec: MetricSpec<Label>, scope: Scope): Gauge<Label> {

@@ -127,6 +127,32 @@ describe("the metrics registry", () => {
     }
   });
 
+  test("keeps the 4,000 series of a counter and of a histogram that were used last, over all generations", async () => {
+    const registry = new MetricsRegistry();
+    const labels = ["kind", "source"] as const;
+    const count = (source: string, order = false): void => {
+      const values = order ? { source, kind: "k" } : { kind: "k", source };
+      registry.generation().counter({ name: "syncs_total", help: "h", labels }).inc(values);
+      registry
+        .generation()
+        .histogram({ name: "sync_seconds", help: "h", labels, buckets: [1] })
+        .observe(0.5, values);
+    };
+    for (let index = 0; index < 4_000; index++) count(`s${index}`);
+    count("s0", true);
+    registry.root.counter({ name: "plain_total", help: "h" }).inc();
+    const before = await text(registry);
+    expect(before).toContain('syncs_total{kind="k",source="s1"} 1\n');
+    expect(before).toContain('source="s0"} 2\n');
+    count("new");
+    const after = await text(registry);
+    expect(after).not.toContain('source="s1"');
+    for (const kept of ["s0", "s2", "new"]) expect(after).toContain(`source="${kept}"`);
+    expect(after.match(/^syncs_total\{/gm)).toHaveLength(4_000);
+    expect(after.match(/^sync_seconds_count\{/gm)).toHaveLength(4_000);
+    expect(after).toContain("plain_total 1\n");
+  });
+
   test("drops values that a counter or histogram cannot hold, instead of throwing at the controller", async () => {
     const registry = new MetricsRegistry();
     registry.root.counter({ name: "c_total", help: "h" }).inc({}, -1);
