@@ -3,7 +3,7 @@ import { type Clock, createCooperativeYield, RetryAfterError } from "cloud-contr
 import type { Budget } from "../../arm/pipeline/budget.ts";
 
 /** Writes at once: to begin with, and the bounds. */
-const first = 32;
+const first = 64;
 const least = 4;
 const most = 128;
 
@@ -12,14 +12,16 @@ const plentyPart = 0.5;
 const scarcePart = 0.25;
 
 /**
- * The number of instances and interfaces that are written at once. It follows what ARM accepts: it grows by one each time
- * that as many writes have succeeded as it has places, while ARM reports enough tokens for them and for their polls; it
- * shrinks by one with each write while tokens are scarce, and is halved by a 429, once for each `Retry-After`.
+ * The number of instances and interfaces that are written at once. It follows what ARM accepts: it grows by one with each write
+ * that succeeds while ARM reports enough tokens for writes and their polls; it shrinks by one with each write while tokens
+ * are scarce, and is halved by a 429, once for each `Retry-After`. Once it has shrunk it grows by one only after as many
+ * writes as it has places.
  */
 export class WriteWindow {
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #budget: Pick<Budget, "headroom">;
   #size = first;
+  #hasShrunk = false;
   #throttledUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(clock: Pick<Clock, "monotonic">, budget: Pick<Budget, "headroom">) {
@@ -54,17 +56,18 @@ export class WriteWindow {
     const now = this.#clock.monotonic();
     if (error instanceof RetryAfterError) {
       // Those that were in flight are refused as well, and those that follow before ARM accepts any.
-      if (now >= this.#throttledUntilMs) this.#resize(this.#size / 2);
+      if (now >= this.#throttledUntilMs) this.#shrink(this.#size / 2);
       this.#throttledUntilMs = Math.max(this.#throttledUntilMs, now + error.delayMs);
       return;
     }
     if (error !== undefined || now < this.#throttledUntilMs) return;
     const { headroom } = this.#budget;
-    if (headroom > plentyPart) this.#resize(this.#size + 1 / this.#size);
-    else if (headroom < scarcePart) this.#resize(this.#size - 1);
+    if (headroom > plentyPart) this.#size = Math.min(most, this.#size + (this.#hasShrunk ? 1 / this.#size : 1));
+    else if (headroom < scarcePart) this.#shrink(this.#size - 1);
   }
 
-  #resize(size: number): void {
-    this.#size = Math.min(most, Math.max(least, size));
+  #shrink(size: number): void {
+    this.#hasShrunk = true;
+    this.#size = Math.max(least, size);
   }
 }

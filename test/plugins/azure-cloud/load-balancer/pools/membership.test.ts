@@ -116,9 +116,9 @@ describe("instances of a uniform scale set", () => {
     expect((await one.apply([join], some)).failed.size).toBe(1);
     const held = world.simulator.hold({ method: "PUT", path: /\/virtualMachines\/\d+$/u });
     const applied = one.apply([join], some);
-    await eventually("sixteen are in flight", () => held.waiting() === 16);
+    await eventually("half of 64 are in flight", () => held.waiting() === 32);
     await Bun.sleep(50);
-    expect(held.waiting()).toBe(16);
+    expect(held.waiting()).toBe(32);
     held.release();
     await applied;
   });
