@@ -5,7 +5,7 @@ import type { Informer, InformerHandler, Node } from "cloud-controller-host/sdk"
 import { NodesToCheck } from "../../../plugins/lifecycle/nodes-to-check.ts";
 import { aNode, type NodeFacts } from "./scene.ts";
 
-/** A watch of nodes whose changes are in the store at once, and are delivered when the test says so. */
+/** A watch of nodes whose changes are in the store at once, and are delivered by `deliver`. */
 class LateWatch implements Informer<Node> {
   readonly #nodes = new Map<string, Node>();
   readonly #late: (() => void)[] = [];
