@@ -50,6 +50,10 @@ export const errorTable = {
     PluginUnreadable: ["A plugin's folder keeps changing, or its links form a cycle.", "Complete or correct it."],
     PluginsDiffer: ["Plugins differ from the lock.", "Review the change, then write the lock again."],
     PluginsNotLoaded: ["A plugin cannot be imported.", "Correct each listed problem."],
+    ThreadFailed: [
+      "A worker thread ended or did not answer.",
+      "Start the program again. For a serving certificate, give --tls-cert-file and --tls-private-key-file.",
+    ],
     WorkTimeout: ["A step of a plugin exceeded its time limit.", "Shorten the step, or raise the limit named."],
   },
   "Generations and reload": {

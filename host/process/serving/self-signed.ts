@@ -10,14 +10,12 @@ export interface KeyPair {
   readonly keyPem: string;
 }
 
-type Keys = Readonly<Record<"publicKey" | "privateKey", KeyObject>>;
-
 /**
  * Creates keys by type. upstream has RSA only; a P-256 key takes a fraction of the 0.1 to 0.5 s that two RSA keys take.
  */
 const generators = {
-  ecdsa: (): Promise<Keys> => promisify(generateKeyPair)("ec", { namedCurve: "P-256" }),
-  rsa: (): Promise<Keys> => promisify(generateKeyPair)("rsa", { modulusLength: 2048 }),
+  ecdsa: (): Promise<KeyPairKeyObjectResult> => promisify(generateKeyPair)("ec", { namedCurve: "P-256" }),
+  rsa: (): Promise<KeyPairKeyObjectResult> => promisify(generateKeyPair)("rsa", { modulusLength: 2048 }),
 };
 
 /** Type of the serving certificate's key. The CA's is always ECDSA. */
