@@ -1,4 +1,11 @@
-import { createHash, generateKeyPair, type KeyObject, randomBytes, sign } from "node:crypto";
+import {
+  createHash,
+  generateKeyPair,
+  type KeyObject,
+  type KeyPairKeyObjectResult,
+  randomBytes,
+  sign,
+} from "node:crypto";
 import { isIP } from "node:net";
 import { promisify } from "node:util";
 
