@@ -14,6 +14,7 @@ const hostEntries = [
   "host/main.ts",
   "host/cli/shown-plan.ts",
   "host/process/profiling/heap-worker.ts",
+  "host/process/serving/self-signed-thread.ts",
   "host/process/watchdog/worker.ts",
   "sdk/index.ts",
 ];

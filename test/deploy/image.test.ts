@@ -96,6 +96,7 @@ describe("the image", () => {
     const plugins = ["azure-cloud", "azure-node-ipam", "cloud-node", "lifecycle", "route", "service-lb"];
     expect(files.toSorted()).toEqual([
       ...entries,
+      "host/process/serving/self-signed-thread.ts",
       "host/process/watchdog/worker.ts",
       ...plugins.map((name) => `plugins/${name}/plugin.ts`),
       "sdk/index.ts",

@@ -36,7 +36,7 @@ export async function* keptBites(
   run: Run = inProcess,
 ): AsyncGenerator<{ readonly defect: string } & Bite> {
   const limits = { cpuSeconds: maxSeconds, memoryMiB };
-  /** Whether each kept history is clean without a defect. */
+  /** True for each kept history that is clean without a defect. */
   const clean = new Map<string, boolean>();
 
   const biteOf = ({ defect, kept }: KeptDefect, by: Bite["by"], cpuSeconds: number) => {

@@ -91,7 +91,6 @@ describe("a generated certificate", () => {
         IP: 2001:db8::7
 `);
       const serials = [ca, leaf].map((pem) => new X509Certificate(pem).serialNumber);
-      expect(serials[0]).toMatch(/^[4-7].{31}$/);
       expect(serials[0]).not.toBe(serials[1]);
     }
   });
