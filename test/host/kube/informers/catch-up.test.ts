@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { setImmediate } from "node:timers/promises";
 
 import { ApiError } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { body, end, event, ReflectorRig } from "./reflector-rig.ts";
 
@@ -245,6 +246,8 @@ describe("a large store", () => {
       await using other = new ReflectorRig();
       const objects = Array.from({ length: count }, (_, index) => event("ADDED", `w${index}`, 5));
       await other.reply(new Response(objects.join("") + end(7)));
+      // A long list takes several turns of the event loop.
+      await eventually("the watch that follows the list", () => other.sentSoFar().length === 2);
       const watch = body(other.signal());
       await other.reply(watch.response);
       await bring(watch, event("MODIFIED", "w0", 8));
