@@ -39,14 +39,12 @@ export class WriteWindow {
    */
   async each<T>(items: readonly T[], write: (item: T) => Promise<unknown>): Promise<void> {
     const running = new Set<Promise<void>>();
+    const learn = async (item: T): Promise<void> => this.#learn(await write(item));
     const pause = createCooperativeYield();
     for (const item of items) {
       for (let turn = pause(); turn !== undefined; turn = pause()) await turn;
       while (running.size >= this.places) await Promise.race(running);
-      const one = write(item).then((error) => {
-        running.delete(one);
-        this.#learn(error);
-      });
+      const one: Promise<void> = learn(item).finally(() => running.delete(one));
       running.add(one);
     }
     await Promise.all(running);

@@ -42,8 +42,8 @@ const managed = (rules: readonly SecurityRule[] = []): readonly SecurityRule[] =
 function rulesAfter(intents: readonly ServiceIntent[], observed: Observed): readonly string[] {
   const after = converge(intents, observed, config).observed.securityGroup?.securityRules;
   return managed(after).map(
-    ({ name, destinationPortRanges, destinationAddressPrefix, destinationAddressPrefixes }) =>
-      `${name} ${destinationPortRanges} → ${destinationAddressPrefixes ?? destinationAddressPrefix}`,
+    ({ name = "", destinationPortRanges = [], destinationAddressPrefix = "", destinationAddressPrefixes = [] }) =>
+      `${name} ${destinationPortRanges.join()} → ${[...destinationAddressPrefixes, destinationAddressPrefix].join()}`,
   );
 }
 
