@@ -1,6 +1,11 @@
 import { expect, test } from "bun:test";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 
-import { commandOf, pageOf, plotsOf, type Run } from "./page.ts";
+import { pageOf, sizesPath } from "./page.ts";
+import { plotsOf } from "./plot.ts";
+import { commandOf, recordedRuns, resultsOf, type Run } from "./runs.ts";
+import { withSizes } from "./sizes.ts";
 
 const run = (nodes: number, seconds: number, more: Partial<Run> = {}): Run => ({
   command: `scale --nodes=${nodes}`,
@@ -23,15 +28,16 @@ test("the page has the median and the spread of the runs of each command, on the
     run(10, 1),
     run(10, 2, { load: 4 }),
   ];
-  const page = pageOf(runs, []);
+  const page = pageOf(resultsOf(runs), []);
   expect(page).toContain("## `bun run bench scale --nodes=10`");
-  expect(page).toContain("commit abc, 2 × CPU, 8 GiB, load 0.50 to 4 before");
+  expect(page).toContain("commit abc, 2 × CPU, 8 GiB, 3 runs, load 0.50 to 4 before");
   expect(page).toMatch(/\| firstSeconds \| 2 +\| s \(1 to 3\) +\| at most 3 s +\|/);
 });
 
 test("a figure is plotted over the numbers of nodes, where there are several", () => {
-  expect(plotsOf([run(10, 1)]).size).toBe(0);
-  const plot = plotsOf([run(10, 1), run(20, 4)]).get("scale-firstSeconds.svg") ?? "";
+  expect(plotsOf(resultsOf([run(10, 1)])).size).toBe(0);
+  const plot =
+    plotsOf(resultsOf([run(10, 9, { commit: "old" }), run(20, 4), run(10, 1)])).get("scale-firstSeconds.svg") ?? "";
   expect(plot).toContain(">4</text>");
   expect(plot).toContain('points="240,156 432,48"');
 });
@@ -42,7 +48,36 @@ test("a recorded command names no path of the machine", () => {
 
 test("a comparison has a column for the other program", () => {
   const figures = [{ name: "seconds", value: 1.5, unit: "s", against: "not in 120 s" }];
-  const page = pageOf([run(10, 1, { command: "compare --go=PATH", figures })], []);
+  const page = pageOf(resultsOf([run(10, 1, { command: "compare --go=PATH", figures })]), []);
   expect(page).toMatch(/\| Figure +\| This host \| The Go binary \| Unit \| Aim \|/);
   expect(page).toMatch(/\| seconds \| 1\.50 +\| not in 120 s +\| s +\|/);
+});
+
+test("a plot names the API server where it was not a real one, and its unit without the spread of several runs", () => {
+  const figures = (seconds: number) => [
+    { name: "nodes", value: 20 },
+    { name: "server", value: "sandbox" },
+    { name: "firstSeconds", value: seconds, unit: "s" },
+  ];
+  const runs = [run(10, 1), run(10, 2), run(20, 0, { figures: figures(4) })];
+  const plot = plotsOf(resultsOf(runs)).get("scale-firstSeconds.svg") ?? "";
+  expect(plot).toContain(">firstSeconds: s</text>");
+  expect(plot).toContain(">10</text>");
+  expect(plot).toContain(">20, sandbox</text>");
+});
+
+test("a page without a table of sizes is an error", () => {
+  expect(() => withSizes("| Nodes | Memory |\n", [])).toThrow("no table with the columns Nodes, Memory, After 100");
+});
+
+test("the page, its plots and the sizes of a deployment are those of the recorded runs", async () => {
+  const results = resultsOf(await recordedRuns());
+  const plots = plotsOf(results);
+  const file = (name: string): Promise<string> => readFile(join(import.meta.dir, name), "utf8");
+  expect(await file("README.md")).toBe(pageOf(results, [...plots.keys()]));
+  for (const [name, svg] of plots) expect(await file(name)).toBe(svg);
+  const sizes = await readFile(sizesPath, "utf8");
+  expect(withSizes(sizes, results)).toBe(sizes);
+  expect(sizes).toMatch(/^\| 15000 +\| \d+ MB/mu);
+  expect(sizes).toMatch(/^\| 500 +\| \d+ MB +\| [\d.]+ s /mu);
 });
