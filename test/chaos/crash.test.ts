@@ -8,6 +8,7 @@ import { HostProcess } from "../kit/host-process.ts";
 import { HostLab } from "../kit/host-under-test.ts";
 import { describeOnReal, type Platform, writesAmong } from "../kit/platform.ts";
 import { Random } from "../kit/random.ts";
+import { isThorough } from "../kit/thorough.ts";
 import { Day } from "./day.ts";
 import { foreignRoute, whatIsWrong } from "./wanted.ts";
 import { watchLaws, type Witness } from "./witness.ts";
@@ -15,12 +16,17 @@ import { watchLaws, type Witness } from "./witness.ts";
 /** For a machine that is three times slower than the one on which a row takes a minute and a half. */
 const longestMs = 400_000;
 
-/** One test per row; together they make at least 50 kills. */
+/** One test per row; with those of the night they make at least 50 kills. */
 const rows: readonly { readonly seed: number; readonly kills: number; readonly standby: boolean }[] = [
   { seed: 20_261_001, kills: 18, standby: false },
-  { seed: 20_261_002, kills: 18, standby: false },
   // Two hosts, of which one leads: the other takes over when the lease of the killed one has run out.
-  { seed: 20_261_003, kills: 16, standby: true },
+  { seed: 20_261_003, kills: 10, standby: true },
+  ...(isThorough
+    ? [
+        { seed: 20_261_002, kills: 18, standby: false },
+        { seed: 20_261_004, kills: 16, standby: true },
+      ]
+    : []),
 ];
 
 const alone: readonly string[] = ["--leader-elect=false"];
@@ -38,8 +44,8 @@ interface World {
   readonly flags: readonly string[];
 }
 
-test("runs at least fifty kills", () => {
-  expect(rows.reduce((sum, { kills }) => sum + kills, 0)).toBeGreaterThanOrEqual(50);
+test("runs at least twenty kills, and fifty at night", () => {
+  expect(rows.reduce((sum, { kills }) => sum + kills, 0)).toBeGreaterThanOrEqual(isThorough ? 50 : 20);
 });
 
 describeOnReal("a day on which the process is killed again and again", (platform, cluster) => {

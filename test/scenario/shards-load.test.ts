@@ -9,11 +9,14 @@ import { SandboxLab } from "../host/sandbox-lab.ts";
 import { joinNodes } from "../kit/azure.ts";
 import type { HostProcess } from "../kit/host-process.ts";
 import { addressesOf, shardedService } from "../kit/services.ts";
+import { isThorough } from "../kit/thorough.ts";
 import { AzureView } from "./service-features.ts";
 
 setDefaultTimeout(900_000);
 
 const limitMs = 240_000;
+/** Services of each shard: enough to be killed while many of them are outstanding. */
+const count = isThorough ? 200 : 80;
 const names = ["a", "b"] as const;
 type Shard = (typeof names)[number];
 
@@ -135,9 +138,8 @@ async function writtenBy(shard: Shard): Promise<readonly string[]> {
   return [...new Set(found)].toSorted();
 }
 
-test("two shards of 200 Services each, created, changed, deleted and moved at once with kills, lose nothing and keep to their own", async () => {
+test(`two shards of ${count} Services each, created, changed, deleted and moved at once with kills, lose nothing and keep to their own`, async () => {
   const azure = new AzureView(lab.azure.simulator);
-  const count = 200;
   await using a = keep("a");
   await using b = keep("b");
   const settled = async (what: string): Promise<void> => {
@@ -150,9 +152,9 @@ test("two shards of 200 Services each, created, changed, deleted and moved at on
     waitFor(`${least} addresses`, () => all().filter((one) => addressesOf(one).length > 0).length >= least);
 
   for (let index = 0; index < count; index += 1) for (const shard of names) create(shard, `${shard}${index}`);
-  await withAddress(50);
+  await withAddress(count / 4);
   a.kill();
-  await withAddress(250);
+  await withAddress(count * 1.25);
   b.kill();
   await settled("all are served");
 

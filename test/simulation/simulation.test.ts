@@ -1,5 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 
+import { isThorough } from "../kit/thorough.ts";
 import { campaign } from "./campaign.ts";
 import { scheduleOf } from "./schedule.ts";
 import { simulate } from "./simulation.ts";
@@ -9,8 +10,8 @@ setDefaultTimeout(600_000);
 /** Seeds that are always run: the first ones, and those that have found a defect once. */
 const fixedSeeds = 400;
 const oncePerDefect = [112, 632, 767, 963, 1_000_484, 1_009_577, 2_007_211, 2_012_977] as const;
-/** How long further, fresh seeds are run in CI. */
-const freshMs = process.env["CI"] === undefined ? 5_000 : 20_000;
+/** How long further, fresh seeds are run. */
+const freshMs = isThorough ? 60_000 : 5_000;
 
 test("no schedule of a fixed set breaks an invariant of leadership and generations", async () => {
   const { failure } = await campaign(1, fixedSeeds);

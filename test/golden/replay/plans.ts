@@ -12,6 +12,7 @@ import { startHost } from "../../../host/host.ts";
 import { type JsonObject, objectsAt } from "../../../plugins/azure-cloud/json.ts";
 import { type PlanWires, tapPlan } from "../../kit/plan-wires.ts";
 import { loadPluginsOnce, planDocumentOf } from "../../kit/plan.ts";
+import { isThorough } from "../../kit/thorough.ts";
 import { type GoldenCase, goldenCases, type RecordedStep, stepsOf } from "./cases.ts";
 import { GoldenCluster, kindOf } from "./golden-cluster.ts";
 import { expected, same } from "./replay.ts";
@@ -45,6 +46,8 @@ async function open(golden: GoldenCase, state?: RecordedStep): Promise<Opened> {
     `--cluster-name=${golden.clusterName}`,
     "--leader-elect=false",
     "--secure-port=0",
+    // Twenty cases start at once in this process.
+    "--plugin-init-timeout=100s",
     ...(kindOf(golden) === "routes"
       ? ["--controllers=node-route-controller", "--allocate-node-cidrs", `--cluster-cidr=${golden.clusterCIDR ?? ""}`]
       : ["--controllers=service-lb-controller", "--configure-cloud-routes=false"]),
@@ -144,7 +147,6 @@ function sharesAddress({ services = [] }: RecordedStep): boolean {
  * A plan that is made twice, and one of a deletion, differ little from case to case: every fifth case has them, and at
  * night all.
  */
-const isThorough = process.env["GOLDEN_PLANS"] === "all";
 const everyFifth = (index: number): boolean => isThorough || index % 5 === 0;
 
 const isEmpty = ({ services = [], nodes = [] }: RecordedStep): boolean => services.length + nodes.length === 0;

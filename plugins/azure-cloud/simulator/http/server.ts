@@ -52,6 +52,8 @@ export function serveSimulator(parts: ServerParts): SimulatorServer {
     port: 0,
     // Otherwise Bun prints each connection that a fault breaks off.
     development: false,
+    // A latency, or a busy machine, may keep a connection idle for longer than Bun's default of 10 s.
+    idleTimeout: 0,
     tls: { cert: certificate.certificate, key: certificate.key },
     async fetch(request) {
       underway += 1;

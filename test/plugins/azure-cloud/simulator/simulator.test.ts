@@ -242,6 +242,13 @@ describe("the service", () => {
     expect(Number(third.headers.get("retry-after"))).toBeGreaterThan(0);
   });
 
+  test("answers after a latency that is longer than a server usually keeps an idle connection", async () => {
+    await using world = await openWorld();
+    const arm = await rawClient(world.simulator);
+    world.simulator.setLatency(20_000);
+    expect((await arm("GET", scaleSet)).status).toBe(200);
+  }, 120_000);
+
   test("records its requests", async () => {
     await using world = await openWorld();
     const arm = await rawClient(world.simulator);
