@@ -25,13 +25,13 @@ const graceMs = 100;
 export const allowForUnwantedWork = (): Promise<void> => pause(graceMs);
 
 /**
- * Polls `probe` until its result is neither `undefined` nor `false`, and returns it. After `limitMs` (default 10,000) it
+ * Polls `probe` until its result is neither `undefined` nor `false`, and returns it. After `limitMs` (default 30,000) it
  * rejects with a message that names `awaited`; the last error of `probe` is the cause.
  */
 export async function eventually<T>(
   awaited: string,
   probe: () => T | Promise<T>,
-  limitMs = 10_000,
+  limitMs = 30_000,
 ): Promise<Exclude<T, undefined | false>> {
   const deadline = performance.now() + limitMs;
   for (;;) {

@@ -60,7 +60,7 @@ export async function watchedPage(browser: Pick<Browser, "newPage">, origin: str
 }
 
 /** Waits until the visible text of the page contains or matches this. */
-export async function untilText(page: Page, wanted: string | RegExp, timeoutMs = 15_000): Promise<string> {
+export async function untilText(page: Page, wanted: string | RegExp, timeoutMs = 60_000): Promise<string> {
   const until = performance.now() + timeoutMs;
   while (true) {
     const text = String(await page.evaluate("document.body.innerText"));

@@ -10,7 +10,7 @@ import { balancedService } from "../kit/services.ts";
 import { openBrowser, untilText, watchedPage } from "./browser.ts";
 import { consoleOf, leader } from "./leader.ts";
 
-setDefaultTimeout(120_000);
+setDefaultTimeout(240_000);
 
 const markup = '"><img src=x onerror=alert(1)><script>alert(2)</script>';
 const marks = "\u202e\u2066\u001b[31m\u009b";

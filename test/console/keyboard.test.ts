@@ -5,7 +5,7 @@ import type { Page } from "puppeteer-core";
 import { untilText } from "./browser.ts";
 import { SandboxPages } from "./sandbox-pages.ts";
 
-setDefaultTimeout(120_000);
+setDefaultTimeout(240_000);
 
 const pages = new SandboxPages();
 

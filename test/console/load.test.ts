@@ -6,7 +6,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { freePort } from "../envtest/free-port.ts";
 import { SandboxLab } from "../host/sandbox-lab.ts";
 
-setDefaultTimeout(120_000);
+setDefaultTimeout(240_000);
 
 const nodes = 15_000;
 const services = 5_000;

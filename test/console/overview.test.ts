@@ -8,7 +8,7 @@ import { createService, deleteService } from "../kit/sandbox-services.ts";
 import { axeFindings, untilText } from "./browser.ts";
 import { SandboxPages } from "./sandbox-pages.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 const pages = new SandboxPages();
 

@@ -5,7 +5,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { freePort } from "../envtest/free-port.ts";
 import { SandboxLab } from "../host/sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 const plugin = (name: string, status: string): string => `
 import { defineController } from "cloud-controller-host/sdk";

@@ -10,7 +10,7 @@ import { joinNodes } from "../kit/azure.ts";
 import { axeFindings, openBrowser, untilText, type WatchedPage, watchedPage } from "./browser.ts";
 import { consoleOf, leader, start, stop } from "./leader.ts";
 
-setDefaultTimeout(180_000);
+setDefaultTimeout(240_000);
 
 let browser: Browser;
 

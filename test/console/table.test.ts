@@ -4,7 +4,7 @@ import type { Loopback } from "../../host/console/loopback.ts";
 import { untilText } from "./browser.ts";
 import { SandboxPages } from "./sandbox-pages.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 const pages = new SandboxPages();
 const names = Array.from({ length: 15_000 }, (_, index) => `node-${index}`);

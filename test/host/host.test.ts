@@ -7,7 +7,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { SandboxLab } from "./sandbox-lab.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 test("the first reload ends with one garbage collection", async () => {
   await using lab = await SandboxLab.open();

@@ -1,7 +1,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const main = join(import.meta.dir, "..", "..", "host", "main.ts");
 

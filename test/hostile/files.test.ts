@@ -8,7 +8,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { readBounded } from "../../host/kube/connection/bounded-text.ts";
 import { SandboxLab } from "../host/sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let lab: SandboxLab;
 let folder = "";

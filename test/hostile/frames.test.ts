@@ -5,7 +5,7 @@ import type { Served } from "../../host/process/serving/tls-server.ts";
 import { frame, headers as plainHeaders, preface } from "../kit/http2-frames.ts";
 import { exchange as exchangeBytes, serveLocally } from "../kit/serve.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const handled: string[] = [];
 const lines: string[] = [];

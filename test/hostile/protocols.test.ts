@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { Served } from "../../host/process/serving/tls-server.ts";
 import { exchange, serveLocally } from "../kit/serve.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let served: Served;
 let handled = 0;

@@ -40,5 +40,5 @@ export const untilReady = (sandbox: Sandbox, name: string): Promise<unknown> =>
       const service = sandbox.api.get(kinds.Service, { namespace: "default", name });
       return (service?.status?.loadBalancer?.ingress ?? []).length > 0;
     },
-    20_000,
+    60_000,
   );

@@ -6,4 +6,4 @@ import { pages, root } from "./pages.ts";
 for (const [path, make] of Object.entries(pages))
   test(`${path} is what its table says; to fix: bun run reference`, async () => {
     expect(await Bun.file(join(root, path)).text()).toBe(await make());
-  }, 60_000);
+  }, 120_000);

@@ -7,7 +7,7 @@ import { simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { rolesOf } from "../kit/host-roles.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 /** upstream: kubernetes `test/integration/serving/serving_test.go`, TestComponentSecureServingAndAuth. */
 describeOnRealApiServer("authorization of requests to the host, decided by the API server", (cluster) => {

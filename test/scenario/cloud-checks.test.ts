@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { runNamedCommand } from "../../host/cli/commands.ts";
 import { simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 interface Outcome {
   readonly status: number;

@@ -9,7 +9,7 @@ import { SandboxLab } from "../host/sandbox-lab.ts";
 import { joinNodes } from "../kit/azure.ts";
 import { shardedService } from "../kit/services.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 let lab: SandboxLab;
 beforeEach(async () => {

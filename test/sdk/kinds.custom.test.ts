@@ -13,7 +13,7 @@ import { controllerConformance, eventually, memoryCloud } from "cloud-controller
 import { controllerHarness, TestCluster } from "../../host/sandbox-host.ts";
 
 // As an author runs it: with Bun's limit.
-setDefaultTimeout(5000);
+setDefaultTimeout(120_000);
 
 interface Price extends KubeObject {
   readonly spec?: { readonly amount: number };

@@ -9,7 +9,7 @@ import type { Surroundings } from "../../../host/cli/command.ts";
 import { checkConsole, runConsole } from "../../../host/cli/console.ts";
 import { openSandbox, type Sandbox } from "../../../host/sandbox-host.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /**
  * An API server whose Pods can be reached: it forwards ports as the kubelet does, in pieces of any size, and passes

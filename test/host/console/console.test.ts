@@ -8,7 +8,7 @@ import { answers } from "../../../host/console/schema.ts";
 import { openSandbox, type Sandbox } from "../../../host/sandbox-host.ts";
 import { createService, untilReady } from "../../kit/sandbox-services.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let sandbox: Sandbox;
 

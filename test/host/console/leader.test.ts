@@ -7,7 +7,7 @@ import { createClient } from "../../../host/kube/connection/client.ts";
 import type { ApiServer } from "../../../host/kube/connection/credentials.ts";
 import { createTransport } from "../../../host/kube/connection/transport.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(120_000);
 
 let holder: string;
 let refusal: string | undefined;

@@ -5,7 +5,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { type Loopback, refusalOf, serveLoopback } from "../../../host/console/loopback.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(120_000);
 
 describe("the address on loopback", () => {
   let loopback: Loopback;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { temporaryDirectory } from "../../../host/sandbox/directory.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(120_000);
 
 const module = join(import.meta.dir, "../../../host/console/open-browser.ts");
 

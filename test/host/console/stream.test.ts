@@ -5,7 +5,7 @@ import type { ConsoleSources } from "../../../host/console/sources.ts";
 import { maxStreams, Streams } from "../../../host/console/stream.ts";
 import { idleSources, idleStatus } from "./idle-status.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 /** Sources whose status is another one each time that it is read. */
 function changingSources(): { readonly sources: ConsoleSources; readonly reads: () => number } {

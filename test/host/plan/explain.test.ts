@@ -9,7 +9,7 @@ import { type Printed, runCommand } from "../../kit/plan.ts";
 import { addressesOf, balancedService, findService, patchService } from "../../kit/services.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 const controllers = "--controllers=cloud-node-controller,service-lb-controller";
 

@@ -10,7 +10,7 @@ import { planDocumentOf, type Printed, runCommand } from "../../kit/plan.ts";
 import { addressesOf, balancedService, deleteService, findService } from "../../kit/services.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 const allControllers = [
   "--controllers=*",

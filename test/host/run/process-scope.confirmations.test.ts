@@ -23,5 +23,5 @@ describe("confirmations of removals", () => {
     const begun = performance.now();
     expect(await errorOf(leaseConfirmations(client, lease).isConfirmed("abc"))).toMatchObject({ name: "TimeoutError" });
     expect(performance.now() - begun).toBeLessThan(15_000);
-  }, 20_000);
+  }, 120_000);
 });

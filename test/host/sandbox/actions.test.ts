@@ -4,7 +4,7 @@ import { appendFile, readFile, writeFile } from "node:fs/promises";
 import { openSandbox } from "../../../host/sandbox-host.ts";
 import { runAction } from "../../../host/sandbox/actions.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 test("the sandbox's host reload returns how the reload ended: unchanged, reloaded, refused or disabled", async () => {
   const flags = ["--secure-port=0", "--enable-dynamic-reloading=false"];

@@ -9,7 +9,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { openSandbox, type Sandbox } from "../../../host/sandbox-host.ts";
 import { printChanges } from "../../../host/sandbox/watch-output.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 interface Price extends KubeObject {
   readonly spec?: { readonly amount: number };

@@ -9,7 +9,7 @@ import { openSandbox, type Sandbox } from "../../../host/sandbox-host.ts";
 import { runAction } from "../../../host/sandbox/actions.ts";
 import { sandboxCommand, serveControl } from "../../../host/sandbox/control.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const open = (): Promise<Sandbox> => openSandbox({ nodes: 1, flags: ["--secure-port=0"] });
 const act = (sandbox: Sandbox, command: string, argument = ""): Promise<string> =>

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 const main = join(import.meta.dir, "../../../host/main.ts");
 

@@ -77,4 +77,4 @@ test("a thousand events that wait are recorded although further nodes wait to be
   await eventually("all events are recorded", () => recorded === 1_050, 60_000);
   expect(leftAtFirst).toBe(50);
   await controller.stop();
-}, 90_000);
+}, 120_000);

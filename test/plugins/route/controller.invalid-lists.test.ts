@@ -34,4 +34,4 @@ test("no route is deleted while replies with code 200 that are not lists come in
   });
   expect(nodes.size).toBe(5);
   expect(memory.callsOf("deleteRoute")).toEqual([]);
-}, 60_000);
+}, 120_000);

@@ -7,7 +7,7 @@ import plugin from "../../../plugins/service-lb/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
 import { aService, type ServiceFields } from "./objects.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 interface RecordedEvent {
   readonly count: number;

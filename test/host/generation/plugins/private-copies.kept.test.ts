@@ -204,7 +204,7 @@ test("a folder that keeps changing is not loaded, and leaves no copy", async () 
     "plugins/torn keeps changing while it is read; load it when it is complete",
   );
   expect([pauses, copiesOf("torn")]).toEqual([19, []]);
-}, 30_000);
+}, 120_000);
 
 test("a locked plugin that is completed while it is read is taken at the next look, and never without a change", async () => {
   const folder = join(root, "plugins/locked");

@@ -10,7 +10,7 @@ import { runCommand } from "../../../kit/plan.ts";
 import { addressesOf, balancedService, findService } from "../../../kit/services.ts";
 import { SandboxLab } from "../../sandbox-lab.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 const controllers = [
   "--controllers=service-lb-controller,cloud-node-controller",

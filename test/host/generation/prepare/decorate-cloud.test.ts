@@ -93,4 +93,4 @@ test("the Azure cloud's warnings about a Service reach its events and its condit
     expect.stringContaining("10.0.0.0/99"),
     expect.stringContaining("did you mean service.beta.kubernetes.io/azure-load-balancer-internal?"),
   ]);
-}, 60_000);
+}, 120_000);

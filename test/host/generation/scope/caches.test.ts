@@ -9,7 +9,7 @@ import type { WorkEnd } from "../../../../host/generation/slot/slot.ts";
 import { hurriedClock } from "../../../kit/clocks.ts";
 import { main, side, SlotRig } from "../slot-rig.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 let rig: SlotRig;
 beforeEach(async () => void (rig = await SlotRig.start()));

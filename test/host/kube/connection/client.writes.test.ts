@@ -15,7 +15,7 @@ import { TestCluster } from "../../../kit/harness.ts";
 import { realRunner } from "../../../kit/real.ts";
 import { errorOf } from "../../../kit/rejection.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const plugin = defineController({
   name: "writing-controller",

@@ -102,7 +102,7 @@ describe("a credential plugin", () => {
       timeout: 20_000,
     });
     expect(await host.stdout.text()).toBe("Bearer t typed\n\n");
-  }, 30_000);
+  }, 120_000);
 
   test("is run again when its credential was rejected", async () => {
     const access = connect(printing({ token: "t" }));

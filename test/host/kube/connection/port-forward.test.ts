@@ -9,7 +9,7 @@ import type { ApiServer, Credentials } from "../../../../host/kube/connection/cr
 import { type ForwardLimits, forwardPort } from "../../../../host/kube/connection/port-forward.ts";
 import { status, StubApi } from "../stub-api.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(120_000);
 
 const megabyte = 1024 * 1024;
 const piece = Buffer.alloc(megabyte + 1, 7).fill(0, 0, 1);

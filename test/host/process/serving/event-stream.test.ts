@@ -3,7 +3,7 @@ import { Writable } from "node:stream";
 
 import { sendEvents } from "../../../../host/process/serving/event-stream.ts";
 
-setDefaultTimeout(5_000);
+setDefaultTimeout(120_000);
 
 /** Events without an end, how many were taken, and whether they were canceled. */
 function endless() {

@@ -8,7 +8,7 @@ import type { Served } from "../../../../host/process/serving/tls-server.ts";
 import { frame, headers, preface } from "../../../kit/http2-frames.ts";
 import { serveLocally } from "../../../kit/serve.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let served: Served;
 beforeAll(async () => {

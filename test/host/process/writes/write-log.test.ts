@@ -11,7 +11,7 @@ import { joinNodes } from "../../../kit/azure.ts";
 import { addressesOf, balancedService, cleanupFinalizer, deleteService, findService } from "../../../kit/services.ts";
 import { SandboxLab } from "../../sandbox-lab.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 const record = Type.Object({
   system: Type.String(),

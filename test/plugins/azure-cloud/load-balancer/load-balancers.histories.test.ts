@@ -20,5 +20,5 @@ describe("the next process after changes, delays, failures and stops at random",
       history.deleteAll();
       expect(await history.settle()).toEqual([]);
       expect(azureState(cluster.world.simulator)).toEqual(start);
-    }, 60_000);
+    }, 120_000);
 });

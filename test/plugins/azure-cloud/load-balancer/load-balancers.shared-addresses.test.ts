@@ -6,7 +6,7 @@ import { addressesOf } from "../../../kit/services.ts";
 import { azureState } from "./azure-state.ts";
 import { type Cluster, openCluster, serviceOf } from "./cluster.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const theirs = "/providers/Microsoft.Network/publicIPAddresses/theirs";
 const internal = { "azure-load-balancer-internal": "true" };

@@ -33,5 +33,5 @@ describe("confirmations of removals", () => {
     expect(logged.map(({ message }) => message)).toEqual([
       "Failed to read confirmations of removals; treating them as unconfirmed",
     ]);
-  }, 60_000);
+  }, 120_000);
 });

@@ -6,7 +6,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { objectsAt } from "../../../../plugins/azure-cloud/json.ts";
 import { instanceID, nodeOf, openWorld } from "../world.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const tableId = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/routeTables/rt0";
 

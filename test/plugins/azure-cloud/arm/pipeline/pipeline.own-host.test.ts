@@ -6,7 +6,7 @@ import { messageOf } from "cloud-controller-host/sdk";
 import { errorOf } from "../../../../kit/rejection.ts";
 import { type Gateway, openGateway } from "../gateway.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const json = (body: unknown, headers: Readonly<Record<string, string>> = {}, status = 200) =>
   Response.json(body, { status, headers });

@@ -8,7 +8,7 @@ import { errorOf } from "../../../../kit/rejection.ts";
 import { type RawClient, rawClient, type RawReply } from "../../raw-client.ts";
 import { type Cluster, openCluster, serviceOf, type ServiceOptions } from "../cluster.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const network = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
 const balancer = `${network}/loadBalancers/kubernetes`;

@@ -111,7 +111,7 @@ describe("a Service whose write takes minutes", () => {
     await Promise.all(ensured);
     expect(writesTo(cluster, "loadBalancers/kubernetes").filter((one) => one.endsWith("kubernetes"))).toHaveLength(2);
     expectConverged(cluster);
-  }, 30_000);
+  }, 120_000);
 });
 
 describe("the security rules of a Service stay while its load balancer is being written and other rules change, if", () => {
@@ -248,7 +248,7 @@ describe("a Service that ARM has rejected lets others go first, while they", () 
     const puts = simulator.log.filter(({ method, path }) => method === "PUT" && externalBalancer.test(path));
     expect(JSON.stringify(puts[0])).toContain(publicIPOf(one));
     expect(JSON.stringify(puts[0])).not.toContain(publicIPOf(bad));
-  }, 30_000);
+  }, 120_000);
 });
 
 test("a load balancer is written again after the pauses that follow conflicts, although nothing else happens", async () => {
@@ -278,7 +278,7 @@ test("members of a pool are not written while the load balancer is being written
   second.release();
   await Promise.all(ensured);
   expectConverged(cluster);
-}, 20_000);
+}, 120_000);
 
 test("new Services that keep coming do not hold up the load balancer of those that are there", async () => {
   await using cluster = await openCluster(1);
@@ -298,7 +298,7 @@ test("new Services that keep coming do not hold up the load balancer of those th
   hold.release();
   await Promise.all(work);
   expectConverged(cluster);
-}, 20_000);
+}, 120_000);
 
 describe("Services that are wanted at the same time", () => {
   test("share one write of the load balancer, one of the security group and one of each instance", async () => {
@@ -444,7 +444,7 @@ test("a load balancer is deleted with its last Service after 10 s, although the 
   hold.release();
   await ensured;
   expectConverged(cluster);
-}, 30_000);
+}, 120_000);
 
 test("an internal Service is created at once while the external load balancer is busy, 100 rejected Services wait and a node joins", async () => {
   await using cluster = await openCluster(3, { limits: { frontends: 2 } });
@@ -476,4 +476,4 @@ test("an internal Service is created at once while the external load balancer is
   busy.release();
   expect(await Promise.all(rejected)).not.toContain(undefined);
   await Promise.all(joined);
-}, 60_000);
+}, 120_000);

@@ -56,7 +56,7 @@ describe("a shared write that ARM rejects", () => {
     expect(hold.waiting()).toBe(1);
     hold.release();
     expect(await work).not.toContain(undefined);
-  }, 60_000);
+  }, 120_000);
 });
 
 describe("Services in rejected writes of a resource", () => {

@@ -3,7 +3,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { objectsAt } from "../../../../../plugins/azure-cloud/json.ts";
 import { jumpingClock, openCluster, serviceOf } from "../cluster.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/kubernetes";
 

@@ -3,7 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { azureState } from "../azure-state.ts";
 import { openCluster, serviceOf } from "../cluster.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 /** More than the guard releases without a cause. */
 const manyNodes = 12;

@@ -6,7 +6,7 @@ import { objectsAt } from "../../../../../plugins/azure-cloud/json.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
 import { type Cluster, openCluster, serviceOf, type ServiceOptions } from "../cluster.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const group = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
 const addresses = { loadBalancerBackendPoolConfigurationType: "nodeIP" };

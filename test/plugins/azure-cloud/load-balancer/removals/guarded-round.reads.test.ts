@@ -9,7 +9,7 @@ import { errorOf } from "../../../../kit/rejection.ts";
 import { countOf } from "../../world.ts";
 import { type Cluster, type Generation, openCluster, serviceOf, sliceName } from "../cluster.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const addresses = { loadBalancerBackendPoolConfigurationType: "nodeIP" };
 const internal = { "azure-load-balancer-internal": "true" };

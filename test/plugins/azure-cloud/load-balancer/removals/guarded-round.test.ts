@@ -7,7 +7,7 @@ import type { Resource } from "../../../../../plugins/azure-cloud/simulator/stat
 import { errorOf } from "../../../../kit/rejection.ts";
 import { type Cluster, type Generation, openCluster, serviceOf } from "../cluster.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const group = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
 const addresses = { loadBalancerBackendPoolConfigurationType: "nodeIP" };

@@ -3,7 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { errorOf } from "../../../../kit/rejection.ts";
 import { openCluster, serviceOf } from "../cluster.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const addresses = { loadBalancerBackendPoolConfigurationType: "nodeIP" };
 

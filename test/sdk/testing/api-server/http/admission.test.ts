@@ -12,7 +12,7 @@ import { createTransport } from "../../../../../host/kube/connection/transport.t
 import { openSandbox, type Sandbox } from "../../../../../host/sandbox-host.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const examples = join(import.meta.dir, "../../../../../sdk/examples");
 const mutating = `
