@@ -14,6 +14,7 @@ import { type PlanWires, tapPlan } from "../../kit/plan-wires.ts";
 import { loadPluginsOnce, planDocumentOf } from "../../kit/plan.ts";
 import { isThorough } from "../../kit/thorough.ts";
 import { type GoldenCase, goldenCases, type RecordedStep, stepsOf } from "./cases.ts";
+import { covering, differencesBetween } from "./covering.ts";
 import { GoldenCluster, kindOf } from "./golden-cluster.ts";
 import { expected, same } from "./replay.ts";
 import { snapshotOf } from "./snapshot.ts";
@@ -143,12 +144,6 @@ function sharesAddress({ services = [] }: RecordedStep): boolean {
   return new Set(named).size < named.length;
 }
 
-/**
- * A plan that is made twice, and one of a deletion, differ little from case to case: every fifth case has them, and at
- * night all.
- */
-const everyFifth = (index: number): boolean => isThorough || index % 5 === 0;
-
 const isEmpty = ({ services = [], nodes = [] }: RecordedStep): boolean => services.length + nodes.length === 0;
 
 /** What the user of a case does in a step, while no manager runs. */
@@ -178,25 +173,45 @@ export function describeAdoptedPlans(): void {
   });
 }
 
-/** The given steps of all cases, each from the state that the Go provider left at the end of the step before. */
+/** The given steps, each from the state that the Go provider left at the end of the step before. */
 export function describePlannedSteps(isGiven: (step: string) => boolean): void {
+  const given = plannedSteps.filter(({ step }) => isGiven(step));
+  const chosen = isThorough ? given : [...covering(given, featuresOf)];
   describe("the plan of a recorded case", () => {
-    for (const [index, golden] of goldenCases.entries()) {
-      let before: RecordedStep | undefined;
-      for (const [step, recorded] of stepsOf(golden)) {
-        const start = before;
-        before = recorded;
-        if (!isGiven(step) || (step === "afterDeletion" && !everyFifth(index))) continue;
-        // On a busy machine the first to come would not be the oldest.
-        const testAlone = sharesAddress(recorded) ? test : test.concurrent;
-        testAlone(`${golden.case}, ${step}: has the fields that a host then writes`, async () => {
-          await using opened = await open(golden, start);
-          await act(golden, step, opened, start);
-          await comparePlanWithHost(golden, opened, step === "created" && everyFifth(index) ? 2 : 1);
-        });
-      }
+    for (const [index, { golden, step, start, recorded }] of chosen.entries()) {
+      // On a busy machine the first to come would not be the oldest.
+      const testAlone = sharesAddress(recorded) ? test : test.concurrent;
+      testAlone(`${golden.case}, ${step}: has the fields that a host then writes`, async () => {
+        await using opened = await open(golden, start);
+        await act(golden, step, opened, start);
+        await comparePlanWithHost(golden, opened, step === "created" && (isThorough || index % 5 === 0) ? 2 : 1);
+      });
     }
   });
+}
+
+interface PlannedStep {
+  readonly golden: GoldenCase;
+  readonly step: string;
+  readonly start: RecordedStep | undefined;
+  readonly recorded: RecordedStep;
+}
+
+const plannedSteps: readonly PlannedStep[] = goldenCases.flatMap((golden) =>
+  stepsOf(golden).map(([step, recorded], index, all) => ({ golden, step, start: all[index - 1]?.[1], recorded })),
+);
+
+/** What a user and a manager change in a step. */
+function featuresOf({ golden, start, recorded }: PlannedStep): ReadonlySet<string> {
+  const shown = ({ arm, services = [], events = [] }: RecordedStep): unknown => ({
+    arm,
+    services: services.map(({ metadata, spec, status }) => ({ ...metadata, uid: "", spec, status })),
+    events: events.map(({ reason }) => reason),
+  });
+  return differencesBetween(
+    start === undefined ? {} : shown(start),
+    start === undefined ? { ...golden.cloudConfig, shown: shown(recorded) } : shown(recorded),
+  );
 }
 
 /** Plans, which writes nothing, then runs a host, and finds what was planned. */
