@@ -47,8 +47,6 @@ const faults = {
 /** Of kept histories alone: no seed has them. */
 const keptFaults = {
   refused: { rate: 1, fate: () => ({ reset: "before" }) },
-  // A page of something in between, with a status of success.
-  "another's reply": { rate: 1, fate: ({ isWrite }) => (isWrite ? {} : { instead: () => Response.json({}) }) },
 } as const satisfies Readonly<Record<string, Fault>>;
 
 const allFaults = { ...faults, ...keptFaults };

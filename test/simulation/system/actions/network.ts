@@ -97,7 +97,7 @@ export function failLateOperation(world: World, { pick, forMs }: Action): void {
   world.azure.failNext({ path, method: "PUT" }, { status: 500, code: "InternalServerError", stage: "operation" });
 }
 
-const denials = [
+export const denials = [
   ["/publicIPAddresses/", 400],
   ["/loadBalancers/", 403],
   ["/virtualMachine", 409],
@@ -113,7 +113,7 @@ export function denyWrites(world: World, { pick, forMs }: Action): void {
   world.azure.fail?.({ method: "PUT", path, status, forMs: lastMs });
 }
 
-export const refusals = [
+const refusals = [
   ["/publicIPAddresses/", 400, "PublicIPCountLimitReached"],
   ["/loadBalancers/", 403, "RequestDisallowedByPolicy"],
   ["/networkSecurityGroups/", 409, "ScopeLocked"],

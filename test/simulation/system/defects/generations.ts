@@ -8,5 +8,6 @@ export const generationDefects: Defects = {
     from: '{ from: "running", on: "prepared", to: "draining", ...held, effects: ["adopt", "remember", "drain"] }',
     to: '{ from: "running", on: "prepared", to: "running", ...none, effects: ["adopt", "remember", "start"] }',
     needs: ["retag", "createService"],
+    kept: "a Service is created after a reload",
   },
 };

@@ -10,6 +10,7 @@ export const leadershipDefects: Defects = {
     to: "return undefined;",
     needs: ["pauseAtWrite"],
     hosts: 2,
+    kept: "a host is paused at a write",
   },
   "takes a lease that is held": {
     file: `${election}/lock.ts`,

@@ -85,6 +85,7 @@ export const nodeDefects: Defects = {
     from: "    this.#claims.delete(node);\n    this.#unmark(before);",
     to: "    this.#claims.delete(node);",
     needs: ["loseNode", "joinNodes"],
+    kept: "CIDRs run out",
   },
   "gives a node that returns another CIDR than it has": {
     file: `${ipam}/allocation/sync.ts`,

@@ -117,12 +117,14 @@ export const readDefects: Defects = {
     from: "abort.abort(new TransportError(`no answer within",
     to: "void (new TransportError(`no answer within",
     needs: ["requests"],
+    kept: "Azure does not reply",
   },
   "writes without a precondition": {
     file: "plugins/azure-cloud/arm/writes/resources.ts",
     from: 'etag === undefined ? { "If-None-Match": "*" } : { "If-Match": etag };',
     to: "etag === undefined ? {} : {};",
     needs: ["foreignFrontend", "changeService"],
+    kept: "others add a frontend while the load balancer is read",
   },
   "creates without a read": {
     file: "plugins/azure-cloud/arm/writes/resources.ts",

@@ -1,12 +1,10 @@
-import { operations, refusals } from "../actions/network.ts";
+import { operations } from "../actions/network.ts";
 import type { History } from "../history.ts";
 import { history, pickOf, rowWith } from "./history.ts";
 
 /** How a write of instances, or of a route table, fails. */
 export const failing = (path: string, times = 1) =>
   ({ kind: "failOperations", pick: pickOf(rowWith(operations, path), [1, 2, times - 1]) }) as const;
-export const refusing = (path: string, times: number) =>
-  ({ kind: "refuseWrites", pick: pickOf(rowWith(refusals, path), [1, 12, times - 1]) }) as const;
 
 /** Of nodes and their VMs. */
 export const nodeHistories: Readonly<Record<string, History>> = {

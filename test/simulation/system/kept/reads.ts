@@ -1,7 +1,7 @@
+import { denials } from "../actions/network.ts";
 import { foreignFrontend } from "../actions/others.ts";
 import type { History } from "../history.ts";
-import { again, change, create, duringRead, history, weather } from "./history.ts";
-import { refusing } from "./nodes.ts";
+import { again, change, create, duringRead, history, pickOf, rowWith, weather } from "./history.ts";
 
 /** Of watches, lists, queues, and reads of Azure. */
 export const readHistories: Readonly<Record<string, History>> = {
@@ -20,26 +20,18 @@ export const readHistories: Readonly<Record<string, History>> = {
     [126, { kind: "compact" }],
     [126.1, { kind: "breakWatches", pick: 0 }],
   ),
-  "a watch is lost": history(
-    {},
-    [60, weather("kube", "cut", 3)],
-    [60.1, { kind: "breakWatches", pick: 0 }],
-    [70, change(0, 2, "tcp-443")],
-  ),
   "the API server is down": history({}, [60, weather("kube", "refused", 8)], [60.1, { kind: "breakWatches", pick: 0 }]),
-  "something else replies for the API server": history(
-    {},
-    [60, { kind: "compact" }],
-    [60.1, weather("kube", "another's reply", 4)],
-    [60.2, { kind: "breakWatches", pick: 0 }],
-  ),
   "a Service is deleted while it is processed": history(
     { operationPolls: 10 },
     [60, create(2)],
     [63, { kind: "deleteService", pick: 2 }],
   ),
-  "a public IP is refused": history({}, [59, refusing("/publicIPAddresses/", 3)], [60, create(2)]),
-  "Azure is down": history({}, [60, weather("azure", "refused", 60)], [61, change(0, 2, "tcp-443")]),
+  "writes of public IPs are denied": history(
+    { convergeMinutes: 6 },
+    [59, { kind: "denyWrites", pick: pickOf(rowWith(denials, "/publicIPAddresses/")), forMs: 15_000 }],
+    [60, create(2)],
+    [61, create(3)],
+  ),
   "tokens are revoked": history({}, [60, { kind: "revokeTokens" }], [61, change(0, 2, "tcp-443")]),
   "Azure does not reply": history({}, [60, weather("azure", "cut", 5)], [60.1, change(0, 2, "tcp-443")]),
   "reads are behind": history(
