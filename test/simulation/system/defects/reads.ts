@@ -111,6 +111,7 @@ export const readDefects: Defects = {
     from: "if (response.status !== 401) return response;",
     to: "if (response.status > 0) return response;",
     needs: ["revokeTokens"],
+    kept: "tokens are revoked",
   },
   "waits for a reply of Azure without a limit": {
     file: "plugins/azure-cloud/arm/transport/fetch-client.ts",

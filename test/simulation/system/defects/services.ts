@@ -9,6 +9,7 @@ export const serviceDefects: Defects = {
     from: "  if ((await existing(parts, service, signal)) !== undefined) {\n    throwIfStopping(signal);",
     to: "  await writes.removeFinalizer(service);\n  if ((await existing(parts, service, signal)) !== undefined) {\n    throwIfStopping(signal);",
     needs: ["deleteService", "killAtWrite"],
+    kept: "a Service is deleted, and the process killed at its next write",
   },
   "removes the finalizer and nothing else": {
     file: `${controller}/sync.ts`,
@@ -22,6 +23,7 @@ export const serviceDefects: Defects = {
     from: "await parts.writes.addFinalizer(service);",
     to: "",
     needs: ["deleteService", "killHost"],
+    kept: "a Service is deleted while no process runs",
   },
   "ignores a Service that vanished without its finalizer": {
     file: `${controller}/sync.ts`,
@@ -52,6 +54,7 @@ export const serviceDefects: Defects = {
     from: "parts.events.syncFailed(service, error);",
     to: "",
     needs: ["changeService"],
+    kept: "a Service is refused",
   },
   "does not see that a node left and returned within an ensure": {
     file: `${controller}/sync.ts`,
