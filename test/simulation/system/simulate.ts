@@ -36,7 +36,8 @@ const stableLooks = 3;
 const freshMs = 2 * minuteMs;
 /** One history in so many ends with a build from nothing. */
 const buildEvery = 3;
-const buildMs = 5 * minuteMs;
+/** Long enough for the lease of a killed process, and for six writes in a row whose operations take 50 s each. */
+const buildMs = 10 * minuteMs;
 /** Requests of all hosts in a minute, Leases included. */
 const maxPerMinute = 1_500;
 /** The same of one host at rest, without renewals and reads of the Lease. */
