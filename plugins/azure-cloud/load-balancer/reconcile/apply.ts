@@ -55,7 +55,7 @@ const workers = 64;
 export class Applier {
   readonly #options: ApplyOptions;
   /** Load balancers that are written again as they are, by id: one such write is for all that wait for it. */
-  readonly #repeated = new Map<string, Promise<unknown>>();
+  readonly #repeated = new Map<string, Promise<void>>();
 
   constructor(options: ApplyOptions) {
     this.#options = options;
@@ -85,7 +85,7 @@ export class Applier {
       case "put-public-ip":
         return this.#putPublicIP(write, observed);
       case "put-load-balancer":
-        return this.#putLoadBalancer(write, observed);
+        return this.#putLoadBalancer(write.id, write.body, observed);
       case "put-security-group":
         return void (await network.securityGroups.put(write.id, write.body));
       case "put-private-link-service":
@@ -122,7 +122,7 @@ export class Applier {
     await network.publicIPs.put(id, body, { isNew: !isListed && newServices.take(write) });
   }
 
-  async #putLoadBalancer({ id, body }: PutOf<"put-load-balancer">, observed: Observed): Promise<void> {
+  async #putLoadBalancer(id: string, body: LoadBalancer, observed: Observed): Promise<void> {
     const { loadBalancers, publicIPs } = this.#options.network;
     if (isContradicted(id, observed)) {
       const current = await loadBalancers.read(id);
@@ -183,15 +183,14 @@ export class Applier {
       if (uses(current) && !uses(seen)) throw new OutdatedError(`${user} was not seen when ${id} was to be deleted`);
       if (uses(current)) throw error;
       if (owner === undefined) throw new OutdatedError(messageOf(error), { cause: error });
-      if (current !== undefined) await this.#repeat(owner, current);
+      if (current !== undefined) await this.#repeat(owner, current, observed);
       throw new OutdatedError(`${id} was still attached to ${user}, which does not use it`);
     }
   }
 
-  #repeat(id: string, current: LoadBalancer): Promise<unknown> {
-    const { loadBalancers } = this.#options.network;
+  #repeat(id: string, current: LoadBalancer, observed: Observed): Promise<void> {
     const repetition =
-      this.#repeated.get(id) ?? loadBalancers.put(id, current).finally(() => this.#repeated.delete(id));
+      this.#repeated.get(id) ?? this.#putLoadBalancer(id, current, observed).finally(() => this.#repeated.delete(id));
     this.#repeated.set(id, repetition);
     return repetition;
   }

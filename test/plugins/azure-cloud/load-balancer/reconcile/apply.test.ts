@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import type { Service } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { errorOf } from "../../../../kit/rejection.ts";
@@ -20,12 +20,15 @@ async function openAttached(...leaving: readonly string[]): Promise<{ cluster: C
   const cluster = await openCluster(1, { operationPolls: 1 });
   const first = await cluster.start();
   for (const name of ["stays", ...leaving]) await cluster.ensure(first, serviceOf(name));
-  cluster.world.simulator.clearLog();
+  const { simulator } = cluster.world;
+  simulator.clearLog();
+  simulator.prolongOperations((id) => id.includes("/loadbalancers/"));
   const work = leaving.map((name) => errorOf(cluster.remove(first, serviceOf(name))));
   await eventually("the frontends are being removed", () => cluster.writes().includes("PUT loadBalancers/kubernetes"));
   first.crash();
   await Promise.all(work);
-  cluster.world.simulator.clearLog();
+  simulator.prolongOperations(() => false);
+  simulator.clearLog();
   return { cluster, next: await cluster.start() };
 }
 
@@ -48,6 +51,19 @@ describe("a public IP that a write of its load balancer has left attached", () =
     await cluster.remove(next, leavingOf("web"));
     expect(addresses(cluster)).toBe(1);
   });
+});
+
+test("a public IP that a write of its load balancer has left attached is deleted although one of another Service is Failed", async () => {
+  const { cluster, next } = await openAttached("web");
+  await using _cluster = cluster;
+  const { simulator } = cluster.world;
+  const kept = `publicIPAddresses/kubernetes-${defaultLoadBalancerName(serviceOf("stays"))}`;
+  const publicIP = simulator.resources().find(({ id }) => id.endsWith(kept));
+  if (publicIP === undefined) throw new Error("no public IP");
+  simulator.put(publicIP.id, { ...publicIP, properties: { ...publicIP.properties, provisioningState: "Failed" } });
+  await cluster.remove(next, leavingOf("web"));
+  expect(addresses(cluster)).toBe(1);
+  expect(cluster.writes()).toContain(`PUT ${kept}`);
 });
 
 test("a public IP that ARM refuses to delete because a NAT gateway uses it is left to that after one attempt", async () => {
