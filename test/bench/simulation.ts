@@ -1,13 +1,21 @@
 import { campaign, schedules } from "../simulation/campaign.ts";
 import { simulate } from "../simulation/simulation.ts";
 import { type Bite, findDefect, likelySeeds } from "../simulation/system/bites.ts";
-import { campaign as systemCampaign, describeFailure } from "../simulation/system/campaign.ts";
+import {
+  campaign as systemCampaign,
+  describeFailure,
+  firstDifference,
+  rangesOf,
+  sideBySide,
+} from "../simulation/system/campaign.ts";
 import type { Defect } from "../simulation/system/defects/defect.ts";
 import { hostDefects } from "../simulation/system/defects/host.ts";
 import { defects } from "../simulation/system/defects/table.ts";
 import { keptBites } from "../simulation/system/kept-bites.ts";
 import type { Bench, Figure } from "./report.ts";
 import { numberOf } from "./world.ts";
+
+const hourMs = 3_600_000;
 
 /** Random schedules of config changes, plugin faults, API faults and signals, on virtual time. */
 export const simulationBench: Bench = {
@@ -18,6 +26,9 @@ export const simulationBench: Bench = {
     replay: "",
     system: "false",
     shrink: "true",
+    processes: "1",
+    failures: "1",
+    twice: "false",
     bites: "false",
     leadership: "false",
     only: "",
@@ -28,6 +39,7 @@ export const simulationBench: Bench = {
   async run(options) {
     const { replay = "" } = options;
     if (options["bites"] === "true") return bites(options);
+    if (options["twice"] === "true") return twice(options);
     if (options["system"] === "true") return system(options);
     if (replay !== "") {
       const { violations, log, steps } = await simulate(JSON.parse(replay));
@@ -49,17 +61,26 @@ export const simulationBench: Bench = {
   },
 };
 
-/** Histories of the whole system until one fails. `--replay` is a seed, or a history as a failure prints it. */
+/** Seeds between two lines of progress. */
+const progressEvery = 50;
+const progress = (text: string): void => void process.stderr.write(`${text}\n`);
+
+/**
+ * Histories of the whole system until so many have failed, in so many processes. `--replay` is a seed, or a history as a
+ * failure prints it.
+ */
 async function system(options: Readonly<Record<string, string>>): Promise<readonly Figure[]> {
   const { replay = "" } = options;
   const first = numberOf(options, "first");
-  const seeds = replay === "" ? `${first}-${first + numberOf(options, "seeds") - 1}` : replay;
+  const ranges = rangesOf(first, numberOf(options, "seeds"), numberOf(options, "processes"));
   const began = performance.now();
-  const sums = { seeds: 0, actions: 0, kills: 0, reloads: 0, requests: 0, writes: 0, virtualMs: 0 };
+  const sums = { seeds: 0, actions: 0, kills: 0, reloads: 0, requests: 0, writes: 0, virtualMs: 0, cpuSeconds: 0 };
   const shrink = replay === "" && options["shrink"] === "true";
   let failures = 0;
-  for await (const report of systemCampaign({ seeds, trace: true, shrink })) {
+  const campaigns = (replay === "" ? ranges : [replay]).map((seeds) => systemCampaign({ seeds, trace: true, shrink }));
+  for await (const report of sideBySide(campaigns)) {
     sums.seeds += 1;
+    sums.cpuSeconds += report.cpuSeconds;
     sums.requests += report.requests;
     sums.writes += report.writes;
     sums.virtualMs += report.virtualMs;
@@ -68,10 +89,13 @@ async function system(options: Readonly<Record<string, string>>): Promise<readon
     sums.kills += killHost + killAtWrite;
     sums.reloads += reload + retag;
     if (replay !== "") process.stdout.write(`${report.trace.join("\n")}\n`);
-    if (report.violations.length === 0) continue;
-    process.stdout.write(`${describeFailure(report)}\n`);
-    failures += 1;
-    break;
+    if (report.violations.length > 0) {
+      process.stdout.write(`${describeFailure(report)}\n`);
+      failures += 1;
+    }
+    if (sums.seeds % progressEvery === 0)
+      progress(`${sums.seeds} seeds, ${failures} failures, ${(sums.virtualMs / hourMs).toFixed(1)} virtual hours`);
+    if (failures === numberOf(options, "failures")) break;
   }
   return [
     { name: "seeds", value: sums.seeds },
@@ -80,9 +104,38 @@ async function system(options: Readonly<Record<string, string>>): Promise<readon
     { name: "reloads", value: sums.reloads },
     { name: "requests", value: sums.requests },
     { name: "writes", value: sums.writes },
-    { name: "virtual hours", value: sums.virtualMs / 3_600_000, unit: "h" },
+    { name: "virtual hours", value: sums.virtualMs / hourMs, unit: "h" },
+    { name: "CPU seconds per history", value: sums.cpuSeconds / sums.seeds, unit: "s" },
+    { name: "CPU seconds per virtual hour", value: (sums.cpuSeconds * hourMs) / sums.virtualMs, unit: "s" },
     { name: "seconds", value: (performance.now() - began) / 1000, unit: "s" },
     { name: "failures", value: failures, aim: "0" },
+  ];
+}
+
+/** Histories that each process of `twice` runs: the second one in the opposite order, with other things in its caches. */
+const twiceInProcess = 8;
+
+/** Runs each history in two processes, and names the first line in which their traces differ. */
+async function twice(options: Readonly<Record<string, string>>): Promise<readonly Figure[]> {
+  const [first, count] = [numberOf(options, "first"), numberOf(options, "seeds")];
+  const reportsOf = (seeds: readonly number[]) => Array.fromAsync(systemCampaign({ seeds: seeds.join(), trace: true }));
+  let [seeds, differences] = [0, 0];
+  for (let from = first; from < first + count; from += twiceInProcess) {
+    const size = Math.min(twiceInProcess, first + count - from);
+    const some = Array.from({ length: size }, (_, index) => from + index);
+    const [forth, back] = await Promise.all([reportsOf(some), reportsOf(some.toReversed())]);
+    for (const [index, one] of forth.entries()) {
+      const other = back[size - 1 - index];
+      const difference = other === undefined ? [] : firstDifference(one, other);
+      if (difference.length > 0) process.stdout.write(`${difference.join("\n")}\n`);
+      differences += Math.sign(difference.length);
+      seeds += 1;
+    }
+    progress(`${seeds} seeds twice, ${differences} differ`);
+  }
+  return [
+    { name: "seeds", value: seeds },
+    { name: "differences", value: differences, aim: "0" },
   ];
 }
 

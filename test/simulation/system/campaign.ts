@@ -6,6 +6,7 @@ import type { Outcome } from "./simulate.ts";
 /** Outcome of a history, with the lines of its trace if they were asked for. */
 export interface Report extends Outcome {
   readonly seed: number;
+  readonly cpuSeconds: number;
   /** What a failure needs, if it was shrunk. */
   readonly history?: History;
 }
@@ -63,6 +64,46 @@ export function campaign({
     ...(defect === undefined ? [] : [`--defect=${defect}`]),
   ];
   return reportsOf<Report>([join(import.meta.dir, "main.ts"), ...flags], bounds);
+}
+
+/** Seeds from `first` on in ranges, one for each of so many processes. */
+export function rangesOf(first: number, count: number, processes: number): readonly string[] {
+  const end = first + count;
+  const size = Math.max(1, Math.ceil(count / processes));
+  return Array.from({ length: processes }, (_, index) => first + index * size)
+    .filter((from) => from < end)
+    .map((from) => `${from}-${Math.min(from + size, end) - 1}`);
+}
+
+/** Reports of campaigns that run side by side, each as it comes. Ends all of them when its reader stops. */
+export async function* sideBySide<T>(campaigns: readonly AsyncGenerator<T>[]): AsyncGenerator<T> {
+  const next = (of: AsyncGenerator<T>) => of.next().then((result) => ({ of, result }));
+  const pending = new Map(campaigns.map((of) => [of, next(of)]));
+  try {
+    while (pending.size > 0) {
+      const { of, result } = await Promise.race(pending.values());
+      pending.delete(of);
+      if (result.done === true) continue;
+      pending.set(of, next(of));
+      yield result.value;
+    }
+  } finally {
+    await Promise.all(campaigns.map((of) => of.return(undefined)));
+  }
+}
+
+/** The first lines in which two runs of one history differ, after the last that they share; empty: both are the same. */
+export function firstDifference(one: Report, other: Report): readonly string[] {
+  if (one.hash === other.hash) return [];
+  const { length } = one.trace;
+  const found = one.trace.findIndex((line, index) => line !== other.trace[index]);
+  const at = found < 0 ? length : found;
+  return [
+    `two runs of seed ${one.seed} differ in line ${at + 1}`,
+    `  both: ${one.trace[at - 1] ?? "(none)"}`,
+    `  one: ${one.trace[at] ?? "(end)"}`,
+    `  other: ${other.trace[at] ?? "(end)"}`,
+  ];
 }
 
 /** The lines of JSON that a program prints, in a process of its own, each with the lines before it as its trace. */

@@ -36,6 +36,9 @@ export async function readProgram(): Promise<HostInput> {
   return input;
 }
 
+/** Without its end, its date, wall clock and process id. */
+const shortLine = (line: string): string => line.trimEnd().replace(/^([A-Z])\d{4} \S+ +\d+ /u, "$1 ");
+
 /** How much faster or slower than time clocks run: leader election takes more. */
 const maxDrift = 0.02;
 
@@ -47,6 +50,8 @@ export interface HostOptions {
   readonly kubeconfig: string;
   readonly podCIDR: string;
   readonly log: (line: string) => void;
+  /** Called once, when the process has ended or was killed. */
+  readonly ended: () => void;
 }
 
 /** A real host in a process of the simulated world. */
@@ -57,9 +62,12 @@ export class SimulatedHost {
   running: RunningHost | undefined;
   /** Undefined while it runs. */
   exitStatus: number | undefined;
+  readonly #ended: () => void;
+  #afterWrites: { left: number; readonly work: () => void } | undefined;
 
-  constructor({ runtime, program, lease, index, kubeconfig, podCIDR, log }: HostOptions) {
+  constructor({ runtime, program, lease, index, kubeconfig, podCIDR, log, ended }: HostOptions) {
     this.index = index;
+    this.#ended = ended;
     const skewMs = Math.floor((runtime.random() - 0.5) * 600_000);
     this.process = runtime.process(skewMs, 1 + (runtime.random() - 0.5) * 2 * maxDrift);
     this.generations = new Generations(runtime);
@@ -79,7 +87,7 @@ export class SimulatedHost {
       loader,
       copies: new PrivateCopies(systemClock),
       outstanding: new OutstandingWork(systemClock),
-      writeLog: (line) => log(line.trimEnd()),
+      writeLog: (line) => log(shortLine(line)),
     };
     runtime.as(this.process, () => void this.#run(input, log));
   }
@@ -92,6 +100,7 @@ export class SimulatedHost {
       this.exitStatus = 1;
       log(`the host ended: ${String(error)}`);
     }
+    if (this.process.state !== "dead") this.#ended();
   }
 
   get isAlive(): boolean {
@@ -104,7 +113,23 @@ export class SimulatedHost {
   }
 
   kill(): void {
+    if (this.isAlive) this.#ended();
     this.process.kill();
+  }
+
+  /** Does something right after so many more of its writes have taken effect, before it hears of the last. */
+  afterWrites(writes: number, work: () => void): void {
+    this.#afterWrites = { left: writes, work };
+  }
+
+  /** A write of its has taken effect. */
+  wrote(): void {
+    const pending = this.#afterWrites;
+    if (pending === undefined) return;
+    pending.left -= 1;
+    if (pending.left > 0) return;
+    this.#afterWrites = undefined;
+    pending.work();
   }
 
   stop(): void {

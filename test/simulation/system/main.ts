@@ -47,6 +47,7 @@ const print = (text: string): Promise<void> =>
   new Promise((resolve) => void process.stdout.write(text, () => resolve()));
 
 async function run(history: History): Promise<void> {
+  const before = process.cpuUsage();
   let smallest = history;
   let { trace, ...outcome } = await simulate(program, history);
   if (values.shrink && outcome.violations.length > 0) {
@@ -57,7 +58,9 @@ async function run(history: History): Promise<void> {
     ({ trace, ...outcome } = await simulate(program, smallest));
   }
   const shrunk = smallest === history ? {} : { history: smallest };
-  const report = JSON.stringify({ seed: history.seed, ...outcome, ...shrunk });
+  const { user, system } = process.cpuUsage(before);
+  const cpuSeconds = (user + system) / 1_000_000;
+  const report = JSON.stringify({ seed: history.seed, ...outcome, cpuSeconds, ...shrunk });
   await print([...(values.trace ? trace : []), report].map((line) => `${line}\n`).join(""));
 }
 

@@ -36,7 +36,8 @@ export interface WorldObserver {
   done(request: HostRequest, text: string): void;
 }
 
-const restartMs = 1_500;
+/** After the end of a process, the kubelet starts the next one. */
+const restartMs = 2_000;
 /** A process that has just begun to lead knows every Service after so long. */
 const settleMs = 60_000;
 /** Always the same, so that the hash of the config is. */
@@ -81,7 +82,6 @@ export class World implements AsyncDisposable {
   /** Of Services and nodes. */
   #changes = 0;
   readonly #longUntil = new Map<string, number>();
-  readonly #afterWrites = new Map<SimulatedHost, { left: number; readonly work: () => void }>();
 
   static async open(
     program: HostInput,
@@ -224,30 +224,11 @@ export class World implements AsyncDisposable {
       index,
       kubeconfig: join(this.#folder, "kubeconfig"),
       podCIDR: this.cluster.podCIDR,
-      log: (line) => this.note(`host${index}`, shortLine(line)),
+      log: (line) => this.note(`host${index}`, line),
+      ended: () => this.after(restartMs, () => void (this.restarts && this.startHost(index))),
     });
     this.hosts[index] = host;
     this.#processes.set(host.process, host);
-    const look = (): void => {
-      if (this.hosts[index] !== host || !this.restarts) return;
-      if (host.isAlive) this.after(restartMs, look);
-      else this.after(restartMs, () => this.startHost(index));
-    };
-    this.after(restartMs, look);
-  }
-
-  /** Does something to a process right after so many more of its writes have taken effect, before it hears of the last. */
-  afterWrites(host: SimulatedHost, writes: number, work: () => void): void {
-    this.#afterWrites.set(host, { left: writes, work });
-  }
-
-  #countDown(host: SimulatedHost): void {
-    const pending = this.#afterWrites.get(host);
-    if (pending === undefined) return;
-    pending.left -= 1;
-    if (pending.left > 0) return;
-    this.#afterWrites.delete(host);
-    pending.work();
   }
 
   /** Replaces the client secret; the config has it after a while. */
@@ -306,7 +287,7 @@ export class World implements AsyncDisposable {
         `${isWrite ? "*" : " "} ${target} ${exchange.method} ${path}${body} -> ${status ?? "broken"}`,
       );
       this.observer?.done(request, text);
-      if (isWrite) this.#countDown(host);
+      if (isWrite) host.wrote();
     });
   }
 
@@ -316,6 +297,3 @@ export class World implements AsyncDisposable {
     releaseSignals();
   }
 }
-
-/** Without severity's date, wall clock and process id. */
-const shortLine = (line: string): string => line.replace(/^([A-Z])\d{4} \S+ +\d+ /u, "$1 ");

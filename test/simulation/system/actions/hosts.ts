@@ -52,7 +52,7 @@ export function killAtWrite(world: World, action: Action): void {
   if (host === undefined) return;
   const writes = 1 + (action.pick % 5);
   world.note("node", `kills host${host.index} at its write no. ${writes} from now`);
-  world.afterWrites(host, writes, () => {
+  host.afterWrites(writes, () => {
     world.note("node", `kills host${host.index}`);
     host.kill();
   });
@@ -65,7 +65,7 @@ export function pauseAtWrite(world: World, action: Action): void {
   const writes = 1 + (action.pick % 5);
   const forMs = Math.max(world.lease.durationMs + 1_000, 16_000 + action.forMs);
   world.note("node", `pauses host${host.index} at its write no. ${writes} from now, for ${forMs} ms`);
-  world.afterWrites(host, writes, () => {
+  host.afterWrites(writes, () => {
     world.note("node", `pauses host${host.index}`);
     host.process.pause();
     world.after(forMs, () => host.process.resume());

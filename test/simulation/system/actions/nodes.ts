@@ -72,7 +72,7 @@ export function returnNodeAtWrite(world: World, { pick, forMs }: Action): void {
   const name = returnNode(world, { pick, forMs });
   if (name === undefined) return;
   for (const host of world.hosts)
-    world.afterWrites(host, 1 + (pick % 4), () => world.after(forMs * 0.001, () => register(world, name)));
+    host.afterWrites(1 + (pick % 4), () => world.after(forMs * 0.001, () => register(world, name)));
 }
 
 /** The node that a user deletes at this moment. */
