@@ -36,8 +36,8 @@ export interface WorldObserver {
   done(request: HostRequest, text: string): void;
 }
 
-/** After the end of a process, the kubelet starts the next one. */
-const restartMs = 2_000;
+/** How often the kubelet looks: it starts the next process one look after it has seen the end of the last. */
+const restartMs = 1_500;
 /** A process that has just begun to lead knows every Service after so long. */
 const settleMs = 60_000;
 /** Always the same, so that the hash of the config is. */
@@ -217,6 +217,8 @@ export class World implements AsyncDisposable {
 
   /** Starts a process, and another one whenever it has ended, as the kubelet does. */
   startHost(index: number): void {
+    const startedAt = this.now;
+    const again = (): void => void (this.restarts && this.startHost(index));
     const host = new SimulatedHost({
       runtime: this.runtime,
       program: this.#program,
@@ -225,7 +227,7 @@ export class World implements AsyncDisposable {
       kubeconfig: join(this.#folder, "kubeconfig"),
       podCIDR: this.cluster.podCIDR,
       log: (line) => this.note(`host${index}`, line),
-      ended: () => this.after(restartMs, () => void (this.restarts && this.startHost(index))),
+      ended: () => this.after(2 * restartMs - ((this.now - startedAt) % restartMs), again),
     });
     this.hosts[index] = host;
     this.#processes.set(host.process, host);
@@ -241,9 +243,8 @@ export class World implements AsyncDisposable {
   /** Operations on a resource that begin from now on last until then. */
   prolongOperations(path: string, until: number): void {
     this.#longUntil.set(path.toLowerCase(), until);
-    this.azure.prolongOperations((id) => {
-      return [...this.#longUntil].some(([part, end]) => this.now < end && id.includes(part));
-    });
+    const isSlow = (id: string) => [...this.#longUntil].some(([part, end]) => this.now < end && id.includes(part));
+    this.azure.prolongOperations(isSlow);
   }
 
   /** When the last of them ends. */
