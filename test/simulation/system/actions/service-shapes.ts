@@ -124,7 +124,7 @@ function featuresOf(pick: number, isPossible: (feature: Feature) => boolean): re
   const round = Math.floor(pick / length);
   const numbers = round % 2 === 0 ? [pick % length] : [pick % length, (pick * stride + round) % length];
   const [one, other] = numbers.flatMap((number) => features[number] ?? []).filter(isPossible);
-  if (one === undefined || other === undefined) return [...[one ?? other ?? []].flat()];
+  if (one === undefined || other === undefined) return [one ?? other ?? []].flat();
   const fits = one.group !== other.group && (one.scheme ?? other.scheme) === (other.scheme ?? one.scheme);
   return fits ? [one, other] : [one];
 }

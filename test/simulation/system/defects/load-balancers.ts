@@ -207,6 +207,7 @@ export const loadBalancerDefects: Defects = {
     from: "present.intervalInSeconds === wanted.intervalInSeconds &&",
     to: "",
     needs: ["changeService"],
+    kept: "the interval of a probe changes",
   },
   "does not apply an idle timeout": {
     file: `${balancing}/plan/balancer/rules.ts`,
