@@ -11,6 +11,7 @@ import { problemsOf } from "./invariants/problems.ts";
 import { Removals } from "./invariants/removals.ts";
 import { Continuity } from "./invariants/services.ts";
 import type { InvariantName, Violation } from "./invariants/table.ts";
+import { isDirect } from "./invariants/wishes.ts";
 import { Writers } from "./invariants/writers.ts";
 import { fullPace, type Pace } from "./pace.ts";
 import { type HostRequest, World } from "./world.ts";
@@ -191,9 +192,9 @@ class Run {
   /** Compares what the history has left with what a process builds from nothing. */
   async #buildAgain(): Promise<void> {
     const world = this.#world;
-    // Refused Services and abandoned ones keep what they had; which of several load balancers has one depends on its order.
+    // Some Services keep what they had; which of several load balancers has one depends on its order.
     const isOwn = world.abandoned.length > 0 || Object.keys(world.cluster.balancers).length > 1;
-    if (isOwn || world.services().some(isRefused)) return;
+    if (isOwn || world.services().some((service) => isRefused(service) || isDirect(service))) return;
     const before = builtIn(world.view());
     for (const host of world.hosts) host.kill();
     world.note("world", "is built again from nothing");

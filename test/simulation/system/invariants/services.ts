@@ -9,6 +9,7 @@ import {
   additionalAddresses,
   annotationOf,
   isBalanced,
+  isDirect,
   isInternal,
   visibleWishOf,
   wantedOpenings,
@@ -43,7 +44,7 @@ export function lacking(world: World, service: Service, family: string, found: S
     ...(address === undefined ? ["has no frontend with an address"] : []),
     ...differences("rule", rules, wantedRules(service, family)),
     ...(status === wanted ? [] : [`shows ${status || "no address"}, not ${wanted || "none"}`]),
-    ...(isInternal(service) ? [] : differences("opening", opened, wantedOpenings(service))),
+    ...(isInternal(service) || isDirect(service) ? [] : differences("opening", opened, wantedOpenings(service))),
   ];
 }
 

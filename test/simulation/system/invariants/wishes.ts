@@ -13,8 +13,8 @@ const isTrue = (service: Service, key: string): boolean => annotationOf(service,
 const listOf = (service: Service, key: string): readonly string[] => annotationOf(service, key)?.split(",") ?? [];
 
 export const isInternal = (service: Service): boolean => isTrue(service, "azure-load-balancer-internal");
-/** Its traffic reaches nodes under their own addresses. */
-const isDirect = (service: Service): boolean => isTrue(service, "azure-disable-load-balancer-floating-ip");
+/** Its traffic reaches nodes under their own addresses. Rules for its own address from before may stay, as upstream. */
+export const isDirect = (service: Service): boolean => isTrue(service, "azure-disable-load-balancer-floating-ip");
 
 /** The load-balancing rules of a family that a Service asks for. */
 export function wantedRules(service: Service, family: string): readonly string[] {
