@@ -48,7 +48,7 @@ test("campaigns side by side end with the last of them", async () => {
     yield* given;
   }
   const all = await Array.fromAsync(sideBySide([numbers(1, 2, 3), numbers(4)]));
-  expect(all.toSorted()).toEqual([1, 2, 3, 4]);
+  expect(all.toSorted((one, other) => one - other)).toEqual([1, 2, 3, 4]);
 });
 
 test("two runs of a history that differ show the first line in which they do, and the one before", () => {
