@@ -565,13 +565,13 @@ test("the headroom of a budget is the scarcest limit of writes and of polls of t
     );
   const reads = (left: number) => ({ "x-ms-ratelimit-remaining-subscription-reads": `${left}` });
   const writes = (left: number) => ({ "x-ms-ratelimit-remaining-subscription-writes": `${left}` });
-  const list = "resourceGroups/g/providers/Microsoft.Compute/virtualMachines";
+  const instances = "resourceGroups/g/providers/Microsoft.Compute/virtualMachines";
   expect(budget.headroom).toBe(1);
-  await send("GET", list, { "x-ms-ratelimit-remaining-resource": "Microsoft.Compute/HighCostGet3Min;100" });
-  await send("GET", list, { "x-ms-ratelimit-remaining-resource": "Microsoft.Compute/HighCostGet3Min;10" });
+  await send("GET", instances, { "x-ms-ratelimit-remaining-resource": "Microsoft.Compute/HighCostGet3Min;100" });
+  await send("GET", instances, { "x-ms-ratelimit-remaining-resource": "Microsoft.Compute/HighCostGet3Min;10" });
   expect(budget.headroom).toBe(1);
-  await send("PUT", `${list}/one`, writes(200));
-  await send("PUT", `${list}/one`, writes(120));
+  await send("PUT", `${instances}/one`, writes(200));
+  await send("PUT", `${instances}/one`, writes(120));
   expect(budget.headroom).toBe(0.6);
   now = 4_000;
   expect(budget.headroom).toBe(0.8);

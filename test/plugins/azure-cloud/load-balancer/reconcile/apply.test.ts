@@ -15,9 +15,11 @@ const leavingOf = (name: string): Service => {
 
 const addresses = ({ world }: Cluster): number => azureState(world.simulator).publicIPs.length;
 
+/** ARM's writes end after a poll. */
+const polled = { operationPolls: 1 };
+
 /** A process has ended while the write was in flight that takes away all frontends but one: their public IPs are attached. */
-async function openAttached(...leaving: readonly string[]): Promise<{ cluster: Cluster; next: Generation }> {
-  const cluster = await openCluster(1, { operationPolls: 1 });
+async function leaveAttached(cluster: Cluster, ...leaving: readonly string[]): Promise<Generation> {
   const first = await cluster.start();
   for (const name of ["stays", ...leaving]) await cluster.ensure(first, serviceOf(name));
   const { simulator } = cluster.world;
@@ -29,21 +31,21 @@ async function openAttached(...leaving: readonly string[]): Promise<{ cluster: C
   await Promise.all(work);
   simulator.prolongOperations(() => false);
   simulator.clearLog();
-  return { cluster, next: await cluster.start() };
+  return cluster.start();
 }
 
 describe("a public IP that a write of its load balancer has left attached", () => {
   test("is deleted after one write of the load balancer, however many of them there are", async () => {
-    const { cluster, next } = await openAttached("web", "other");
-    await using _cluster = cluster;
+    await using cluster = await openCluster(1, polled);
+    const next = await leaveAttached(cluster, "web", "other");
     await Promise.all(["web", "other"].map((name) => cluster.remove(next, leavingOf(name))));
     expect(addresses(cluster)).toBe(1);
     expect(cluster.writes().filter((write) => write === "PUT loadBalancers/kubernetes")).toHaveLength(1);
   });
 
   test("keeps its Service until it is deleted: it is not taken for one that something else uses", async () => {
-    const { cluster, next } = await openAttached("web");
-    await using _cluster = cluster;
+    await using cluster = await openCluster(1, polled);
+    const next = await leaveAttached(cluster, "web");
     const conflict = { status: 412, code: "PreconditionFailed", times: 4 };
     cluster.world.simulator.failNext({ method: "PUT", path: "/loadBalancers/" }, conflict);
     expect(String(await errorOf(cluster.remove(next, leavingOf("web"))))).toContain("which does not use it");
@@ -54,8 +56,8 @@ describe("a public IP that a write of its load balancer has left attached", () =
 });
 
 test("a public IP that a write of its load balancer has left attached is deleted although one of another Service is Failed", async () => {
-  const { cluster, next } = await openAttached("web");
-  await using _cluster = cluster;
+  await using cluster = await openCluster(1, polled);
+  const next = await leaveAttached(cluster, "web");
   const { simulator } = cluster.world;
   const kept = `publicIPAddresses/kubernetes-${defaultLoadBalancerName(serviceOf("stays"))}`;
   const publicIP = simulator.resources().find(({ id }) => id.endsWith(kept));
