@@ -96,14 +96,8 @@ export function processScope(
 const growthLimit = 1.25;
 
 /**
- * A larger heap is left to the engine, which collects all of it each time it has grown by half, mostly beside running
- * code: with 5,000 nodes, some nine times per reload.
- */
-const largestCollectedHeap = 40 * 2 ** 20;
-
-/**
  * Collects the whole heap at the first call, and again when it has grown by more than a quarter. Without it the runtime
- * may keep dropped generations; each blocks the event loop, for some 40 ms at 2,000 nodes.
+ * may keep dropped generations; each blocks the event loop, for 40 ms and more at 2,000 nodes.
  */
 export function collectionOnGrowth(heap: { size(): number; collect(): void }): () => void {
   /** Smallest size since the last collection: also after a cluster has shrunk the next quarter is noticed. */
@@ -111,7 +105,7 @@ export function collectionOnGrowth(heap: { size(): number; collect(): void }): (
   return () => {
     const size = heap.size();
     smallest = Math.min(smallest, size);
-    if (size <= smallest * growthLimit || size > largestCollectedHeap) return;
+    if (size <= smallest * growthLimit) return;
     heap.collect();
     smallest = heap.size();
   };

@@ -42,14 +42,3 @@ test("growth of a heap that has shrunk is measured from its smaller size", () =>
   ] as const;
   expect(collectionsAt(steps)).toEqual([true, false, false, true]);
 });
-
-test("a large heap is left to the collections of the engine, which block the event loop for a shorter time", () => {
-  const mebibytes = 2 ** 20;
-  const steps = [
-    [41 * mebibytes, 30 * mebibytes],
-    [40 * mebibytes, 30 * mebibytes],
-    [41 * mebibytes, 30 * mebibytes],
-    [40 * mebibytes, 30 * mebibytes],
-  ] as const;
-  expect(collectionsAt(steps)).toEqual([false, true, false, true]);
-});
