@@ -1,6 +1,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 
+import { changeService } from "./actions/services.ts";
 import { findDefect, likelySeeds } from "./bites.ts";
 import {
   campaign,
@@ -16,6 +17,8 @@ import { hostDefects } from "./defects/host.ts";
 import { defects } from "./defects/table.ts";
 import { type ActionKind, actionKinds, type History, historyOf } from "./history.ts";
 import type { InvariantName } from "./invariants/table.ts";
+import { change, duringRead } from "./kept/history.ts";
+import { keptHistories } from "./kept/table.ts";
 import { fullPace } from "./pace.ts";
 
 setDefaultTimeout(900_000);
@@ -206,7 +209,7 @@ test("a search ends with the error of a process that failed before it ran a hist
 });
 
 test("the seeds that are tried first for a defect have what it needs, and need the fewest requests", () => {
-  const seeds = Array.from({ length: 300 }, (_, index) => index + 1);
+  const seeds = Array.from({ length: 600 }, (_, index) => index + 1);
   const defect = { file: "", from: "", to: "", needs: ["deleteLease", "deleteService"] } as const;
   const likely = likelySeeds(defect, seeds, 3).map(historyOf);
   expect(likely).toHaveLength(3);
@@ -222,7 +225,7 @@ test("the seeds that are tried first for a defect have what it needs, and need t
     likelySeeds({ file: "", from: "", to: "", needs: [kind] }, seeds, 3).map(historyOf);
   expect(likelyFor("joinNodes").map(isClear)).toEqual([true, true, true]);
   const deletions = likelyFor("deleteService")[0]?.actions.filter(({ kind }) => kind === "deleteService");
-  expect(deletions?.length).toBeGreaterThan(3);
+  expect(deletions?.length).toBeGreaterThan(1);
   const costOf = ({ hosts, actions }: History): number => hosts * (12 + actions.length);
   const [cheapest] = likelySeeds({ file: "", from: "", to: "" }, seeds, 1).map(historyOf);
   const costs = seeds.map(historyOf).filter(isClear).map(costOf);
@@ -277,9 +280,8 @@ test("a history finds a CIDR that is not freed where CIDRs have run out", async 
 });
 
 test("a history finds a setting that a new load balancer would have and the one that has changed lacks", async () => {
-  const action = { ...one, at: 120_000, kind: "changeService", host: 0, pick: 84 } as const;
-  const changed: History = { ...stopped, seed: 3, cluster: "plain", services: 1, actions: [action] };
   const defect = "keeps the interval that a probe has";
+  const changed = keptHistories["the interval of a probe changes"];
   const [report] = await Array.fromAsync(campaign({ seeds: JSON.stringify(changed), defect }));
   expect(report?.violations[0]?.invariant).toBe("equal to a fresh build");
 });
@@ -291,7 +293,7 @@ test("a history finds a product that believes what it knew before a write that f
     services: 1,
     actions: [
       { ...one, at: 200_000, kind: "failOperations", host: 0, pick: 0 },
-      { ...one, at: 220_000, kind: "revertService", host: 0, pick: 42, forMs: 60_000 },
+      { ...one, ...change(0, 1, "ClientIP"), at: 220_000, kind: "revertService", host: 0, forMs: 60_000 },
     ],
   };
   const defect = "believes its cache after a failed write";
@@ -304,14 +306,15 @@ test("a history finds a product that believes what it knew before a write that f
 
 test("a Service is not settled while a write from between two wishes is to come that look the same in Azure", async () => {
   // To session affinity and, while the security group is read for it, to a policy that no rule shows.
+  const meanwhile = duringRead("/networkSecurityGroups", changeService, '"Local"');
   const history: History = {
     ...stopped,
     cluster: "plain",
     services: 1,
     operationPolls: 0,
     actions: [
-      { ...one, at: 431_988, kind: "changeAtRead", host: 0, pick: 143, forMs: 109_885 },
-      { ...one, at: 443_107, kind: "changeService", host: 0, pick: 47 },
+      { ...one, ...meanwhile, at: 431_988, host: 0, forMs: 109_885 },
+      { ...one, ...change(0, 1, "ClientIP"), at: 443_107, host: 0 },
     ],
   };
   const [report] = await Array.fromAsync(campaign({ seeds: JSON.stringify(history) }));
@@ -321,15 +324,14 @@ test("a Service is not settled while a write from between two wishes is to come 
 
 test("a cluster is not stable while a load balancer is Failed that looks as its Service wants it", async () => {
   // A Service that is refused for minutes is next tried minutes after the write that fails.
-  const change = { ...one, kind: "changeService", host: 0 } as const;
   const history: History = {
     ...stopped,
     cluster: "plain",
     services: 1,
     actions: [
-      { ...change, at: 188_000, pick: 14 * 7 },
+      { ...one, ...change(0, 1, 'idle-timeout":"1"'), at: 188_000, host: 0 },
       { ...one, kind: "failOperations", at: 800_000, host: 0, pick: 0 },
-      { ...change, at: 845_000, pick: 6 * 7 },
+      { ...one, ...change(0, 1, "ClientIP"), at: 845_000, host: 0 },
     ],
   };
   const [report] = await Array.fromAsync(campaign({ seeds: JSON.stringify(history), trace: true }));

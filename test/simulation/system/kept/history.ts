@@ -56,10 +56,11 @@ export const again = (
   pick: pickOf([1, of, index], ...featureWith(5, shape)),
 });
 
-/** Something changes while a read of a path is answered: a row of the table of changes. */
-export function duringRead(path: string, happening: (typeof changes)[number][1]): Happening {
+/** Something changes while a read of a path is answered: a row of the table of changes, with the shape of a changed Service. */
+export function duringRead(path: string, happening: (typeof changes)[number][1], shape?: string): Happening {
   const row = changes.findIndex(([where, what]) => where === path && what === happening);
-  return { kind: "changeAtRead", pick: pickOf([1, changes.length, row]) };
+  const ofService = shape === undefined ? [] : featureWith(7, shape);
+  return { kind: "changeAtRead", pick: pickOf([1, changes.length, row], ...ofService) };
 }
 
 /** Requests of all hosts to a server fail in a way, for so many seconds. */
