@@ -6,9 +6,12 @@ import { type AzureView, nameOf, propertiesOf } from "../azure-view.ts";
 import { addressOwners, ownedParts } from "../owned-parts.ts";
 import type { World } from "../world.ts";
 
-/** Chosen by Azure, or by the order in which things happened; and tags of annotations and configs, which stay. */
+/**
+ * Chosen by Azure, or by the order in which things happened; and what stays when a Service asks for it no more, as upstream:
+ * tags of annotations and configs, and an internal address that it has named.
+ */
 const ignored =
-  /^(?:etag|provisioningState|resourceGuid|ipAddress|privateIPAddress|priority|visibility|alias|team|calm|ipTags)$/u;
+  /^(?:etag|provisioningState|resourceGuid|ipAddress|privateIPAddress|privateIPAllocationMethod|priority|visibility|alias|team|calm|ipTags)$/u;
 const builtTypes = new Set(["loadbalancers", "publicipaddresses", "privatelinkservices", "virtualmachinescalesets"]);
 
 const parts = ["frontendIPConfigurations", "loadBalancingRules", "probes", "outboundRules", "backendAddressPools"];
