@@ -134,7 +134,7 @@ function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets
       frontends.delete(family);
     }
   const poolNames = poolNamesOf(subject, draft.config);
-  const settled = settledUse(draft, target, subject, frontends, poolNames);
+  const settled = settledUse(draft, target, { subject, targets: frontends, poolNames });
   return { ...planned, target, frontends, poolNames, settled };
 }
 

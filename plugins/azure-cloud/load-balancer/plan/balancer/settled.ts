@@ -16,6 +16,13 @@ interface Settled {
 /** By config, version of a load balancer and Service. */
 const knownBy = oncePer((_config: PlannerConfig) => oncePer((_balancer: Balancer) => new WeakMap<Subject, Settled>()));
 
+/** What a Service would have on a load balancer. */
+interface Placed {
+  readonly subject: Subject;
+  readonly targets: FrontendTargets;
+  readonly poolNames: ReadonlyMap<Family, string>;
+}
+
 /**
  * The frontends of a Service on its load balancer as it was observed; undefined if the Service needs an edit of it, or is
  * refused. It follows from the arguments alone, so that it is computed once for each version of a load balancer.
@@ -23,17 +30,16 @@ const knownBy = oncePer((_config: PlannerConfig) => oncePer((_balancer: Balancer
 export function settledUse(
   draft: Draft,
   one: ResourceDraft<Balancer>,
-  subject: Subject,
-  targets: FrontendTargets,
-  poolNames: ReadonlyMap<Family, string>,
+  placed: Placed,
 ): readonly UsedFrontend[] | undefined {
+  const { subject, targets } = placed;
   const { observed } = one;
   // A new Service would be planned twice.
   if (observed === undefined || namedFor(observed.loadBalancingRules, subject.base).length === 0) return undefined;
   const known = knownBy(draft.config)(observed);
   const before = known.get(subject);
   if (before !== undefined && areEqual(before.targets, targets)) return before.used;
-  const used = tryUse(draft, { ...one, current: observed, services: new Set() }, subject, targets, poolNames);
+  const used = tryUse(draft, { ...one, current: observed, services: new Set() }, placed);
   known.set(subject, { targets, used });
   return used;
 }
@@ -42,9 +48,7 @@ export function settledUse(
 function tryUse(
   draft: Draft,
   one: ResourceDraft<Balancer>,
-  subject: Subject,
-  targets: FrontendTargets,
-  poolNames: ReadonlyMap<Family, string>,
+  { subject, targets, poolNames }: Placed,
 ): readonly UsedFrontend[] | undefined {
   const trial: Draft = { ...draft, linkDeletions: new Map(), events: new Map(), problems: new Map() };
   removeStaleRules(trial, one, subject, targets);
