@@ -13,7 +13,7 @@ test("the growth of a series is its slope per step, without an error for a strai
   expect(error).toBeCloseTo(0, 6);
 });
 
-test("noise around a constant is no growth within its error", () => {
+test("noise around a constant is not reported as growth", () => {
   const { slope, error } = growthOf(series(45, (index) => 200 + 8 * noise(index)));
   expect(Math.abs(slope)).toBeLessThan(error);
   expect(error).toBeLessThan(0.5);
@@ -24,7 +24,7 @@ test("growth shows through noise that is larger than its step", () => {
   expect(slope - error).toBeGreaterThan(0);
 });
 
-test("single outliers are no growth, also at the end", () => {
+test("single outliers are not reported as growth, also at the end", () => {
   const { slope } = growthOf(series(42, (index) => (index === 41 ? 400 : 200)));
   expect(slope).toBe(0);
 });

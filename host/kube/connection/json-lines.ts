@@ -1,6 +1,6 @@
 import { parseJson } from "./wire.ts";
 
-/** Longest time for which chunks that follow each other hold the event loop. */
+/** Longest work on chunks that follow each other, without the waits between them, before others get a turn. */
 const budgetMs = 5;
 
 /**
