@@ -16,7 +16,7 @@ interface Settled {
 /** By config, version of a load balancer and Service. */
 const knownBy = oncePer((_config: PlannerConfig) => oncePer((_balancer: Balancer) => new WeakMap<Subject, Settled>()));
 
-/** What a Service would have on a load balancer. */
+/** A Service as it is placed on a load balancer. */
 interface Placed {
   readonly subject: Subject;
   readonly targets: FrontendTargets;
