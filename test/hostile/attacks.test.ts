@@ -54,15 +54,21 @@ describe("a stranger on the port", () => {
     });
 });
 
+/** The first such request of a process also loads the library that parses certificates. */
+const requestWith = async ({ certPem: cert, keyPem: key }: KeyPair): Promise<number> => {
+  const tls = { rejectUnauthorized: false, cert, key };
+  return (await victim.host.get("/livez", { keepalive: false, tls })).status;
+};
+
 for (const [what, create] of [
   ["eight intermediates of one subject", eightIntermediates],
   ["a certificate of 8,000 extensions", manyExtensions],
 ] as const)
   test(`one request with ${what} is refused and costs less than 0.2 s of CPU`, async () => {
-    const { certPem: cert, keyPem: key } = await create();
+    await requestWith(certificate);
+    const shown = await create();
     const before = await victim.cpuSeconds();
-    const tls = { rejectUnauthorized: false, cert, key };
-    for (let i = 0; i < 5; i++) expect((await victim.host.get("/livez", { keepalive: false, tls })).status).toBe(401);
+    for (let i = 0; i < 5; i++) expect(await requestWith(shown)).toBe(401);
     expect((await victim.cpuSeconds()) - before).toBeLessThan(1);
   });
 

@@ -70,8 +70,13 @@ export function parsePeer(peer: PeerCertificate): Promise<ParsedPeer> {
   return parsing;
 }
 
+/** A stranger's thousands of extensions cost a millisecond per 2 KB. Certificates in use are below 10 KB. */
+const maxCertificateBytes = 32 * 1_024;
+
 /** Parses a DER certificate; rejects with `InvalidCertificate`. The library is loaded with the first certificate. */
 export async function parseCertificate(der: Uint8Array): Promise<Certificate> {
+  if (der.byteLength > maxCertificateBytes)
+    throw new CodedError("InvalidCertificate", `the certificate has more than ${maxCertificateBytes} bytes`);
   await import("reflect-metadata");
   const x509 = await import("@peculiar/x509");
   try {

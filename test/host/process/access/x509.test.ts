@@ -98,4 +98,15 @@ describe("the subject of a certificate", () => {
       { seed: 12, numRuns: 500 },
     );
   });
+
+  test("is not read from a certificate above 32 KiB, and is from one just below", async () => {
+    const [below, above] = await Promise.all(
+      [16_200, 16_300].map((length) => certificateOf([["O", "g".repeat(length)]])),
+    );
+    if (below === undefined || above === undefined) throw new Error("no certificates");
+    expect(below.length).toBeWithin(32_600, 32_769);
+    expect(above.length).toBeWithin(32_769, 32_950);
+    expect((await subjectOf(below)).organizations).toHaveLength(1);
+    expect(await rejection(subjectOf(above))).toBe("the certificate has more than 32768 bytes");
+  });
 });
