@@ -108,6 +108,8 @@ export function addService(
     };
     const desired = desiredRules(subject, family, ids, draft.config);
     rejectConflicts(draft, one, subject, ids.frontend);
+    // Its rules would be conflicts of the Services that have these ports.
+    if (draft.problems.has(subject.key)) continue;
     for (const { name } of desired.probes) probes.add(name.toLowerCase());
     edit(one, subject.key, (balancer) =>
       withRules(

@@ -54,13 +54,9 @@ interface Placement extends PlannedService {
   readonly target: BalancerDraft | undefined;
   readonly frontends: FrontendTargets;
   readonly poolNames: ReadonlyMap<Family, string>;
-  /** Its frontends on the target as observed, if that needs no edit for it. */
+  /** Its frontends on the target as observed, if that needs no edit for it; those for others leave what it uses. */
   readonly settled: readonly UsedFrontend[] | undefined;
 }
-
-/** Frontends of a Service whose target needs no edit, neither for it nor for an earlier one. */
-const unedited = ({ target, settled }: Placement): readonly UsedFrontend[] | undefined =>
-  target?.current === target?.observed ? settled : undefined;
 
 /**
  * Plans rules, probes, pools and frontends of all Services: first everything that leaves, then everything that comes,
@@ -74,9 +70,8 @@ export function planBalancers(draft: Draft, publicIPs: PublicIPTargets): void {
     for (const [one, used] of left[index] ?? [])
       if (one === placement.target) removeLeft(draft, one, placement.subject, used);
       else rejectMigration(draft, one, placement, removeFrontends(draft, one, placement, used));
-  const replaced = placements.map((placement) => {
-    const { subject, target, frontends } = placement;
-    return target === undefined || unedited(placement) !== undefined
+  const replaced = placements.map(({ subject, target, frontends, settled }) => {
+    return target === undefined || settled !== undefined
       ? new Map()
       : removeChangedFrontends(draft, target, subject, frontends);
   });
@@ -217,24 +212,23 @@ function removeEverywhere(
   draft: Draft,
   placement: Placement,
 ): readonly (readonly [BalancerDraft, readonly string[]])[] {
-  const { subject, target, frontends } = placement;
+  const { subject, target, frontends, settled } = placement;
   return draft.balancers
     .values()
     .map((one) => {
       if (one !== target) return [one, removeRules(one, placement)] as const;
-      const isSettled = unedited(placement) !== undefined;
-      return [one, isSettled ? [] : removeStaleRules(draft, one, subject, frontends)] as const;
+      return [one, settled === undefined ? removeStaleRules(draft, one, subject, frontends) : []] as const;
     })
     .toArray();
 }
 
 function addPlaced(draft: Draft, placement: Placement, replaced: Replaced): void {
-  const { subject, target, frontends, poolNames } = placement;
+  const { subject, target, frontends, poolNames, settled } = placement;
   if (target === undefined) return;
   const local = isLocal(subject, draft.config);
   for (const [family, name] of poolNames)
     if (frontends.has(family)) usePool(draft, target, { name, family, placement, local });
-  const used = unedited(placement) ?? addService(draft, target, subject, { targets: frontends, replaced, poolNames });
+  const used = settled ?? addService(draft, target, subject, { targets: frontends, replaced, poolNames });
   draft.frontends.set(subject.key, used);
   if (draft.config.tags.size > 0 && frontends.size > 0)
     edit(target, subject.key, (balancer) => withTags(balancer, draft.config));

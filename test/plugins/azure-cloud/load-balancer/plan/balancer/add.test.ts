@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
+import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { intentOf, plannerConfigOf } from "../../fixtures.ts";
 import { converge, nodesNamed, world } from "../../world.ts";
 
@@ -34,3 +35,26 @@ describe("the frontend of a Service", () => {
     expect(chainAfter([{ [key]: gateway }], plannerConfigOf({ loadBalancerSku: "basic" }))).toBeUndefined();
   });
 });
+
+test.each([
+  ["has not changed", {}],
+  ["changes itself", { "azure-load-balancer-tcp-idle-timeout": "10" }],
+])(
+  "an older Service that asks for a port of a shared address is refused, and not the one that has it and %s",
+  (_, change) => {
+    const shared = { "azure-load-balancer-ipv4": "20.9.9.9" };
+    const withPort = (name: string, port: number, annotations = {}) =>
+      intentOf({
+        name,
+        nodes,
+        annotations: { ...shared, ...annotations },
+        spec: { ports: [{ protocol: "TCP", port, nodePort: 30_000 + port }] },
+      });
+    const before = [withPort("a-older", 80), withPort("b-newer", 443)];
+    const { observed } = converge(before, world({ nodes, vmSets }), standard);
+    const { results, stages } = plan([withPort("a-older", 443), withPort("b-newer", 443, change)], observed, standard);
+    expect(results.get("default/a-older")?.problem?.code).toBe("PortConflict");
+    expect(results.get("default/b-newer")).not.toContainKey("problem");
+    expect(stages.some(({ name }) => name === "load-balancers")).toBe(Object.keys(change).length > 0);
+  },
+);
