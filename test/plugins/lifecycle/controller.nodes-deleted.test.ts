@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test";
 
+import { type ControllerPlugin, type Informers } from "cloud-controller-host/sdk";
 import { type MemoryCloud } from "cloud-controller-host/sdk/testing";
 
+import lifecycle from "../../../plugins/lifecycle/plugin.ts";
 import { type NodeFacts, Scene } from "./scene.ts";
 
 interface Row {
@@ -51,4 +53,29 @@ describe("nodes whose instance is deleted", () => {
         expect(scene.cluster.writes().map(({ method }) => method)).toEqual(deleted ? ["DELETE"] : []);
         if (ready === "True") expect(scene.memory.calls).toEqual([]);
       });
+});
+
+/** The controller with informers whose stores have every object, and of which no handler has heard yet. */
+const beforeDeliveries: ControllerPlugin = {
+  ...lifecycle,
+  bind: (own) => {
+    const bound = lifecycle.bind(own);
+    if (!bound.ok) return bound;
+    const value: typeof bound.value = (config, cloud) => (context) => {
+      const of: Informers["of"] = (kind) => {
+        const { store } = context.informers.of(kind);
+        return { store, hasSynced: () => true, handle: () => ({ remove: () => undefined }) };
+      };
+      return bound.value(config, cloud)({ ...context, informers: { of } });
+    };
+    return { ...bound, value };
+  },
+};
+
+test("a node that was gone before the controller started is deleted before any change of it is delivered", async () => {
+  await using scene = await Scene.open();
+  scene.node("node0", { ready: "Unknown" }, "missing");
+  await scene.run({}, beforeDeliveries);
+  await scene.rest();
+  expect(scene.names()).toEqual([]);
 });

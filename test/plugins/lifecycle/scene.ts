@@ -1,4 +1,4 @@
-import { kinds, type Node, type Taint } from "cloud-controller-host/sdk";
+import { type ControllerPlugin, kinds, type Node, type Taint } from "cloud-controller-host/sdk";
 import {
   eventually,
   type ManualClock,
@@ -65,9 +65,9 @@ export class Scene implements AsyncDisposable {
     this.cluster.api.update(kinds.Node, { name }, change, "status");
   }
 
-  run(own: Readonly<Record<string, unknown>> = {}): Promise<RunningController> {
+  run(own: Readonly<Record<string, unknown>> = {}, plugin: ControllerPlugin = lifecycle): Promise<RunningController> {
     const { memory, clock } = this;
-    return this.cluster.run(lifecycle, { cloud: memory.cloud, clock, queueClock: systemClock, own });
+    return this.cluster.run(plugin, { cloud: memory.cloud, clock, queueClock: systemClock, own });
   }
 
   /** Resolves when the current pass is over: no cloud call and no request is in flight, and nothing follows. */
