@@ -39,6 +39,13 @@ export const leadershipDefects: Defects = {
     needs: ["emptyLease"],
     hosts: 2,
   },
+  "never takes a lease that has expired": {
+    file: `${election}/lock.ts`,
+    from: "return atMs + record.leaseDurationSeconds * 1000 > this.#monotonic();",
+    to: "return atMs + record.leaseDurationSeconds > 0;",
+    needs: ["killHost"],
+    kept: "nodes come after the process was killed",
+  },
   "holds a lease for twice as long as it is valid": {
     file: `${election}/elector.ts`,
     from: "this.#lock.renewalAgeMs < this.#options.renewDeadlineMs",

@@ -255,6 +255,7 @@ export const loadBalancerDefects: Defects = {
     from: 'causes.causeOf(item, change) === "known";',
     to: "false;",
     needs: ["deleteService", "changeService"],
+    kept: "many Services go",
   },
   "does not confirm what only a list lacks": {
     file: "plugins/azure-cloud/removal-guard/guard.ts",

@@ -47,6 +47,7 @@ export const nodeDefects: Defects = {
     from: 'for (const node of unchecked) if (verdicts.get(uidOf(node)) !== "missing") verdicts.delete(uidOf(node));',
     to: 'unchecked.splice(0, unchecked.length, ...unchecked.filter((node) => verdicts.get(uidOf(node)) !== "exists"));',
     needs: ["stopNode", "loseNode"],
+    kept: "a stopped VM goes",
   },
   "leaves the taint of an instance that runs again": {
     file: `${lifecycle}/node-check.ts`,
@@ -67,6 +68,13 @@ export const nodeDefects: Defects = {
     from: "      if (podCidrTexts(node).length > 0) records.seen(node);\n      const",
     to: "      const",
     needs: ["killHost", "joinNodes"],
+  },
+  "does not keep the CIDRs of a node from others": {
+    file: `${ipam}/cidrset/allocations.ts`,
+    from: "const shared = this.#mark([...claim.held, ...claim.unsure]);",
+    to: "const shared = false;",
+    needs: ["killHost", "joinNodes"],
+    kept: "nodes come after the process was killed",
   },
   "does not record CIDRs that a watch shows": {
     file: `${ipam}/controller.ts`,
@@ -92,6 +100,27 @@ export const nodeDefects: Defects = {
     from: "const fresh = await readFresh(client, name, signal);\n  if (allocations.claimOf(name) !== claim) return;",
     to: "const fresh = nodes.get(name);\n  if (allocations.claimOf(name) !== claim) return;",
     needs: ["joinNodes", "requests"],
+  },
+  "initializes a node without its addresses": {
+    file: "plugins/cloud-node/initialize.ts",
+    from: "await updateAddresses(context, written, metadata);",
+    to: "",
+    needs: ["joinNodes"],
+    kept: "calm",
+  },
+  "initializes a node without its provider ID": {
+    file: "plugins/cloud-node/node-update.ts",
+    from: "const providerID = node.spec?.providerID ? undefined : metadata.providerID || undefined;",
+    to: "const providerID = undefined;",
+    needs: ["joinNodes"],
+    kept: "calm",
+  },
+  "leaves the taint of a node that is initialized": {
+    file: "plugins/cloud-node/node-update.ts",
+    from: "      ...taintOperations(node),\n",
+    to: "",
+    needs: ["joinNodes"],
+    kept: "calm",
   },
   "deletes the routes of others": {
     file: "plugins/route/plan.ts",

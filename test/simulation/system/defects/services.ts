@@ -93,6 +93,13 @@ export const serviceDefects: Defects = {
     to: "",
     needs: ["joinNodes", "changeService", "requests"],
   },
+  "leaves nodes to a sync of the Service that is not pending": {
+    file: `${controller}/backlog.ts`,
+    from: "isPending: (key) => pending.has(key),",
+    to: "isPending: (key) => pending.size >= 0 && key !== undefined,",
+    needs: ["joinNodes"],
+    kept: "nodes come, of node IPs",
+  },
   "does not notice that a node has got its provider ID": {
     file: `${controller}/nodes.ts`,
     from: "|| targetOf(before) !== targetOf(after);",

@@ -3,6 +3,7 @@ import { generationDefects } from "./generations.ts";
 import { leadershipDefects } from "./leadership.ts";
 import { loadBalancerDefects } from "./load-balancers.ts";
 import { nodeDefects } from "./nodes.ts";
+import { planDefects } from "./plans.ts";
 import { readDefects } from "./reads.ts";
 import { serviceDefects } from "./services.ts";
 
@@ -13,5 +14,6 @@ export const defects: Defects = {
   ...readDefects,
   ...serviceDefects,
   ...loadBalancerDefects,
+  ...planDefects,
   ...nodeDefects,
 };

@@ -48,7 +48,10 @@ export const nodeHistories: Readonly<Record<string, History>> = {
     [120, { kind: "loseNode", pick: 1 }],
     [420, { kind: "joinNodes", pick: 0 }],
   ),
-  "a VM is replaced under its name": history({}, [60, { kind: "replaceVM", pick: 1, forMs: 10_000 }]),
+  "a VM is replaced under its name": history({ convergeMinutes: 12 }, [
+    60,
+    { kind: "replaceVM", pick: 1, forMs: 10_000 },
+  ]),
   "a node joins while writes of instances fail": history(
     {},
     [59, failing("/virtualMachine", 2)],
