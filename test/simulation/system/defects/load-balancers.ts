@@ -122,6 +122,7 @@ export const loadBalancerDefects: Defects = {
     from: "await network.loadBalancers.delete(id, planned, (current) => hasSameChildren(current, planned));",
     to: "await network.loadBalancers.delete(id, planned, () => true);",
     needs: ["foreignFrontend", "deleteService"],
+    kept: "others change the load balancer before it is deleted",
   },
   "takes away a load balancer that another Service is about to use": {
     file: `${reconcile}/rounds.ts`,

@@ -138,5 +138,6 @@ export const readDefects: Defects = {
     from: "      this.invalidate(id);\n      throw error;",
     to: "      throw error;",
     needs: ["failOperations", "revertService"],
+    kept: "a write fails, and its change is taken back",
   },
 };

@@ -37,7 +37,7 @@ export const serviceHistories: Readonly<Record<string, History>> = {
   ),
   "many Services go": history(
     { services: 8 },
-    // Five ports each: what goes with one write is more than the removal guard lets go without a cause.
+    // Five ports each: one write removes more than the removal guard allows without a cause.
     ...[0, 1, 2, 3, 4, 5, 6, 7].map((index) => [45 + index / 10, change(index, 8, "tcp-8443")] as const),
     ...[0, 1, 2, 3, 4, 5, 6].map((index) => [100 + index / 10, { kind: "deleteService", pick: 0 }] as const),
   ),
