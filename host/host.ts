@@ -82,7 +82,7 @@ function prepareFirst(
     await settled;
     await supervisor.close();
   };
-  standby.defer(() => stopPhase(parts, "Disposing of the standby generation", end));
+  standby.defer(() => stopPhase(parts, "Disposing of the last generation", end));
   return first;
 }
 

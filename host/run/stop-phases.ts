@@ -10,7 +10,7 @@ import { within } from "../async/timeout.ts";
 export const stopPhases = [
   "Draining controllers",
   "Releasing leader election lease",
-  "Disposing of the standby generation",
+  "Disposing of the last generation",
   "Closing webhook serving",
   "Closing secure serving",
   "Stopping informers",

@@ -42,7 +42,7 @@ test("a cloud config whose read never returns does not keep a stopped process al
   expect(await host.status()).toMatchObject({ generation: 0, running: false });
   host.signal("SIGTERM");
   expect(await host.ended()).toBe(0);
-  expect(host.lines('"Shutdown phase timed out" phase="Disposing of the standby generation"')).toHaveLength(1);
+  expect(host.lines('"Shutdown phase timed out" phase="Disposing of the last generation"')).toHaveLength(1);
   expect(lab.lease()?.holderIdentity).toBe("");
 });
 

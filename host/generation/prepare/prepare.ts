@@ -60,7 +60,8 @@ export async function prepare(preparation: Preparation): Promise<Generation> {
   const ofCloud = new PluginParts(scope, aborter.signal, failed);
   const cloudParts = ofCloud.open(fences.cloud);
   const create = (): Promise<Cloud> => bound.cloud(contexts.cloud(cloudProvider, cloudParts.resources));
-  const cloud = failed.use(await createCloud(scope, aborter.signal, create));
+  const ownOfCloud = failed.use(new AsyncDisposableStack());
+  const cloud = ownOfCloud.use(await createCloud(scope, aborter.signal, create));
   const parts = new PluginParts(scope, aborter.signal, failed);
   const set = new ControllerSet({
     ...preparation,
@@ -78,7 +79,7 @@ export async function prepare(preparation: Preparation): Promise<Generation> {
   if (former !== undefined) scope.configChanged?.(number, changedKeys(former, spec.config));
   const { controllers, skipped, leftOut } = set;
   const caches = new GenerationCaches(scope, () => [...ofCloud.shares(), ...parts.shares()]);
-  const made = { cloud, controllers, skipped, leftOut, fences, caches, metrics, aborter };
+  const made = { cloud, ownOfCloud, controllers, skipped, leftOut, fences, caches, metrics, aborter };
   return new Generation({ scope, report, number, spec, ...made, resources: failed.move() });
 }
 

@@ -30,6 +30,8 @@ export interface GenerationParts {
   readonly number: number;
   readonly spec: GenerationSpec;
   readonly cloud: Cloud;
+  /** The disposal of the cloud alone, which is the plugin's code. Also one of `resources`. */
+  readonly ownOfCloud: AsyncDisposableStack;
   readonly controllers: readonly ManagedController[];
   readonly skipped: readonly SkippedController[];
   /** Names of those among `skipped` that failed. */
@@ -249,6 +251,11 @@ export class Generation {
   /** Closes every fence for good and cuts off writes in flight. */
   fence(): void {
     this.#parts.fences.close();
+  }
+
+  /** Disposes of the cloud alone, within a limit; the rest follows with `dispose`. Failures are logged, not thrown. */
+  disposeCloud(): Promise<void> {
+    return disposeWithin(this.#parts.scope, this.number, this.#parts.ownOfCloud);
   }
 
   /** Fences the generation off and undoes all that was made for it, within a limit. Failures are logged, not thrown. */

@@ -39,7 +39,7 @@ export class GenerationSlot {
   #state: SlotState = initialState;
   /** Runs, drains or is fenced. */
   #active: Generation | undefined;
-  /** Was swapped out. Its watches are released after the next one has taken its share of them. */
+  /** Was swapped out, and its watches are released after the next one has taken its share of them; or ran until the end. */
   #retired: Generation | undefined;
   #candidate: Candidate | undefined;
   /** Called when no generation is draining or fenced. */
@@ -117,10 +117,10 @@ export class GenerationSlot {
     this.#dispatch("lost");
   }
 
-  /** Ends a slot that does not lead. */
+  /** Ends a slot that does not lead, or disposes of what was kept so that the lease is released sooner. */
   async close(): Promise<void> {
     this.#dispatch("stop");
-    await this.#disposed;
+    await Promise.all([this.#retired?.dispose(), this.#disposed]);
   }
 
   #dispatch(event: EventName, payload: Payload = {}): void {
@@ -253,8 +253,8 @@ export class GenerationSlot {
       this.#scope.health.replaceGeneration([]);
       this.#report.ended();
     }
-    this.#retired = undefined;
-    if (retired !== undefined) this.#dispose(retired);
+    this.#retired = this.#state.goal === "end" ? retired : undefined;
+    if (retired !== undefined && this.#retired === undefined) this.#dispose(retired);
   }
 
   async #drain(): Promise<void> {
@@ -290,7 +290,7 @@ export class GenerationSlot {
 
   async #end(): Promise<void> {
     this.#recovery.forget();
-    await this.#disposed;
+    await Promise.all([this.#retired?.disposeCloud(), this.#disposed]);
     const outstanding = await this.#scope.outstanding.settled(settleMs);
     if (outstanding.length > 0) this.#report.leaseKept(outstanding);
     this.#ended.resolve({ outstanding, failure: this.#failure });

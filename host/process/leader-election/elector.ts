@@ -66,6 +66,7 @@ export class Elector {
   readonly #lock: LeaseLock;
   readonly #status: Gauge<"name">;
   #isLeader = false;
+  #isAcquiring = false;
   #heldSince = Number.POSITIVE_INFINITY;
   #running = false;
   #nudged = new AbortController();
@@ -144,7 +145,7 @@ export class Elector {
     const record = seen && recordOf(seen);
     const concerns = this.#isLeader
       ? record?.holderIdentity !== this.#options.identity
-      : record === undefined || isReleased(record);
+      : this.#isAcquiring && (record === undefined || isReleased(record));
     if (!concerns) return false;
     const isOffered = !this.#isLeader && seen !== undefined;
     if (isOffered) this.#released = { lease: seen, seenMs: this.#options.clock.monotonic() };
@@ -161,7 +162,9 @@ export class Elector {
     if (this.#running) throw new CodedError("Internal", "this candidate is already running an election");
     this.#running = true;
     try {
+      this.#isAcquiring = true;
       const won = await this.#acquire(election.signal);
+      this.#isAcquiring = false;
       if (won && !election.signal.aborted) return await this.#lead(election);
       if (this.#lock.maybeHeld) await this.#lock.release(this.#options.renewDeadlineMs);
       return "stopped";
@@ -206,7 +209,6 @@ export class Elector {
       events.event(subject, "Normal", "LeaderElection", `${identity} ${what}`);
     };
     log.info("Successfully acquired lease", { lock: `${namespace}/${leaseName}`, identity });
-    record("became leader");
     this.#heldSince = this.#lock.availableSinceMs;
     this.#setLeader(true);
 
@@ -214,6 +216,8 @@ export class Elector {
     const settled = new AbortController();
     const work = (async () => lead(AbortSignal.any([signal, lost.signal])))().finally(() => settled.abort());
     work.catch(() => undefined);
+    // Only now: the controllers of a take-over wait for nothing that can follow.
+    record("became leader");
     const isHeld = await this.#renewUntil(settled.signal);
     this.#setLeader(false);
     if (!isHeld) {

@@ -82,6 +82,8 @@ export class SlotRig implements AsyncDisposable {
   /** Called by the next clouds as they are created and disposed of. */
   createCloud: () => Promise<void> = () => Promise.resolve();
   disposeCloud: () => Promise<void> = () => Promise.resolve();
+  /** Called as a share of the informers is released. */
+  releaseShare: () => void = () => undefined;
   /** Called as each controller is initialized, and by each write to a cloud. */
   createController: (() => Promise<void>) | undefined;
   cloudWork: () => Promise<void> = () => Promise.resolve();
@@ -251,7 +253,10 @@ export class SlotRig implements AsyncDisposable {
         await share.refreshed(since, signal);
       },
       stale: (since) => share.stale(since),
-      release: () => share.release(),
+      release: () => {
+        this.releaseShare();
+        share.release();
+      },
     };
   }
 

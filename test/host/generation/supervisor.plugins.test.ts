@@ -48,6 +48,7 @@ async function world(
   stack.defer(async () => {
     stop.abort();
     await Promise.all(ended);
+    await supervisor.close();
   });
   await eventually("the first generation runs", () => supervisor.status.running);
   return made;

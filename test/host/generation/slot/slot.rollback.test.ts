@@ -213,6 +213,7 @@ describe("the plugins of a generation are kept", () => {
     expect(kept().toSorted()).toEqual(["three", "two"]);
     rig.stop();
     await eventually("it ends", () => led.end !== undefined);
+    await rig.slot.close();
     await eventually("nothing is kept", () => kept().length === 0);
   });
 });

@@ -272,6 +272,22 @@ describe("the end of a generation", () => {
     expect(disposed).toEqual(["two", "one"]);
   });
 
+  test("its own parts are disposed of after the work has ended, so that the lease is released sooner; its cloud before", async () => {
+    const led = rig.lead();
+    const order: string[] = [];
+    rig.disposeCloud = async () => void order.push("cloud");
+    rig.releaseShare = () => void order.push("informers");
+    await rig.install(rig.controller("alpha", main));
+    await runs("1 alpha");
+    rig.stop();
+    await led;
+    order.push("end");
+    expect(rig.slot.mayWrite).toBe(false);
+    await rig.slot.close();
+    // Those of the controller and of the cloud.
+    expect(order).toEqual(["cloud", "end", "informers", "informers"]);
+  });
+
   test("the end of a generation that stands by is waited for as the slot is closed", async () => {
     let disposed = false;
     rig.disposeCloud = async () => {
@@ -368,6 +384,7 @@ describe("a generation that runs", () => {
     rig.stop();
     await led;
     expect(rig.lines.filter((line) => line.includes("Controller stopped"))).toHaveLength(1);
+    await rig.slot.close();
     expect((await rig.metrics.render()).body).not.toContain(running);
   });
 

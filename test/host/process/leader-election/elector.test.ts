@@ -175,6 +175,30 @@ describe("an election", () => {
     await two.ended;
   });
 
+  test("a leader that is shown its own release takes it for no offer: its process would read its caches again as it ends", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { elector, run } = candidate(leases, clock);
+    const { stop, ended } = run();
+    await clock.advance(0);
+    const offers: boolean[] = [];
+    // Its watch may be faster than the reply to the write.
+    leases.before = (_, lease) => void offers.push(elector.nudge(lease));
+    stop();
+    expect(await ended).toBe("released");
+    expect([holder(leases), offers]).toEqual(["", [false]]);
+    expect(elector.nudge(leases.get())).toBeFalse();
+  });
+
+  test("records that it leads only after the work under the lease has begun", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { events, run } = candidate(leases, clock);
+    let before: readonly string[] = ["never began"];
+    const { ended } = run(async () => void (before = [...events]));
+    await clock.advance(0);
+    await ended;
+    expect([before, events[0]]).toEqual([[], expect.stringContaining("became leader")]);
+  });
+
   test("a standby that is shown a release that is over reads the lease, and leaves it to its holder", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     leases.put({ holderIdentity: "", leaseDurationSeconds: 1, leaseTransitions: 0 });

@@ -77,6 +77,13 @@ export const hostDefects: Readonly<Record<string, HostDefect>> = {
     by: "starts with version",
     seed: 30,
   },
+  "takes a lease whose release a watch has shown for free since the process began": {
+    file: `${election}/lock.ts`,
+    from: "this.#availableSinceMs = seenMs;",
+    to: "this.#availableSinceMs = 0;",
+    by: "starts with version",
+    seed: 6,
+  },
   "never observes that a record was renewed": {
     file: `${election}/lock.ts`,
     from: "if (this.#observed === undefined || !sameRecord(this.#observed.record, recordOf(lease))) this.#observe(lease);",
