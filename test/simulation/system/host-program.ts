@@ -5,6 +5,7 @@ import type { PluginLoader } from "../../../host/generation/plugins/load.ts";
 import { PrivateCopies } from "../../../host/generation/plugins/private-copies.ts";
 import { type RunningHost, startHost } from "../../../host/host.ts";
 import type { HostInput } from "../../../host/run/process-parts.ts";
+import type { HostStatus } from "../../../host/run/status.ts";
 import type { ProcessTime } from "../timeline.ts";
 import { Generations } from "./generations.ts";
 import type { LeaseTimings } from "./pace.ts";
@@ -62,12 +63,14 @@ export class SimulatedHost {
   running: RunningHost | undefined;
   /** Undefined while it runs. */
   exitStatus: number | undefined;
+  readonly #runtime: VirtualRuntime;
   readonly #ended: () => void;
   #afterWrites: { left: number; readonly work: () => void } | undefined;
 
   constructor({ runtime, program, lease, index, kubeconfig, podCIDR, log, ended }: HostOptions) {
     this.index = index;
     this.#ended = ended;
+    this.#runtime = runtime;
     const skewMs = Math.floor((runtime.random() - 0.5) * 600_000);
     this.process = runtime.process(skewMs, 1 + (runtime.random() - 0.5) * 2 * maxDrift);
     this.generations = new Generations(runtime);
@@ -110,6 +113,12 @@ export class SimulatedHost {
   /** The identity in the Lease. */
   get identity(): string {
     return this.running?.status.identity ?? "";
+  }
+
+  /** What `/statusz` shows; undefined while it does not serve. */
+  get status(): HostStatus | undefined {
+    if (!this.isAlive || this.process.state !== "runs") return undefined;
+    return this.#runtime.as(this.process, () => this.running?.status);
   }
 
   kill(): void {

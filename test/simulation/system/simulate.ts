@@ -5,16 +5,18 @@ import { joinNodes } from "./actions/nodes.ts";
 import { perform } from "./actions/perform.ts";
 import { createService, createUsersIPs, isRefused } from "./actions/services.ts";
 import type { Action, ActionKind, History } from "./history.ts";
+import type { SimulatedHost } from "./host-program.ts";
 import { buildDifferences, builtIn, raze } from "./invariants/fresh-build.ts";
 import { watchNodes } from "./invariants/nodes.ts";
 import { problemsOf } from "./invariants/problems.ts";
 import { Removals } from "./invariants/removals.ts";
 import { Continuity } from "./invariants/services.ts";
 import type { InvariantName, Violation } from "./invariants/table.ts";
+import { Visibility } from "./invariants/visibility.ts";
 import { isDirect } from "./invariants/wishes.ts";
 import { Writers } from "./invariants/writers.ts";
 import { fullPace, type Pace } from "./pace.ts";
-import { type HostRequest, World } from "./world.ts";
+import { type HostRequest, World, type WorldObserver } from "./world.ts";
 
 export interface Outcome {
   readonly violations: readonly Violation[];
@@ -47,6 +49,8 @@ const maxAtRest = 30;
 const maxOfRefused = 8;
 const lookMs = 15_000;
 
+const isFailure = (status = 0): boolean => (status >= 400 || status === 0) && status !== 404;
+
 /** Runs a history to its end, or to its first violation. */
 export async function simulate(program: HostInput, history: History): Promise<Outcome> {
   await using world = await World.open(program, history);
@@ -61,6 +65,7 @@ class Run {
   readonly #continuity: Continuity;
   readonly #removals: Removals;
   readonly #writers: Writers;
+  readonly #visibility: Visibility;
   readonly #happened: Partial<Record<ActionKind, number>> = {};
   /** Everything is gone, and is built again. */
   #isRazed = false;
@@ -77,9 +82,10 @@ class Run {
     this.#continuity = new Continuity(world, this.#violate);
     this.#removals = new Removals(world, this.#violate);
     this.#writers = new Writers(world, this.#violate);
+    this.#visibility = new Visibility(world, this.#violate);
     watchNodes(world, this.#violate);
     world.reads.changed = () => this.#accept();
-    world.observer = { sent: (request) => this.#sent(request), done: (request, text) => this.#done(request, text) };
+    world.observer = { ...this.#observer, sent: (request) => this.#sent(request) };
   }
 
   async run(): Promise<Outcome> {
@@ -91,6 +97,7 @@ class Run {
     for (let index = 0; index < hosts; index += 1) world.startHost(index);
     for (const action of actions) if (action.host < hosts) world.after(action.at, () => this.#perform(action));
     world.after(lookMs, () => this.#look());
+    world.after(minuteMs, () => this.#lookForFailures());
     await this.#until(this.#pace.eventfulMs);
     if (this.#holds()) await this.#end();
     const { trace } = world;
@@ -133,6 +140,11 @@ class Run {
     this.#world.note("BROKEN", `${invariant}: ${detail}`);
   };
 
+  readonly #observer: Omit<WorldObserver, "sent"> = {
+    lost: (host) => this.#lost(host),
+    done: (...done) => this.#done(...done),
+  };
+
   readonly #holds = (): boolean => this.#violations.length === 0;
 
   #until(time: number): Promise<void> {
@@ -150,8 +162,13 @@ class Run {
     this.#writers.sent(request);
   }
 
+  #lost(host: SimulatedHost): void {
+    if (host === this.#writers.leader) this.#visibility.failed();
+  }
+
   /** Azure changes with a write, and as its operation ends. */
-  #done({ target, isWrite, exchange }: HostRequest, text: string): void {
+  #done({ host, target, isWrite, exchange }: HostRequest, text: string, status: number | undefined): void {
+    if (isFailure(status)) this.#lost(host);
     if (target !== "azure") return;
     if (isWrite || (exchange.path.includes("/operations/") && !text.includes("InProgress"))) this.#check();
   }
@@ -160,6 +177,12 @@ class Run {
     if (!this.#isRazed) this.#check();
     for (const error of this.#world.runtime.unhandled.splice(0)) this.#violate("no unhandled error", error);
     this.#world.after(lookMs, () => this.#look());
+  }
+
+  #lookForFailures(): void {
+    if (this.#isRazed) return;
+    this.#visibility.check(this.#writers.leader);
+    this.#world.after(minuteMs, () => this.#lookForFailures());
   }
 
   /** The faults end. */
@@ -212,17 +235,18 @@ class Run {
   }
 
   async #converge(): Promise<void> {
-    const { now, longestOperation, heldUntil } = this.#world;
-    const until = Math.max(now, longestOperation, heldUntil) + (this.#pace.convergeMs ?? convergeMs);
+    const { now, operations, heldUntil } = this.#world;
+    const until = Math.max(now, operations.lastEnd, heldUntil) + (this.#pace.convergeMs ?? convergeMs);
     let looks = 0;
     while (looks < stableLooks && this.#world.now < until) {
       await this.#until(this.#world.now + minuteMs);
       if (!this.#holds()) return;
-      const isBusy = this.#world.now < this.#world.longestOperation;
+      const isBusy = this.#world.now < operations.lastEnd;
       looks = !isBusy && problemsOf(this.#world).length === 0 && this.#writers.leader !== undefined ? looks + 1 : 0;
     }
     if (looks === stableLooks) return;
-    const problems = [...problemsOf(this.#world), ...(this.#writers.leader === undefined ? ["no host leads"] : [])];
+    const problems = problemsOf(this.#world).map(({ text }) => text);
+    if (this.#writers.leader === undefined) problems.push("no host leads");
     this.#violate("eventually stable", problems.join("; "));
   }
 
@@ -237,6 +261,7 @@ class Run {
   async #stayWithoutWrites(invariant: InvariantName, ms: number): Promise<void> {
     const world = this.#world;
     world.observer = {
+      ...this.#observer,
       sent: (request) => {
         this.#sent(request);
         if (request.isWrite && !this.#isRetry(request))
@@ -245,7 +270,6 @@ class Run {
             `host${request.host.index} sends ${request.exchange.method} ${request.exchange.path}`,
           );
       },
-      done: (request, text) => this.#done(request, text),
     };
     const before = this.#requests;
     await this.#until(world.now + ms);

@@ -13,9 +13,10 @@ import { type Cluster, clusters, seedCluster } from "./clusters.ts";
 import { HeldReads } from "./held-reads.ts";
 import type { History } from "./history.ts";
 import { configKey, configSecret, SimulatedHost } from "./host-program.ts";
+import { LongOperations } from "./long-operations.ts";
 import { fullPace, leases, type LeaseTimings } from "./pace.ts";
 import { enter } from "./runtime/install.ts";
-import { type Exchange, VirtualNetwork } from "./runtime/network.ts";
+import { type Exchange, type Fate, VirtualNetwork } from "./runtime/network.ts";
 import { releaseSignals } from "./runtime/signals.ts";
 import { VirtualRuntime } from "./runtime/virtual-runtime.ts";
 import { Trace } from "./trace.ts";
@@ -33,7 +34,10 @@ export interface HostRequest {
 
 export interface WorldObserver {
   sent(request: HostRequest): void;
-  done(request: HostRequest, text: string): void;
+  /** A request of a host or its reply is going to be lost. */
+  lost(host: SimulatedHost): void;
+  /** `status` is undefined if no reply came. */
+  done(request: HostRequest, text: string, status: number | undefined): void;
 }
 
 /** How often the kubelet looks: it starts the next process one look after it has seen the end of the last. */
@@ -51,6 +55,7 @@ export class World implements AsyncDisposable {
   readonly weather: Weather;
   readonly watches: WatchWeather;
   readonly reads = new HeldReads();
+  readonly operations: LongOperations;
   readonly api: SandboxApiServer;
   readonly azure: AzureSimulator;
   readonly cluster: Cluster;
@@ -81,7 +86,6 @@ export class World implements AsyncDisposable {
   #view: { readonly revision: string; readonly view: AzureView } | undefined;
   /** Of Services and nodes. */
   #changes = 0;
-  readonly #longUntil = new Map<string, number>();
 
   static async open(
     program: HostInput,
@@ -133,6 +137,7 @@ export class World implements AsyncDisposable {
     this.trace = new Trace(runtime.timeline);
     this.weather = new Weather(runtime.random, () => runtime.timeline.now);
     this.watches = new WatchWeather(() => runtime.timeline.now);
+    this.operations = new LongOperations(parts.azure, () => runtime.timeline.now);
     this.#program = parts.program;
     this.#folder = parts.folder;
     this.#stack = parts.stack;
@@ -141,8 +146,7 @@ export class World implements AsyncDisposable {
       [Number(new URL(parts.azure.origin).port)]: "azure",
     };
     network.observer = {
-      fate: (exchange) =>
-        this.weather.fateOf(this.#targetOf(exchange), this.#processes.get(exchange.process)?.index, exchange.method),
+      fate: (exchange) => this.#fateOf(exchange),
       sent: (exchange) => this.#observe(exchange, (request) => this.observer?.sent(request)),
       arrived: () => undefined,
       passed: (exchange, part) => this.watches.passed(exchange, part),
@@ -240,18 +244,6 @@ export class World implements AsyncDisposable {
     this.after(forMs, () => this.writeConfig({}));
   }
 
-  /** Operations on a resource that begin from now on last until then. */
-  prolongOperations(path: string, until: number): void {
-    this.#longUntil.set(path.toLowerCase(), until);
-    const isSlow = (id: string) => [...this.#longUntil].some(([part, end]) => this.now < end && id.includes(part));
-    this.azure.prolongOperations(isSlow);
-  }
-
-  /** When the last of them ends. */
-  get longestOperation(): number {
-    return Math.max(0, ...this.#longUntil.values());
-  }
-
   /** Changes keys of the cloud config, or replaces it by a text. */
   writeConfig(change: Readonly<Record<string, unknown>> | string): void {
     const base = { resourceManagerCAFile: undefined, aadClientSecret: this.#secret, ...this.cluster.config };
@@ -265,6 +257,13 @@ export class World implements AsyncDisposable {
     if (this.api.get(kinds.Secret, configSecret) === undefined)
       this.api.create(kinds.Secret, { metadata: configSecret, data });
     else this.api.update(kinds.Secret, configSecret, (secret) => ({ ...secret, data }));
+  }
+
+  #fateOf(exchange: Exchange): Fate {
+    const host = this.#processes.get(exchange.process);
+    const fate = this.weather.fateOf(this.#targetOf(exchange), host?.index, exchange.method);
+    if (host !== undefined && (fate.lost ?? fate.reset) !== undefined) this.observer?.lost(host);
+    return fate;
   }
 
   #targetOf({ port }: Exchange): Target {
@@ -287,7 +286,7 @@ export class World implements AsyncDisposable {
         `host${host.index}`,
         `${isWrite ? "*" : " "} ${target} ${exchange.method} ${path}${body} -> ${status ?? "broken"}`,
       );
-      this.observer?.done(request, text);
+      this.observer?.done(request, text, status);
       if (isWrite) host.wrote();
     });
   }

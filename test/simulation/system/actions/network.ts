@@ -63,7 +63,7 @@ export function failOperations(world: World, { pick }: Action): void {
 export function prolongOperation(world: World, { pick, forMs }: Action): void {
   const path = operations[pick % operations.length] ?? "";
   world.note("cloud", `lets operations on ${path} last for an hour`);
-  world.prolongOperations(path, world.now + 3_600_000 - forMs);
+  world.operations.prolong(path, world.now + 3_600_000 - forMs);
 }
 
 /** Reads show resources as they were. */
@@ -93,7 +93,7 @@ export function revokeTokens(world: World): void {
 export function failLateOperation(world: World, { pick, forMs }: Action): void {
   const path = operations[(pick + 1) % operations.length] ?? "";
   world.note("cloud", `lets operations on ${path} last for an hour, and the next one fail`);
-  world.prolongOperations(path, world.now + 3_600_000 - forMs);
+  world.operations.prolong(path, world.now + 3_600_000 - forMs);
   world.azure.failNext({ path, method: "PUT" }, { status: 500, code: "InternalServerError", stage: "operation" });
 }
 

@@ -35,6 +35,27 @@ export const nodeDefects: Defects = {
     to: "{},",
     needs: ["replaceVM", "requests"],
   },
+  "hides that a node is not initialized": {
+    file: "plugins/cloud-node/controller.ts",
+    from: "this.failing.failed(name, error);",
+    to: "",
+    needs: ["joinNodes", "requests"],
+    kept: "Azure refuses connections for a quarter of an hour",
+  },
+  "hides that the existence of a VM cannot be read": {
+    file: `${lifecycle}/controller.ts`,
+    from: "...checksThatFail.warnings, ",
+    to: "",
+    needs: ["loseNode", "requests"],
+    kept: "Azure refuses connections for a quarter of an hour",
+  },
+  "hides that routes are not reconciled": {
+    file: "plugins/route/controller.ts",
+    from: "parts.failing.failed(error);",
+    to: "",
+    needs: ["joinNodes", "requests"],
+    kept: "Azure refuses connections for a quarter of an hour",
+  },
   "never deletes a node": {
     file: `${lifecycle}/deletion.ts`,
     from: "return !exists && !signal.aborted;",

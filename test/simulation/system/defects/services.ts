@@ -56,6 +56,13 @@ export const serviceDefects: Defects = {
     needs: ["changeService"],
     kept: "a Service is refused",
   },
+  "hides that a Service fails": {
+    file: `${controller}/sync.ts`,
+    from: "parts.failing.failed(key, error);\n      parts.events.syncFailed(service, error);",
+    to: "",
+    needs: ["denyWrites"],
+    kept: "Azure refuses connections for a quarter of an hour",
+  },
   "does not see that a node left and returned within an ensure": {
     file: `${controller}/sync.ts`,
     from: 'cache.nodesSynced(key, parts.nodeChanges() === changes ? members : "changed");',

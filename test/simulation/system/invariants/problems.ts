@@ -7,50 +7,90 @@ import type { World } from "../world.ts";
 import { differences, lacking, wantedMembers } from "./services.ts";
 import { isBalanced } from "./wishes.ts";
 
+/** What a failure is about: the controller that reports it follows from that. */
+export type ProblemKind = "Service" | "uninitialized" | "addresses" | "shutdown" | "existence" | "CIDR" | "route";
+
+/** Something that is not as users want it. */
+export interface Problem {
+  readonly text: string;
+  readonly kind?: ProblemKind;
+  /** The name of its object; it may be gone. Undefined for what is left over. */
+  readonly object?: string;
+  readonly uid?: string;
+  /** No request has to fail for it. */
+  readonly isRefusal?: true;
+}
+
 /** Everything that is not as users want it. */
-export function problemsOf(world: World): readonly string[] {
+export function problemsOf(world: World): readonly Problem[] {
   const view = world.view();
-  const nodes: readonly Node[] = world.api.list(kinds.Node);
+  const all: readonly Node[] = world.api.list(kinds.Node);
+  // One whose VM is gone has no other problem.
+  const nodes = all.filter((node) => world.vmOf(keyOf(node)) !== undefined);
   const services = world.services();
   const balanced = services.filter(isBalanced);
-  const privateIPs = new Map(world.instances().map((one) => [one.computerName.toLowerCase(), one.privateIP]));
   return [
     ...nodes.flatMap(problemsOfNode),
-    ...problemsOfCIDRs(world, nodes),
-    ...differences(
-      "route",
-      view.routes,
-      nodes.filter(hasCIDR).map((node) => `${keyOf(node)} ${node.spec?.podCIDR} ${privateIPs.get(keyOf(node))}`),
+    ...problemsOfCIDRs(world, all, nodes),
+    ...problemsOfRoutes(world, all, nodes),
+    ...problemsOfExistence(world, all),
+    ...services.flatMap((service) =>
+      problemsOfService(world, nodes, service).map((text) => ({
+        ...subjectOf("Service", service),
+        text: `${keyOf(service)} ${text}`,
+        ...(isBalanced(service) && isRefused(service) && { isRefusal: true as const }),
+      })),
     ),
-    ...differences(
-      "node",
-      nodes.map(keyOf),
-      world
-        .instances()
-        .map(({ computerName }) => computerName.toLowerCase())
-        .filter((name) => world.isInUse(name)),
-    ),
-    ...balanced
-      .filter((service) => !isRefused(service))
-      .flatMap((service) => familiesOf(service).map((family) => [service, family] as const))
-      .flatMap(([service, family]) => {
-        const found = view.serviceOf(service, family);
-        const members = differences("member", [...found.members], wantedMembers(world, view, found, nodes.map(keyOf)));
-        const failed = found.failed.map((name) => `uses ${name}, which is Failed`);
-        return [...lacking(world, service, family, found), ...members, ...failed].map(
-          (problem) => `${keyOf(service)} ${family} ${problem}`,
-        );
-      }),
-    ...balanced
-      .filter(isRefused)
-      .flatMap((service) => (hasEvent(world, service, "Warning") ? [] : [`${keyOf(service)} fails without an event`])),
-    ...services
-      .filter((service) => !isBalanced(service))
-      .flatMap((service) => {
-        if (service.metadata?.deletionTimestamp !== undefined) return [`${keyOf(service)} is still being deleted`];
-        return addressesOf(service).length > 0 ? [`${keyOf(service)} still shows an address`] : [];
-      }),
-    ...view.leftovers([...balanced, ...world.forgiven]).map((part) => `${part} is left over`),
+    ...view.leftovers([...balanced, ...world.forgiven]).map((part) => ({ text: `${part} is left over` })),
+  ];
+}
+
+const subjectOf = (kind: ProblemKind, object: Service | Node) => ({
+  kind,
+  object: keyOf(object),
+  uid: object.metadata?.uid ?? "",
+});
+
+function problemsOfService(world: World, nodes: readonly Node[], service: Service): readonly string[] {
+  if (!isBalanced(service)) {
+    if (service.metadata?.deletionTimestamp !== undefined) return ["is still being deleted"];
+    return addressesOf(service).length > 0 ? ["still shows an address"] : [];
+  }
+  if (isRefused(service)) return hasEvent(world, service, "Warning") ? [] : ["fails without an event"];
+  const view = world.view();
+  return familiesOf(service).flatMap((family) => {
+    const found = view.serviceOf(service, family);
+    const members = differences("member", [...found.members], wantedMembers(world, view, found, nodes.map(keyOf)));
+    const failed = found.failed.map((name) => `uses ${name}, which is Failed`);
+    return [...lacking(world, service, family, found), ...members, ...failed].map((problem) => `${family} ${problem}`);
+  });
+}
+
+function problemsOfRoutes(world: World, all: readonly Node[], nodes: readonly Node[]): readonly Problem[] {
+  const doomed = new Set(all.map(keyOf)).difference(new Set(nodes.map(keyOf)));
+  const found = world.view().routes.filter((route) => !doomed.has(route.split(" ")[0] ?? ""));
+  const privateIPs = new Map(world.instances().map((one) => [one.computerName.toLowerCase(), one.privateIP]));
+  const nodesOfRoutes = new Map(nodes.map((node) => [keyOf(node), node]));
+  const wanted = nodes
+    .filter(hasCIDR)
+    .map((node) => `${keyOf(node)} ${node.spec?.podCIDR} ${privateIPs.get(keyOf(node))}`);
+  return differences("route", found, wanted).map((text) => {
+    const object = text.split(" ")[1] ?? "";
+    return { text, kind: "route", object, uid: nodesOfRoutes.get(object)?.metadata?.uid ?? "" };
+  });
+}
+
+/** Nodes without a VM, and VMs without a node, which only their kubelets can change. */
+function problemsOfExistence(world: World, nodes: readonly Node[]): readonly Problem[] {
+  const vms = new Set(world.instances().map(({ computerName }) => computerName.toLowerCase()));
+  const names = new Set(nodes.map(keyOf));
+  return [
+    ...nodes
+      .filter((node) => !vms.has(keyOf(node)) || !world.isInUse(keyOf(node)))
+      .map((node) => ({ ...subjectOf("existence", node), text: `node ${keyOf(node)} is left over` })),
+    ...[...vms]
+      .filter((name) => world.isInUse(name) && !names.has(name))
+      .map((name) => ({ text: `node ${name} is missing` })),
   ];
 }
 
@@ -65,19 +105,34 @@ function hasEvent(world: World, { metadata }: Service | Node, wanted: string): b
 const hasCIDR = ({ spec }: Node): boolean => spec?.podCIDR !== undefined;
 
 /** As many nodes have a CIDR as there are CIDRs, and each of the others has an event. */
-function problemsOfCIDRs(world: World, nodes: readonly Node[]): readonly string[] {
+function problemsOfCIDRs(world: World, all: readonly Node[], nodes: readonly Node[]): readonly Problem[] {
   const without = nodes.filter((node) => !hasCIDR(node));
-  const free = world.cluster.podCIDRs - (nodes.length - without.length);
-  if (free > 0) return without.map((node) => `node ${keyOf(node)} has no Pod CIDR, and ${free} are free`);
+  const free = world.cluster.podCIDRs - all.filter(hasCIDR).length;
+  const problem = (node: Node, what: string): Problem => ({
+    ...subjectOf("CIDR", node),
+    text: `node ${keyOf(node)} has no Pod CIDR, ${what}`,
+  });
+  if (free > 0) return without.map((node) => problem(node, `and ${free} are free`));
   const silent = without.filter((node) => !hasEvent(world, node, "CIDRNotAvailable"));
-  return silent.map((node) => `node ${keyOf(node)} has no Pod CIDR, without an event`);
+  return silent.map((node) => ({ ...problem(node, "without an event"), isRefusal: true }));
 }
 
-function problemsOfNode(node: Node): readonly string[] {
-  const rules: readonly (readonly [boolean, string])[] = [
-    [node.spec?.providerID === undefined, "has no provider ID"],
-    [!node.status?.addresses?.some(({ type }) => type === "InternalIP"), "has no address"],
-    [node.spec?.taints?.some(({ key }) => key.startsWith("node.cloudprovider.kubernetes.io/")) === true, "is tainted"],
+const cloudTaint = "node.cloudprovider.kubernetes.io/";
+
+function problemsOfNode(node: Node): readonly Problem[] {
+  const isTainted = (name = ""): boolean =>
+    node.spec?.taints?.some(({ key }) => key.startsWith(cloudTaint + name)) === true;
+  const isNew = isTainted("uninitialized");
+  const rules: readonly (readonly [boolean, ProblemKind, string])[] = [
+    [node.spec?.providerID === undefined, "uninitialized", "has no provider ID"],
+    [
+      !node.status?.addresses?.some(({ type }) => type === "InternalIP"),
+      isNew ? "uninitialized" : "addresses",
+      "has no address",
+    ],
+    [isTainted(), isNew ? "uninitialized" : "shutdown", "is tainted"],
   ];
-  return rules.flatMap(([isWrong, what]) => (isWrong ? [`node ${keyOf(node)} ${what}`] : []));
+  return rules.flatMap(([isWrong, kind, what]) =>
+    isWrong ? [{ ...subjectOf(kind, node), text: `node ${keyOf(node)} ${what}` }] : [],
+  );
 }

@@ -72,7 +72,7 @@ export class Removals {
   }
 
   #earliest(what: string): number {
-    if (this.#world.longestOperation > 0) return 0;
+    if (this.#world.operations.lastEnd > 0) return 0;
     return (this.#since.get(what) ?? 0) - lateMs;
   }
 

@@ -11,6 +11,8 @@ export const invariants = {
   "no running VM loses its node": "A node is deleted only after its VM is.",
   "one CIDR, one node": "No two nodes have the same Pod CIDR, and no node gets another one.",
   "no request storm": "Requests per minute stay within a bound, however much fails, and within a lower one at rest.",
+  "visible failures":
+    "What fails for minutes shows in an event at its object or in `/statusz`: operators repair only what they see.",
   "no unhandled error": "Nothing is thrown where no code catches it.",
   "eventually stable": "When faults end, every Service, node and route is as its user wants within a bounded time.",
   "then silent": "A stable cluster causes no write.",

@@ -73,13 +73,20 @@ export const weather = (target: Action["target"], fault: FaultName, seconds: num
 
 const usual: Action = { at: 0, kind: "reload", host: 0, pick: 0, forMs: 1_000, fault: "slow", target: "azure" };
 
+interface Spans {
+  readonly convergeMinutes?: number;
+  /** At least: faults may last longer than the last of them needs to begin. */
+  readonly eventfulMinutes?: number;
+}
+
 /** A short history of a small cluster, with what happens at each second. */
 export function history(
-  { convergeMinutes = 4, ...cluster }: Partial<Omit<History, "pace">> & { readonly convergeMinutes?: number },
+  { convergeMinutes = 4, eventfulMinutes = 0, ...cluster }: Partial<Omit<History, "pace">> & Spans,
   ...happenings: readonly (readonly [seconds: number, what: Happening])[]
 ): History {
   const actions = happenings.map(([seconds, what]) => ({ ...usual, ...what, at: seconds * 1_000 }));
   const last = Math.max(0, ...actions.map(({ at }) => at));
+  const eventfulMs = Math.max(last + 45_000, eventfulMinutes * 60_000);
   return {
     seed: 1,
     cluster: "plain",
@@ -89,6 +96,6 @@ export function history(
     operationPolls: 1,
     actions,
     ...cluster,
-    pace: { lease: "default", eventfulMs: last + 45_000, silentMs: 2 * 60_000, convergeMs: convergeMinutes * 60_000 },
+    pace: { lease: "default", eventfulMs, silentMs: 2 * 60_000, convergeMs: convergeMinutes * 60_000 },
   };
 }

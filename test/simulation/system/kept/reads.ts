@@ -34,6 +34,13 @@ export const readHistories: Readonly<Record<string, History>> = {
   ),
   "tokens are revoked": history({}, [60, { kind: "revokeTokens" }], [61, change(0, 2, "tcp-443")]),
   "Azure does not reply": history({}, [60, weather("azure", "cut", 5)], [60.1, change(0, 2, "tcp-443")]),
+  "Azure refuses connections for a quarter of an hour": history(
+    { eventfulMinutes: 15, convergeMinutes: 20 },
+    [100, weather("azure", "refused", 900)],
+    [110, { kind: "loseNode", pick: 1 }],
+    [120, { kind: "joinNodes", pick: 0 }],
+    [130, create(2)],
+  ),
   "reads are behind": history(
     { convergeMinutes: 6 },
     [59, { kind: "lagReads", forMs: 60_000 }],

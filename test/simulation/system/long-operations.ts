@@ -1,0 +1,30 @@
+import type { AzureSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
+
+/** Operations that take most of an hour. */
+export class LongOperations {
+  readonly #azure: Pick<AzureSimulator, "prolongOperations">;
+  readonly #now: () => number;
+  /** When those on a resource whose path has a text end, in virtual time. */
+  readonly #ends = new Map<string, number>();
+
+  constructor(azure: Pick<AzureSimulator, "prolongOperations">, now: () => number) {
+    this.#azure = azure;
+    this.#now = now;
+  }
+
+  /** Operations on a resource that begin from now on last until then. */
+  prolong(path: string, until: number): void {
+    this.#ends.set(path.toLowerCase(), until);
+    this.#azure.prolongOperations((id) => this.paths.some((part) => id.includes(part)));
+  }
+
+  /** Lower-case parts of the paths of resources whose operations last now. */
+  get paths(): readonly string[] {
+    return [...this.#ends].flatMap(([path, end]) => (this.#now() < end ? [path] : []));
+  }
+
+  /** When the last of them ends. */
+  get lastEnd(): number {
+    return Math.max(0, ...this.#ends.values());
+  }
+}
