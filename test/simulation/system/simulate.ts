@@ -1,4 +1,4 @@
-import { keyOf } from "cloud-controller-host/sdk";
+import { keyOf, kinds } from "cloud-controller-host/sdk";
 
 import type { HostInput } from "../../../host/run/process-parts.ts";
 import { joinNodes } from "./actions/nodes.ts";
@@ -82,7 +82,10 @@ class Run {
     this.#continuity = new Continuity(world, this.#violate);
     this.#removals = new Removals(world, this.#violate);
     this.#writers = new Writers(world, this.#violate);
-    this.#visibility = new Visibility(world, this.#violate);
+    this.#visibility = new Visibility(world, () => problemsOf(world), this.#violate);
+    world.api.onChange(kinds.Event, (_type, { reason = "", involvedObject: { uid = "" } }) =>
+      this.#visibility.shown(reason, uid),
+    );
     watchNodes(world, this.#violate);
     world.reads.changed = () => this.#accept();
     world.observer = { ...this.#observer, sent: (request) => this.#sent(request) };

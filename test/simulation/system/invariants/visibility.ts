@@ -1,8 +1,9 @@
-import { controllerNames, kinds } from "cloud-controller-host/sdk";
+import { controllerNames } from "cloud-controller-host/sdk";
 
+import type { HostStatus } from "../../../../host/run/status.ts";
 import type { SimulatedHost } from "../host-program.ts";
 import type { World } from "../world.ts";
-import { type Problem, type ProblemKind, problemsOf } from "./problems.ts";
+import type { Problem, ProblemKind } from "./problems.ts";
 import type { Violate } from "./table.ts";
 
 const minuteMs = 60_000;
@@ -53,9 +54,17 @@ interface Known {
   failedAt: number | undefined;
 }
 
+/** The process that leads. */
+type Leader = Pick<SimulatedHost, "identity"> & {
+  readonly status: Pick<HostStatus, "generation" | "running" | "warnings"> | undefined;
+};
+
+type Around = Pick<World, "now" | "meddled"> & { readonly operations: Pick<World["operations"], "paths"> };
+
 /** What is not as users want it, and fails for minutes, shows at its object or in `/statusz` of the process that leads. */
 export class Visibility {
-  readonly #world: World;
+  readonly #world: Around;
+  readonly #problems: () => readonly Problem[];
   readonly #violate: Violate;
   readonly #known = new Map<string, Known>();
   /** The process and the generation that everything known is of. */
@@ -65,12 +74,10 @@ export class Visibility {
   /** When an event was last written, by its reason and the UID of its object: clocks of hosts are wrong. */
   readonly #events = new Map<string, number>();
 
-  constructor(world: World, violate: Violate) {
+  constructor(world: Around, problems: () => readonly Problem[], violate: Violate) {
     this.#world = world;
+    this.#problems = problems;
     this.#violate = violate;
-    world.api.onChange(kinds.Event, (_type, { reason, involvedObject }) =>
-      this.#events.set(`${reason} ${involvedObject.uid}`, world.now),
-    );
   }
 
   /** A request of the process that leads has failed. */
@@ -78,20 +85,25 @@ export class Visibility {
     this.#failedAt = this.#world.now;
   }
 
+  /** An event was written, or written again. */
+  shown(reason: string, uid: string): void {
+    this.#events.set(`${reason} ${uid}`, this.#world.now);
+  }
+
   /** Called every minute. */
-  check(leader: SimulatedHost | undefined): void {
+  check(leader: Leader | undefined): void {
     this.#check(leader);
     this.#lookedAt = this.#world.now;
   }
 
-  #check(leader: SimulatedHost | undefined): void {
+  #check(leader: Leader | undefined): void {
     const status = leader?.status;
     const term = `${leader?.identity} ${status?.generation} ${status?.running}`;
     // Warnings are those of a generation, and one that ends may have had no time to notice.
     if (term !== this.#term || status === undefined || !status.running) this.#known.clear();
     this.#term = term;
     if (status === undefined) return;
-    const problems = Map.groupBy(problemsOf(this.#world), ({ kind, object, uid }) => [kind, object, uid].join(" "));
+    const problems = Map.groupBy(this.#problems(), ({ kind, object, uid }) => [kind, object, uid].join(" "));
     for (const key of this.#known.keys()) if (!problems.has(key)) this.#known.delete(key);
     for (const [key, [problem]] of problems) {
       if (problem?.kind === undefined) continue;
