@@ -16,14 +16,15 @@ interface Scene {
   readonly warnings?: readonly string[];
   /** The generation of each minute, or one that lasts; undefined: none runs. */
   readonly generationAt?: (minute: number) => number | undefined;
-  readonly prolonged?: readonly string[];
+  /** Resources whose operations take an hour, and the minutes in which they do; default: all. */
+  readonly prolonged?: readonly [path: string, minutes?: readonly number[]];
   readonly meddled?: boolean;
   readonly isLeftOver?: boolean;
 }
 
 /** The minute in which an invisible failure is found; undefined: it is not within half an hour. */
 function foundAt(scene: Scene): number | undefined {
-  const { fails = [1], well = [], event, warnings = [], prolonged = [], meddled = false } = scene;
+  const { fails = [1], well = [], event, warnings = [], prolonged, meddled = false } = scene;
   const { generationAt = () => 1 } = scene;
   const text = "it is wrong";
   const problem: Problem = scene.isLeftOver
@@ -36,7 +37,12 @@ function foundAt(scene: Scene): number | undefined {
       return minute * minuteMs;
     },
     meddled,
-    operations: { paths: prolonged },
+    operations: {
+      get paths() {
+        const [path, minutes = [minute]] = prolonged ?? [];
+        return path !== undefined && minutes.includes(minute) ? [path] : [];
+      },
+    },
   };
   const problems = () => (well.includes(minute) ? [] : [problem]);
   const visibility = new Visibility(world, problems, () => void found.push(minute));
@@ -79,6 +85,11 @@ test.each<readonly [what: string, minute: number, scene: Scene]>([
     9,
     { generationAt: (at) => (at < 4 ? undefined : 1), fails: [4] },
   ],
+  [
+    "a Service that fails again after the operation that it waited for",
+    16,
+    { prolonged: ["/loadbalancers/", [3, 4, 5, 6, 7, 8]], fails: [1, 11] },
+  ],
   ["a node that is not initialized", 6, { problem: ofNode("uninitialized") }],
   [
     "a node with a warning about its routes alone",
@@ -109,6 +120,7 @@ test.each<readonly [what: string, scene: Scene]>([
     "a warning is about all routes",
     { problem: ofNode("route"), warnings: ["node-route-controller: routes not reconciled since 10:00"] },
   ],
+  ["no generation runs", { generationAt: () => undefined }],
   ["a person has removed something of a Service", { meddled: true }],
   ["the operation that it waits for takes an hour", { prolonged: ["/loadbalancers/"] }],
   ["it is left over and has no object", { isLeftOver: true }],
