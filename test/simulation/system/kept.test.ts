@@ -18,6 +18,7 @@ const always = [
   "routes of others",
   "nodes come, of node IPs",
   "a Service is created after a reload",
+  "Azure refuses connections for a quarter of an hour",
 ];
 
 test("histories that are kept with defects find them, and find nothing without", async () => {
