@@ -19,7 +19,7 @@ test.each<readonly [what: string, percent: number, isSo: (pace: Pace) => boolean
   // Neither decides the other.
   ["slow timings and ten silent minutes", 6, ({ lease, silentMs }) => lease === "slow" && silentMs === 600_000],
   ["five eventful and ten silent minutes", 8, ({ eventfulMs, silentMs }) => eventfulMs < silentMs],
-])("of all seeds, about so many have %s: %d %%", (_what, percent, isSo) => {
+])("a share of all seeds has %s: %d %%", (_what, percent, isSo) => {
   expect(Math.abs(shareOf(isSo) - percent)).toBeLessThan(2.5);
 });
 

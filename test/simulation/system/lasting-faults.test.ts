@@ -1,9 +1,9 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 
-import { campaign } from "../campaign.ts";
-import type { History } from "../history.ts";
-import { create, history, pickOf, rowWith } from "../kept/history.ts";
-import { denials, operations } from "./network.ts";
+import { denials, operations } from "./actions/network.ts";
+import { campaign } from "./campaign.ts";
+import type { History } from "./history.ts";
+import { create, history, pickOf, rowWith } from "./kept/history.ts";
 
 setDefaultTimeout(300_000);
 
