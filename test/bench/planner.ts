@@ -60,7 +60,7 @@ const nodeOf = (index: number): Node => ({
   metadata: { name: `node-${index}`, labels: {} },
   spec: { providerID: `azure:///node-${index}` },
   status: {
-    addresses: [{ type: "InternalIP", address: `10.${240 + (index >> 16)}.${(index >> 8) & 255}.${index & 255}` }],
+    addresses: [{ type: "InternalIP", address: `10.${100 + (index >> 16)}.${(index >> 8) & 255}.${index & 255}` }],
   },
 });
 

@@ -1,4 +1,5 @@
 import { sameName } from "../../arm/resource-id.ts";
+import { oncePer } from "./once-per.ts";
 import type { PlannerConfig } from "./planner-config.ts";
 
 type NetworkType = "loadBalancers" | "publicIPAddresses" | "networkSecurityGroups" | "virtualNetworks";
@@ -36,6 +37,9 @@ export const childId = (loadBalancer: string, type: ChildType, name: string): st
 
 export const sameId = (left: string | undefined, right: string | undefined): boolean =>
   left === right || (left !== undefined && right !== undefined && sameName(left, right));
+
+/** Ids are a hundred characters long, and each plan looks all of them up. */
+export const lowerId = oncePer(({ id = "" }: { readonly id?: string }): string => id.toLowerCase());
 
 /** The resource group in an id, lower case; empty where there is none. */
 export const groupOf = (id: string | undefined): string =>

@@ -1,13 +1,21 @@
 import type { NetworkSecurityGroup, PrivateLinkService, Subnet } from "@azure/arm-network";
 
-import { childId, groupOf, sameId } from "../model/ids.ts";
+import { childId, groupOf, lowerId, sameId } from "../model/ids.ts";
 import { isClusterPool, isInternalName } from "../model/names.ts";
 import { type Stage, stages, type Write } from "../model/plan-model.ts";
 import { isOfAnotherShard } from "../model/planner-config.ts";
 import { isAwaited } from "./balancer/balancers.ts";
 import type { PoolPlan } from "./balancer/members.ts";
 import type { Draft, ResourceDraft } from "./draft/draft.ts";
-import { type Balancer, isAbandoned, rulesOn, withoutFrontends, withoutProbes, withoutRules } from "./draft/edits.ts";
+import {
+  type Balancer,
+  baseOf,
+  isAbandoned,
+  rulesOn,
+  withoutFrontends,
+  withoutProbes,
+  withoutRules,
+} from "./draft/edits.ts";
 import { reducedSubnet } from "./draft/frontends.ts";
 import { isOfCluster } from "./public-ip/plan.ts";
 
@@ -171,15 +179,17 @@ const linkPuts = (links: PlannedResources["links"]): readonly Write[] =>
 
 /** A public IP used by a frontend that is not ours, or attached elsewhere, stays. */
 function publicIPDeletions(draft: Draft, abandoned: Abandoned): readonly Write[] {
+  const released = [...draft.publicIPs].filter(([, { current }]) => current === undefined);
+  if (released.length === 0) return [];
   const used = new Set(
     [...draft.balancers.values()]
       .flatMap((one) => frontendsAfter(one, abandoned, draft))
-      .flatMap(({ publicIPAddress }) => publicIPAddress?.id?.toLowerCase() ?? []),
+      .flatMap(({ publicIPAddress }) => (publicIPAddress === undefined ? [] : lowerId(publicIPAddress))),
   );
-  return [...draft.publicIPs.entries()].flatMap(([id, one]) => {
+  return released.flatMap(([id, one]) => {
     const user = one.observed?.ipConfiguration?.id;
     const isKept = used.has(id) || (user !== undefined && !isOfCluster(draft, user) && !isGone(draft, user));
-    return one.current === undefined && !isKept ? [{ kind: "delete-public-ip" as const, ...targetOf(one) }] : [];
+    return isKept ? [] : [{ kind: "delete-public-ip" as const, ...targetOf(one) }];
   });
 }
 
@@ -202,8 +212,6 @@ const isWithheld = ({ observed, current }: BalancerDraft): boolean =>
   (observed?.frontendIPConfigurations ?? []).length > 0 &&
   (current?.frontendIPConfigurations ?? []).length === 0 &&
   (current?.backendAddressPools ?? []).length > 0;
-
-const baseOf = ({ name = "" }: { readonly name?: string }): string => name.split("-")[0]?.toLowerCase() ?? "";
 
 /**
  * The load balancer with what it still has of its last Service only, as if its Services had gone one by one; without

@@ -55,10 +55,11 @@ function withoutPools({ poolMembers }: Observed, ids: readonly string[]): Observ
 
 function allocated(observed: Observed, { id, body }: Extract<Write, { kind: "put-public-ip" }>): PublicIPAddress {
   const taken = new Set(observed.publicIPs.map((one) => one.ipAddress));
-  const base = body.publicIPAddressVersion === "IPv6" ? "2603:1030::" : "20.0.0.";
+  const addressAt = (index: number): string =>
+    body.publicIPAddressVersion === "IPv6" ? `2603:1030::${index}` : `20.0.${index >> 8}.${index & 255}`;
   let next = 1;
-  while (taken.has(`${base}${next}`)) next += 1;
-  return { ...body, id, ipAddress: body.ipAddress ?? `${base}${next}` };
+  while (taken.has(addressAt(next))) next += 1;
+  return { ...body, id, ipAddress: body.ipAddress ?? addressAt(next) };
 }
 
 function filled(id: string, body: LoadBalancer): LoadBalancer {
@@ -66,9 +67,7 @@ function filled(id: string, body: LoadBalancer): LoadBalancer {
   const frontends = (body.frontendIPConfigurations ?? []).map((one, index) => ({
     ...one,
     id: at("frontendIPConfigurations", one.name),
-    ...(one.subnet === undefined
-      ? {}
-      : { privateIPAddress: one.privateIPAddress ?? `10.240.${(id.length + index) % 250}.${index + 10}` }),
+    ...(one.subnet === undefined ? {} : { privateIPAddress: one.privateIPAddress ?? privateAddress(id, index + 10) }),
   }));
   return {
     ...body,
@@ -85,6 +84,9 @@ function filled(id: string, body: LoadBalancer): LoadBalancer {
     probes: (body.probes ?? []).map((one) => ({ ...one, id: at("probes", one.name) })),
   };
 }
+
+const privateAddress = (id: string, index: number): string =>
+  `10.${240 + (index >> 8)}.${(id.length + index - 10) % 250}.${index & 255}`;
 
 function membersAfter(observed: Observed, { id, join, leave }: UpdateMembers): Observed["poolMembers"] {
   const left = new Set(leave.map((one) => one.toLowerCase()));

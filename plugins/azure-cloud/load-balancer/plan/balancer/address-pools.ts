@@ -20,11 +20,22 @@ interface Wanted {
 }
 
 /** Names of nodes by their addresses. The pools of most load balancers have the same nodes. */
-const addressesOf = oncePer((nodes: readonly Node[]): Readonly<Record<Family, ReadonlyMap<string, string>>> => {
-  const of = (family: Family) =>
-    new Map(nodes.flatMap((node) => internalAddresses(node, family).map((one) => [one, nodeName(node)] as const)));
-  return { IPv4: of("IPv4"), IPv6: of("IPv6") };
-});
+const addressesBy = (family: Family) =>
+  oncePer((nodes: readonly Node[]): ReadonlyMap<string, string> => {
+    const names = new Map<string, string>();
+    for (const node of nodes) for (const one of internalAddresses(node, family)) names.set(one, nodeName(node));
+    return names;
+  });
+
+const addressesOf = { IPv4: addressesBy("IPv4"), IPv6: addressesBy("IPv6") };
+
+/** Of a pool, which most plans leave as it is. */
+const knownAddresses = oncePer(
+  (present: readonly LoadBalancerBackendAddress[]): ReadonlySet<string | undefined> =>
+    new Set(present.map(({ ipAddress }) => ipAddress)),
+);
+
+const noAddresses: readonly LoadBalancerBackendAddress[] = [];
 
 /**
  * The pool with exactly the addresses of the nodes, and those of nodes that drain for as long as they do; only a pool of
@@ -35,12 +46,11 @@ export function withAddresses(
   { nodes, pool: { family, local }, id, draining }: Wanted,
   config: PlannerConfig,
 ): Readonly<BackendAddressPool> {
-  const wanted = addressesOf(nodes)[family];
-  const present = pool.loadBalancerBackendAddresses ?? [];
+  const wanted = addressesOf[family](nodes);
+  const present = pool.loadBalancerBackendAddresses ?? noAddresses;
   const isKept = wanted.size === 0 && !local;
   const drains = draining.addresses.size > 0;
   const stay: LoadBalancerBackendAddress[] = [];
-  const known = new Set(present.map(({ ipAddress }) => ipAddress));
   for (const address of present) {
     const { ipAddress } = address;
     const one = ipAddress === undefined || !drains ? undefined : draining.addresses.get(placeKey(id, ipAddress));
@@ -49,12 +59,11 @@ export function withAddresses(
       step === undefined || step === "up" ? ipAddress !== undefined && wanted.has(ipAddress) : step !== "out";
     if (isMember || isKept) stay.push(withState(address, step));
   }
+  const known = knownAddresses(present);
   const leaving = draining.leaving.get(id.toLowerCase());
-  const missing = wanted
-    .entries()
-    .filter(([ipAddress, name]) => !known.has(ipAddress) && !leaving?.has(name))
-    .map(([ipAddress, name]) => ({ name, ipAddress }))
-    .toArray();
+  const missing: LoadBalancerBackendAddress[] = [];
+  for (const [ipAddress, name] of wanted)
+    if (!known.has(ipAddress) && !leaving?.has(name)) missing.push({ name, ipAddress });
   if (stay.length + missing.length === 0 && !local) return pool;
   const network = virtualNetworkId(config);
   const moved = stay.some(({ virtualNetwork }) => virtualNetwork !== undefined);

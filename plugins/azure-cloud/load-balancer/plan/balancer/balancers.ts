@@ -1,14 +1,8 @@
 import { sameName } from "../../../arm/resource-id.ts";
 import { childId, loadBalancerId, sameId } from "../../model/ids.ts";
 import type { Family } from "../../model/model.ts";
-import {
-  frontendName,
-  internalSuffix,
-  isInternalName,
-  localPoolName,
-  poolName,
-  sharedProbeName,
-} from "../../model/names.ts";
+import { internalSuffix, isInternalName, localPoolName, poolName, sharedProbeName } from "../../model/names.ts";
+import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import { reconcileTags } from "../../model/tags.ts";
 import { fullKey } from "../../service/annotation-rows.ts";
@@ -22,8 +16,8 @@ import {
   type ResourceDraft,
   type UsedFrontend,
 } from "../draft/draft.ts";
-import { type Balancer, frontendsWith, namedFor, withoutPools, withoutProbes } from "../draft/edits.ts";
-import { type Frontend, type FrontendTarget, isPrimary, subnetProblem } from "../draft/frontends.ts";
+import { type Balancer, frontendsWith, hasPartsOf, namedFor, withoutPools, withoutProbes } from "../draft/edits.ts";
+import { type Frontend, type FrontendTarget, isOfOtherFamily, isPrimary, subnetProblem } from "../draft/frontends.ts";
 import { statusAddresses } from "../draft/ingress.ts";
 import type { PublicIPTargets } from "../public-ip/plan.ts";
 import { addService, type FrontendTargets, removeChangedFrontends, type Replaced } from "./add.ts";
@@ -115,7 +109,6 @@ function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets
     reject(draft, subject.key, choice.code, choice.problem);
     return nowhere;
   }
-  remember(earlier, subject, publicIPs, choice.name);
   const target = balancerNamed(draft, choice.name);
   draft.targets.set(subject.key, target);
   if (draft.retired.has(target)) {
@@ -123,45 +116,48 @@ function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets
     return { ...nowhere, target };
   }
   const frontends = frontendTargets(draft, subject, publicIPs);
-  for (const [family, frontend] of frontends)
-    if (isElsewhere(draft, subject, target, frontend) || isOfOtherFamily(target, subject, family)) {
-      draft.pending.add(subject.key);
-      frontends.delete(family);
-    }
-  const poolNames = poolNamesOf(subject, draft.config);
+  const poolNames = poolNamesBy(draft.config)(subject);
   const settled = settledUse(draft, target, { subject, targets: frontends, poolNames });
-  return { ...planned, target, frontends, poolNames, settled };
+  // The rules of a settled Service have the pool of their family.
+  const waiting = [...frontends].filter(
+    ([family, frontend]) =>
+      isElsewhere(draft, subject, target, frontend) ||
+      (settled === undefined && isOfOtherFamily(target.observed, subject, family)),
+  );
+  if (waiting.length === 0) return { ...planned, target, frontends, poolNames, settled };
+  draft.pending.add(subject.key);
+  for (const [family] of waiting) frontends.delete(family);
+  const left = settledUse(draft, target, { subject, targets: frontends, poolNames });
+  return { ...planned, target, frontends, poolNames, settled: left };
 }
 
-const poolNamesOf = (subject: Subject, config: PlannerConfig): ReadonlyMap<Family, string> =>
-  new Map(
-    subject.families.map((family) => [
-      family,
-      isLocal(subject, config) ? localPoolName(subject.key, family) : poolName(config.clusterName, family),
-    ]),
-  );
+const poolNamesBy = oncePer((config: PlannerConfig) =>
+  oncePer(
+    (subject: Subject): ReadonlyMap<Family, string> =>
+      new Map(
+        subject.families.map((family) => [
+          family,
+          isLocal(subject, config) ? localPoolName(subject.key, family) : poolName(config.clusterName, family),
+        ]),
+      ),
+  ),
+);
 
 /** True for a Service with pools of its own. */
 const isLocal = ({ local }: Subject, { loadBalancers }: PlannerConfig): boolean => local && loadBalancers.length > 0;
 
 /** An address must leave the frontend of another load balancer before it can have one here. */
 function isElsewhere({ observed }: Draft, subject: Subject, target: BalancerDraft, frontend: FrontendTarget): boolean {
-  const others = observed.loadBalancers.filter(({ name = "" }) => !sameName(name, target.name));
-  if (frontend.kind === "public") return others.some((one) => frontendsWith(one, frontend.publicIPId).length > 0);
-  const former = new Set([...wantedAddresses(subject), ...statusAddresses(subject.service)]);
-  return others.some(({ frontendIPConfigurations }) =>
-    namedFor(frontendIPConfigurations, subject.base).some(
-      (one) => isPrimary(one, subject) && former.has(one.privateIPAddress ?? ""),
-    ),
-  );
+  const isFormer = (address: string): boolean =>
+    wantedAddresses(subject).includes(address) || statusAddresses(subject.service).includes(address);
+  const has = (one: Balancer): boolean =>
+    frontend.kind === "public"
+      ? frontendsWith(one, frontend.publicIPId).length > 0
+      : namedFor(one.frontendIPConfigurations, subject.base).some(
+          (own) => isPrimary(own, subject) && isFormer(own.privateIPAddress ?? ""),
+        );
+  return observed.loadBalancers.some((one) => !sameName(one.name ?? "", target.name) && has(one));
 }
-
-/** A single-stack IPv6 Service and the IPv4 half of a dual-stack one have frontends of one name; none changes its family. */
-const isOfOtherFamily = ({ observed }: BalancerDraft, subject: Subject, family: Family): boolean =>
-  namedFor(observed?.frontendIPConfigurations, subject.base).some(
-    ({ name, subnet, privateIPAddressVersion = "IPv4" }) =>
-      name === frontendName(subject, family) && subnet !== undefined && privateIPAddressVersion !== family,
-  );
 
 function balancerNamed(draft: Draft, name: string): BalancerDraft {
   const known = draft.balancers.get(name.toLowerCase());
@@ -207,19 +203,21 @@ function frontendTargets(draft: Draft, subject: Subject, publicIPs: PublicIPTarg
   return targets;
 }
 
-/** Removes rules from every load balancer, of the target the stale ones. Returns the frontends that those rules used. */
+/**
+ * Removes rules from every load balancer, of the target the stale ones. Returns the frontends that those rules used, by
+ * load balancer that may have parts of the Service.
+ */
 function removeEverywhere(
   draft: Draft,
   placement: Placement,
 ): readonly (readonly [BalancerDraft, readonly string[]])[] {
   const { subject, target, frontends, settled } = placement;
-  return draft.balancers
-    .values()
-    .map((one) => {
-      if (one !== target) return [one, removeRules(one, placement)] as const;
-      return [one, settled === undefined ? removeStaleRules(draft, one, subject, frontends) : []] as const;
-    })
-    .toArray();
+  const left: (readonly [BalancerDraft, readonly string[]])[] = [];
+  for (const one of draft.balancers.values())
+    if (one === target) {
+      if (settled === undefined) left.push([one, removeStaleRules(draft, one, subject, frontends)]);
+    } else if (hasPartsOf(one.observed, subject.base)) left.push([one, removeRules(one, placement)]);
+  return left;
 }
 
 function addPlaced(draft: Draft, placement: Placement, replaced: Replaced): void {
@@ -234,12 +232,17 @@ function addPlaced(draft: Draft, placement: Placement, replaced: Replaced): void
     edit(target, subject.key, (balancer) => withTags(balancer, draft.config));
 }
 
+/** Lower-case ids by name: each Service asks for that of the same pool. */
+const poolIdsOf = oncePer((_balancer: BalancerDraft) => new Map<string, string>());
+
 function usePool(
   draft: Draft,
   balancer: BalancerDraft,
   { name, family, placement, local }: { name: string; family: Family; placement: Placement; local: boolean },
 ): void {
-  const id = childId(balancer.id, "backendAddressPools", name).toLowerCase();
+  const id = poolIdsOf(balancer).getOrInsertComputed(name, () =>
+    childId(balancer.id, "backendAddressPools", name).toLowerCase(),
+  );
   const known = draft.pools.get(id) ?? { balancer, name, family, local, nodeLists: new Set(), services: new Set() };
   draft.pools.set(id, known);
   known.services.add(placement.subject.key);
@@ -268,7 +271,10 @@ export const isAwaited = ({ targets, pending, retired }: Draft, one: BalancerDra
 /** Name of the load balancer of a Service. */
 function chooseBalancer(draft: Draft, subject: Subject, publicIPs: PublicIPTargets, planned: Planned): Choice {
   const { loadBalancerName, clusterName, loadBalancers, sku } = draft.config;
-  if (sku === "basic") return chooseBasic(draft, subject, planned);
-  if (loadBalancers.length > 0) return chooseMultiple(draft, subject, publicIPs, planned);
-  return { name: (loadBalancerName || clusterName) + (subject.internal ? internalSuffix : "") };
+  if (sku !== "basic" && loadBalancers.length === 0)
+    return { name: (loadBalancerName || clusterName) + (subject.internal ? internalSuffix : "") };
+  const choice =
+    sku === "basic" ? chooseBasic(draft, subject, planned) : chooseMultiple(draft, subject, publicIPs, planned);
+  if ("name" in choice) remember(planned, subject, publicIPs, choice.name);
+  return choice;
 }

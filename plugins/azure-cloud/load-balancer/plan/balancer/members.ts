@@ -101,8 +101,10 @@ export function planPools(draft: Draft): readonly PoolPlan[] {
   const excluded = excludedNames(draft);
   const placement = draft.config.loadBalancers.length === 0 ? undefined : placeAllNodes(draft, excluded);
   const draining = drainingIn(draft.observed, draft.config);
+  // Most pools have the same.
+  const eligible = oncePer((nodes: readonly Node[]) => eligibleNodes(nodes, draft, excluded));
   return [...draft.pools].map(([id, pool]) => {
-    const nodes = filtered(eligibleNodes(nodesOf([pool]), draft, excluded), isPlaced(draft, pool, placement));
+    const nodes = filtered(eligible(nodesOf([pool])), isPlaced(draft, pool, placement));
     const plan = { pool, id, nodes, changes: undefined, release: false };
     if (isPreConfigured(draft, pool))
       return { ...plan, changes: draft.config.pools === "interfaces" ? none : undefined };
@@ -121,7 +123,7 @@ export function planPools(draft: Draft): readonly PoolPlan[] {
 function nodesOf(pools: readonly UsedPool[]): readonly Node[] {
   const lists = new Set(pools.flatMap(({ nodeLists }) => [...nodeLists]));
   const [only, ...more] = lists;
-  return only !== undefined && more.length === 0 ? named(only) : named([...lists].flat());
+  return only !== undefined && more.length === 0 ? only : named([...lists].flat());
 }
 
 /** Most lists are those of the plan before. */

@@ -57,8 +57,10 @@ function tryUse(
   return one.current === one.observed && trial.problems.size === 0 ? used : undefined;
 }
 
-const areEqual = (left: FrontendTargets, right: FrontendTargets): boolean =>
-  left.size === right.size && left.entries().every(([family, target]) => isEqual(target, right.get(family)));
+function areEqual(left: FrontendTargets, right: FrontendTargets): boolean {
+  for (const [family, target] of left) if (!isEqual(target, right.get(family))) return false;
+  return left.size === right.size;
+}
 
 const isEqual = (left: FrontendTarget, right: FrontendTarget | undefined): boolean =>
   left.kind === "public"

@@ -9,6 +9,7 @@ import type {
 import { sameName } from "../../../arm/resource-id.ts";
 import { sameId } from "../../model/ids.ts";
 import { isServiceFrontend } from "../../model/names.ts";
+import { oncePer } from "../../model/once-per.ts";
 
 /** A load balancer as planning passes it on: never changed in place, and the same object where an edit has no effect. */
 export type Balancer = Readonly<LoadBalancer>;
@@ -66,7 +67,13 @@ class ListIndex<T> {
 }
 
 const byName = new ListIndex<Child>(({ name }) => name);
-const byBase = new ListIndex<Child>(({ name }) => name?.slice(0, name.includes("-") ? name.indexOf("-") : name.length));
+/** Lower-case base name of the Service that a rule, probe or frontend is named after. */
+export function baseOf({ name = "" }: Child): string {
+  const end = name.indexOf("-");
+  return (end < 0 ? name : name.slice(0, end)).toLowerCase();
+}
+
+const byBase = new ListIndex<Child>(baseOf);
 const byPublicIP = new ListIndex<FrontendIPConfiguration>(({ publicIPAddress }) => publicIPAddress?.id);
 const byFrontend = new ListIndex<LoadBalancingRule>(({ frontendIPConfiguration }) => frontendIPConfiguration?.id);
 
@@ -86,6 +93,15 @@ export const frontendsWith = (
 /** Rules, probes or frontends of the Service of a base name, in any case and in their order; see `hasBase`. */
 export const namedFor = <T extends Child>(list: readonly T[] = [], base: string): readonly T[] =>
   byBase.positionsOf(list, base).flatMap((position) => list[position] ?? []);
+
+const basesOf = oncePer(
+  ({ loadBalancingRules = [], probes = [], frontendIPConfigurations = [] }: Balancer): ReadonlySet<string> =>
+    new Set([...loadBalancingRules, ...probes, ...frontendIPConfigurations].map(baseOf)),
+);
+
+/** True if a load balancer as it was observed has rules, probes or frontends of the Service of a base name. */
+export const hasPartsOf = (balancer: Balancer | undefined, base: string): boolean =>
+  balancer !== undefined && basesOf(balancer).has(base.toLowerCase());
 
 /** The list with every item of `wanted`: unequal ones of the same name are replaced. Undefined if nothing changes. */
 function withItems<T extends Child>(

@@ -62,6 +62,13 @@ export function isChanged(frontend: Frontend, subject: Subject, family: Family, 
   return address !== "" && !sameAddress(frontend.privateIPAddress, address);
 }
 
+/** A single-stack IPv6 Service and the IPv4 half of a dual-stack one have frontends of one name; none changes its family. */
+export const isOfOtherFamily = (balancer: Balancer | undefined, subject: Subject, family: Family): boolean =>
+  namedFor(balancer?.frontendIPConfigurations, subject.base).some(
+    ({ name, subnet, privateIPAddressVersion = "IPv4" }) =>
+      name === frontendName(subject, family) && subnet !== undefined && privateIPAddressVersion !== family,
+  );
+
 interface NewFrontend {
   readonly balancer: Balancer;
   readonly balancerId: string;

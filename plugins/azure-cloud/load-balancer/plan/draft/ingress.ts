@@ -1,6 +1,7 @@
 import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
 
 import { canonicalAddress } from "../../model/addresses.ts";
+import { lowerId } from "../../model/ids.ts";
 import type { Observed } from "../../model/model.ts";
 import { hasBase, hasBaseInAnyCase } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
@@ -11,7 +12,7 @@ import type { Frontend } from "./frontends.ts";
 /** The address of a frontend after the plan, `undefined` while Azure has not chosen it. */
 export function addressOf(draft: Draft, { publicIPAddress, privateIPAddress }: Frontend): string | undefined {
   if (publicIPAddress?.id === undefined) return privateIPAddress || undefined;
-  return draft.publicIPs.get(publicIPAddress.id.toLowerCase())?.current?.ipAddress || undefined;
+  return draft.publicIPs.get(lowerId(publicIPAddress))?.current?.ipAddress || undefined;
 }
 
 /** Addresses of a Service's frontends in the order of the load balancer, as upstream; `undefined` until all are known. */

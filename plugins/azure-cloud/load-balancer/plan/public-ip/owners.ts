@@ -1,5 +1,6 @@
 import { sameName } from "../../../arm/resource-id.ts";
 import type { ServiceKey } from "../../model/model.ts";
+import { oncePer } from "../../model/once-per.ts";
 
 /** Tags that name owners, in the spelling that is written. */
 export const serviceTag = "k8s-azure-service";
@@ -18,10 +19,14 @@ export type Tags = Readonly<Record<string, string>>;
 const readTag = (tags: Tags | undefined, key: string): string => tags?.[key] ?? tags?.[legacy[key] ?? ""] ?? "";
 
 /** Services that own or share the public IP; empty for one that a user created. Source: upstream `parsePIPServiceTag`. */
-export const servicesIn = (tags: Tags | undefined): readonly ServiceKey[] =>
+export const servicesIn = (tags: Tags = untagged): readonly ServiceKey[] => ownersIn(tags);
+
+const untagged: Tags = {};
+const ownersIn = oncePer((tags: Tags): readonly ServiceKey[] =>
   readTag(tags, serviceTag)
     .split(",")
-    .flatMap((name) => (name.trim() === "" ? [] : [name.trim()]));
+    .flatMap((name) => (name.trim() === "" ? [] : [name.trim()])),
+);
 
 export const clusterIn = (tags: Tags | undefined): string => readTag(tags, clusterTag);
 /** The Service whose DNS label the public IP has. */

@@ -1,7 +1,7 @@
 import type { PublicIPAddress } from "@azure/arm-network";
 
 import { sameName, startsWithName } from "../../../arm/resource-id.ts";
-import { groupOf, sameId } from "../../model/ids.ts";
+import { groupOf, lowerId, sameId } from "../../model/ids.ts";
 import type { Family, ServiceKey } from "../../model/model.ts";
 import { isPublicIPNameOf } from "../../model/names.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
@@ -24,7 +24,7 @@ export type PublicIPTargets = ReadonlyMap<ServiceKey, ReadonlyMap<Family, Desire
 export function draftPublicIPs(draft: Draft): void {
   for (const one of draft.observed.publicIPs)
     if (one.id !== undefined)
-      draft.publicIPs.set(one.id.toLowerCase(), {
+      draft.publicIPs.set(lowerId(one), {
         id: one.id,
         resourceGroup: groupOf(one.id),
         name: one.name ?? "",
@@ -90,8 +90,8 @@ function isOnRetired({ retired }: Draft, { current }: DesiredPublicIP): boolean 
 /** A user's public IP must not belong to anything but the load balancers of the cluster. */
 function isFree(draft: Draft, subject: Subject, { name, current }: DesiredPublicIP): boolean {
   const user = current?.ipConfiguration?.id;
-  if (current === undefined || user === undefined || isOfCluster(draft, user)) return true;
-  if (!ownership(current, subject, draft.config.clusterName).userAssigned) return true;
+  if (current === undefined || user === undefined) return true;
+  if (!ownership(current, subject, draft.config.clusterName).userAssigned || isOfCluster(draft, user)) return true;
   reject(draft, subject.key, "PublicIPInUse", `public IP ${name} is in use by ${user}`);
   return false;
 }
@@ -103,7 +103,7 @@ export const isOfCluster = (draft: Draft, ipConfigurationId: string): boolean =>
 };
 
 function ensureOne(draft: Draft, subject: Subject, family: Family, desired: DesiredPublicIP): void {
-  const id = desired.id.toLowerCase();
+  const id = lowerId(desired.current ?? desired);
   const known = draft.publicIPs.get(id);
   const current = known?.current;
   const { config } = draft;

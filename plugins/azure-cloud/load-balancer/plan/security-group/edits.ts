@@ -74,9 +74,10 @@ type Addresses = ReadonlySet<string>;
  * Takes node addresses out of the rules, apart from node ports of Services that are not planned now: nothing else would
  * notice that a Service has floating IP again.
  */
-export function cleanNodes(set: RuleSet, holders: readonly Holder[], addresses: readonly string[]): void {
+export function cleanNodes(set: RuleSet, holders: readonly Holder[], nodes: ReadonlySet<string>): void {
+  const addresses = set.among(nodes);
   const keeping = holders.filter(({ action, subject }) => action === "keep" && !subject.floatingIP);
-  const split = nodesByFamily(addresses);
+  const split = byFamily(addresses);
   for (const protocol of ruleProtocols) {
     const retained = new Set(keeping.flatMap(({ subject }) => portsOf(subject).get(protocol) ?? []));
     for (const [, removed] of split) set.remove(protocol, removed, retained);
@@ -94,9 +95,6 @@ function byFamily(destinations: readonly string[]): readonly (readonly [Family, 
     return split === undefined ? [] : [[family, split] as const];
   });
 }
-
-/** The addresses of nodes are the same list for as long as the nodes are. */
-const nodesByFamily = oncePer(byFamily);
 
 interface Openings {
   readonly allowed: readonly Opening[];

@@ -1,8 +1,7 @@
 import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
 import { annotations as annotationKeys, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 
-import { securityGroupId } from "../../model/ids.ts";
-import type { ServiceKey } from "../../model/model.ts";
+import { lowerId, securityGroupId } from "../../model/ids.ts";
 import { isServiceFrontend } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import { reconcileTags } from "../../model/tags.ts";
@@ -93,9 +92,9 @@ function planRules(
 ): readonly SecurityRule[] {
   const set = new RuleSet(present);
   const sharing = sharersByAddress(holders);
-  const nodes = nodeAddresses(draft.observed.nodes);
+  const nodes = addressSet(nodeAddresses(draft.observed.nodes));
   cleanNodes(set, holders, nodes);
-  const settled = settledHolders(present, holders, addressSet(nodes));
+  const settled = settledHolders(present, holders, nodes);
   const edited = active.filter((holder) => !settled.has(holder));
   for (const holder of edited) {
     for (const { destinations, sharers, at } of sharing.onDestinations(holder)) clean(set, destinations, sharers, at);
@@ -124,20 +123,21 @@ const isShared = ({ config, observed }: Draft): boolean =>
   observed.services.some(({ metadata }) => metadata?.annotations?.[annotationKeys.servedBy] !== undefined);
 
 function holdersOf(draft: Draft, backendAddresses: BackendAddresses): readonly Holder[] {
-  const ensured = new Set<ServiceKey>();
-  const planned = new Set<string>();
-  const holders: Holder[] = [];
-  for (const { subject, action } of draft.services) {
-    if (action === "ensure") ensured.add(subject.key);
-    planned.add(identityOf(subject.service));
-    holders.push(plannedHolder(draft, subject, action, backendAddresses));
-  }
-  const others = draft.observed.services.filter(
-    (service) => !ensured.has(keyOf(service)) && !planned.has(identityOf(service)),
-  );
+  const holders = draft.services.map(({ subject, action }) => plannedHolder(draft, subject, action, backendAddresses));
+  const others = othersOf(draft);
   if (others.length === 0) return holders;
   const ruled = ruledAddresses(draft, new Set(holders.flatMap(({ addresses, left }) => [...addresses, ...left])));
   return [...holders, ...others.map((one) => keptHolder(draft, readSubject(one, draft.config).subject, ruled))];
+}
+
+/** The Services of the cluster that are not planned. */
+function othersOf({ services, observed }: Draft): readonly Service[] {
+  const objects = new Set(services.map(({ subject }) => subject.service));
+  const left = observed.services.filter((service) => !objects.has(service));
+  if (left.length === 0) return left;
+  const ensured = new Set(services.flatMap(({ subject, action }) => (action === "ensure" ? [subject.key] : [])));
+  const planned = new Set(objects.values().map(identityOf));
+  return left.filter((service) => !ensured.has(keyOf(service)) && !planned.has(identityOf(service)));
 }
 
 /** Another Service may have been created under the name of one that is deleted. */
@@ -241,8 +241,7 @@ function sharersByAddress(holders: readonly Holder[]): Sharing {
 const hasUnreadAddress = ({ balancers, publicIPs }: Draft): boolean =>
   balancers.values().some(({ current }) =>
     current?.frontendIPConfigurations?.some(({ name, publicIPAddress }) => {
-      const id = publicIPAddress?.id?.toLowerCase();
-      return id !== undefined && !publicIPs.has(id) && isServiceFrontend(name);
+      return publicIPAddress?.id !== undefined && !publicIPs.has(lowerId(publicIPAddress)) && isServiceFrontend(name);
     }),
   );
 

@@ -197,6 +197,11 @@ export class RuleSet {
     this.#add(denyRuleName(family), destinations, () => newDenyRule(family, destinations, this.#highestFree()));
   }
 
+  /** The destinations of all rules that are in a set. */
+  among(addresses: ReadonlySet<string>): readonly string[] {
+    return [...new Set(this.#rules.values().flatMap(({ destinations }) => destinations.intersection(addresses)))];
+  }
+
   /** Keeps only destinations for which `isKnown` holds. */
   retain(isKnown: (destination: string) => boolean): void {
     for (const { destinations } of this.#rules.values())

@@ -7,12 +7,12 @@ import { destinationsOf, isCleaned, isManaged } from "./rules.ts";
 
 type Rules = readonly SecurityRule[];
 
-/** Managed rules by destination. */
-const rulesByDestination = oncePer((rules: Rules): ReadonlyMap<string, Rules> => {
+/** Managed rules by destination and by name. */
+const rulesByDestination = oncePer((rules: Rules): ReadonlyMap<string, ReadonlyMap<string, SecurityRule>> => {
   const byName = new Map(rules.filter(isManaged).map((rule) => [rule.name ?? "", rule]));
-  const found = new Map<string, SecurityRule[]>();
-  for (const rule of byName.values())
-    for (const one of new Set(destinationsOf(rule))) found.getOrInsertComputed(one, () => []).push(rule);
+  const found = new Map<string, Map<string, SecurityRule>>();
+  for (const [name, rule] of byName)
+    for (const one of destinationsOf(rule)) found.getOrInsertComputed(one, () => new Map()).set(name, rule);
   return found;
 });
 
@@ -32,10 +32,10 @@ export function settledHolders(
   const hasItsRules = ({ subject }: Holder, destination: string): boolean => {
     const family = familyOf(destination);
     if (family === undefined) return false;
-    const found = byDestination.get(destination) ?? [];
     const wanted = ruleNamesOf(subject)[family];
-    const names = new Set(found.map(({ name = "" }) => name));
-    return wanted.isSubsetOf(names) && found.every((rule) => wanted.has(rule.name ?? "") || !isCleaned(rule));
+    const found = byDestination.get(destination);
+    if (found === undefined) return wanted.size === 0;
+    return wanted.isSubsetOf(found) && found.entries().every(([name, rule]) => wanted.has(name) || !isCleaned(rule));
   };
   const isSettled = (holder: Holder): boolean =>
     holder.action === "ensure" &&
