@@ -17,6 +17,7 @@ export const leadershipDefects: Defects = {
     from: "if (this.heldByAnother || mayBeTaken) {",
     to: "if (mayBeTaken) {",
     hosts: 2,
+    kept: "two hosts start",
   },
   "takes a lease again that another candidate has led under meanwhile": {
     file: `${election}/lock.ts`,

@@ -86,6 +86,7 @@ export const loadBalancerDefects: Defects = {
     from: "if (this.#followed.has(key)) return;",
     to: "if (this.#followed !== undefined) return;",
     needs: ["prolongOperation", "joinNodes"],
+    kept: "a node joins during slow writes that fail",
   },
   "takes members from before the end of a late write for those of now": {
     file: `${reconcile}/reconciler.ts`,

@@ -36,6 +36,7 @@ export const serviceDefects: Defects = {
     from: "if (cached !== undefined && cached.metadata?.uid !== service.metadata?.uid)\n    await deleteVanished(parts, cached, signal);",
     to: "",
     needs: ["recreateService"],
+    kept: "a Service takes the name of one with a slow write",
   },
   "does not write the address": {
     file: `${controller}/sync.ts`,

@@ -8,7 +8,6 @@ export const failing = (path: string, times = 1) =>
 
 /** Of nodes and their VMs. */
 export const nodeHistories: Readonly<Record<string, History>> = {
-  "nodes come": history({}, [60, { kind: "joinNodes", pick: 1 }]),
   "nodes come, of node IPs": history({ cluster: "node IPs" }, [60, { kind: "joinNodes", pick: 1 }]),
   "nodes come after the process was killed": history(
     {},
@@ -27,11 +26,6 @@ export const nodeHistories: Readonly<Record<string, History>> = {
     [390, { kind: "joinNodes", pick: 0 }],
     [470, { kind: "reload", pick: 0 }],
   ),
-  "a VM is stopped, and lists omit it": history(
-    {},
-    [320, { kind: "hideInstance", pick: 1, forMs: 120_000 }],
-    [320, { kind: "stopNode", pick: 1, forMs: 60_000 }],
-  ),
   "a stopped VM goes": history(
     { convergeMinutes: 8 },
     [320, { kind: "stopNode", pick: 1, forMs: 200_000 }],
@@ -47,14 +41,5 @@ export const nodeHistories: Readonly<Record<string, History>> = {
     { cluster: "few Pod CIDRs", nodes: 4, services: 1, convergeMinutes: 8 },
     [120, { kind: "loseNode", pick: 1 }],
     [420, { kind: "joinNodes", pick: 0 }],
-  ),
-  "a VM is replaced under its name": history({ convergeMinutes: 12 }, [
-    60,
-    { kind: "replaceVM", pick: 1, forMs: 10_000 },
-  ]),
-  "a node joins while writes of instances fail": history(
-    {},
-    [59, failing("/virtualMachine", 2)],
-    [60, { kind: "joinNodes", pick: 0 }],
   ),
 };

@@ -1,7 +1,6 @@
-import { denials } from "../actions/network.ts";
 import { foreignFrontend } from "../actions/others.ts";
 import type { History } from "../history.ts";
-import { again, change, create, duringRead, history, pickOf, rowWith, weather } from "./history.ts";
+import { again, change, create, duringRead, history, weather } from "./history.ts";
 
 /** Of watches, lists, queues, and reads of Azure. */
 export const readHistories: Readonly<Record<string, History>> = {
@@ -26,12 +25,6 @@ export const readHistories: Readonly<Record<string, History>> = {
     [60, create(2)],
     [63, { kind: "deleteService", pick: 2 }],
   ),
-  "writes of public IPs are denied": history(
-    { convergeMinutes: 6 },
-    [59, { kind: "denyWrites", pick: pickOf(rowWith(denials, "/publicIPAddresses/")), forMs: 15_000 }],
-    [60, create(2)],
-    [61, create(3)],
-  ),
   "tokens are revoked": history({}, [60, { kind: "revokeTokens" }], [61, change(0, 2, "tcp-443")]),
   "Azure does not reply": history({}, [60, weather("azure", "cut", 5)], [60.1, change(0, 2, "tcp-443")]),
   "Azure refuses connections for a quarter of an hour": history(
@@ -40,13 +33,6 @@ export const readHistories: Readonly<Record<string, History>> = {
     [110, { kind: "loseNode", pick: 1 }],
     [120, { kind: "joinNodes", pick: 0 }],
     [130, create(2)],
-  ),
-  "reads are behind": history(
-    { convergeMinutes: 6 },
-    [59, { kind: "lagReads", forMs: 60_000 }],
-    [60, change(0, 2, "tcp-443")],
-    [70, change(0, 2, "ClientIP")],
-    [80, { kind: "deleteService", pick: 0 }],
   ),
   "others add a frontend while the load balancer is read": history(
     {},

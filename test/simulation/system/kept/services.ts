@@ -1,5 +1,5 @@
 import type { History } from "../history.ts";
-import { again, change, create, history } from "./history.ts";
+import { change, create, history } from "./history.ts";
 
 /** Of what users want of Services. */
 export const serviceHistories: Readonly<Record<string, History>> = {
@@ -67,16 +67,5 @@ export const serviceHistories: Readonly<Record<string, History>> = {
     [60, create(2)],
     [100, { kind: "killHost" }],
     [100.5, { kind: "deleteService", pick: 2 }],
-  ),
-  "a Service takes the name of one that vanished": history(
-    {},
-    [119, { kind: "holdWatches", forMs: 10_000 }],
-    [120, again("forceDelete", 0, 2, '"azure-load-balancer-internal":"true"}}')],
-  ),
-  "two Services vanish under one name": history(
-    {},
-    [119, { kind: "holdWatches", forMs: 15_000 }],
-    [120, again("forceDelete", 0, 2)],
-    [125, { kind: "deleteService", pick: 0 }],
   ),
 };

@@ -3,9 +3,18 @@ import { describe, expect, test } from "bun:test";
 import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { networkResources } from "../../../../../plugins/azure-cloud/arm/writes/network-resources.ts";
+import { decodeConfig } from "../../../../../plugins/azure-cloud/config/decode.ts";
+import { parseJson } from "../../../../../plugins/azure-cloud/json.ts";
+import { PoolMembers } from "../../../../../plugins/azure-cloud/load-balancer/pools/membership.ts";
+import { PoolReads } from "../../../../../plugins/azure-cloud/load-balancer/pools/pool-reads.ts";
+import { Applier, type WriteOutcome } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/apply.ts";
+import { NewServices } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/preconditions.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
+import type { World } from "../../world.ts";
 import { azureState } from "../azure-state.ts";
-import { type Cluster, type Generation, openCluster, serviceOf } from "../cluster.ts";
+import { type Cluster, fast, type Generation, openCluster, serviceOf } from "../cluster.ts";
+import { world as observedWith } from "../world.ts";
 
 /** A Service whose deletion was requested so long ago that reads cannot lag behind a write for it. */
 const leavingOf = (name: string): Service => {
@@ -85,4 +94,36 @@ test("a public IP that ARM refuses to delete because a NAT gateway uses it is le
     method === "DELETE" && path.includes("/publicIPAddresses/");
   expect(simulator.log.filter(isDeletion)).toHaveLength(1);
   expect(generation.events.at(-1)).toBe("web DeletePublicIPAddress");
+});
+
+/** What carries out writes in a process of its own, and what that process reads. */
+async function applierOf(world: World) {
+  const decoded = decodeConfig(Object(parseJson(world.simulator.configWith({}))), {});
+  if (!decoded.ok) throw new Error(decoded.problems.join("; "));
+  const reads = await world.reads();
+  const { clients } = reads;
+  const common = { clock: fast(1), signal: new AbortController().signal };
+  const network = networkResources(clients, decoded.value, common);
+  const options = { ...reads, ...common, standard: true, withInstanceView: true };
+  const members = new PoolMembers({ ...options, reads: new PoolReads(options), resourceGroup: "" });
+  const newServices = new NewServices();
+  const applier = new Applier({ clients, network, members, newServices, forgetSubnet: () => undefined, ...common });
+  return { applier, network, group: decoded.value.resourceGroup };
+}
+
+test.each<[string, WriteOutcome["kind"], boolean]>([
+  ["has not seen is in conflict, to be planned again", "conflict", false],
+  ["has seen fails, because something else uses it", "failed", true],
+])("the deletion of a public IP with a frontend that the plan %s", async (_what, kind, isSeen) => {
+  await using cluster = await openCluster(1);
+  await cluster.ensure(await cluster.start(), serviceOf("web"));
+  const { applier, network, group } = await applierOf(cluster.world);
+  const publicIPs = await network.publicIPs.all(group);
+  const listed = await network.loadBalancers.all(group);
+  const loadBalancers = listed.map((one) => (isSeen ? one : { ...one, frontendIPConfigurations: [] }));
+  const [{ id = "", name = "" } = {}] = publicIPs;
+  const deletion = { kind: "delete-public-ip", id, name, resourceGroup: group, services: ["default/web"] } as const;
+  const started = applier.start([deletion], observedWith({ loadBalancers, publicIPs }));
+  expect((await Promise.all(started.map(({ promise }) => promise))).map((outcome) => outcome.kind)).toEqual([kind]);
+  expect(addresses(cluster)).toBe(1);
 });

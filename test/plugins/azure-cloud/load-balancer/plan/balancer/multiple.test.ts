@@ -191,6 +191,19 @@ describe("choosing among several load balancers", () => {
     expect(cluster.loadBalancers[0]?.backendAddressPools?.map(({ name }) => name)).toEqual(["kubernetes"]);
   });
 
+  test("the load balancer of a local Service stays while its public IP is created again", () => {
+    const asks = (usage: string) => [
+      intentOf({
+        nodes,
+        spec: { externalTrafficPolicy: "Local", healthCheckNodePort: 32_000 },
+        annotations: { "azure-pip-ip-tags": `FirstPartyUsage=${usage}` },
+      }),
+    ];
+    const { observed } = converge(asks("/a"), start(), config);
+    const writes = plan(asks("/b"), observed, config).stages.flatMap((stage) => stage.writes.map(({ kind }) => kind));
+    expect(writes).toEqual(["put-load-balancer", "delete-public-ip"]);
+  });
+
   test("a Service that turns internal loses its stale rules on the old load balancer", () => {
     const first = converge([intentOf({ nodes })], start(), config).observed;
     const annotations = { "azure-load-balancer-internal": "true" };
