@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { firstDifference, rangesOf, type Report, sideBySide } from "./campaign.ts";
+import { firstDifference, rangesOf, type Report, reportsOf, sideBySide } from "./campaign.ts";
 
 const report = (hash: string, ...trace: readonly string[]): Report => ({
   seed: 7,
@@ -60,4 +60,16 @@ test("two runs of a history that differ show the first line in which they do, an
     "  one: (end)",
     "  other: b",
   ]);
+});
+
+test("a process of histories compiles only functions that run often, and keeps the rest of its environment", async () => {
+  const names = ["PATH", "BUN_JSC_useFTLJIT", "BUN_JSC_thresholdForOptimizeAfterWarmUp"];
+  const program = `console.log(JSON.stringify(Object.fromEntries(${JSON.stringify(names)}.map((name) => [name, process.env[name]]))))`;
+  const [environment] = await Array.fromAsync(reportsOf<object>(["-e", program], {}));
+  expect(environment).toEqual({
+    PATH: process.env["PATH"] ?? "",
+    BUN_JSC_useFTLJIT: "0",
+    BUN_JSC_thresholdForOptimizeAfterWarmUp: "10000",
+    trace: [],
+  });
 });

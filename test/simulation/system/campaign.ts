@@ -7,13 +7,15 @@ import type { Outcome } from "./simulate.ts";
 export interface Report extends Outcome {
   readonly seed: number;
   readonly cpuSeconds: number;
-  /** What a failure needs, if it was shrunk. */
+  /** What a failure needs, if its seed does not say so. */
   readonly history?: History;
 }
 
 export interface CampaignOptions {
   /** `1,2,10-19`; or one history as JSON. */
   readonly seeds: string;
+  /** Hours of a large cluster. */
+  readonly hours?: boolean;
   readonly trace?: boolean;
   readonly shrink?: boolean;
   /** A defect to put into the product. */
@@ -39,6 +41,14 @@ export class CampaignEndedError extends Error {
   }
 }
 
+/** A history runs most code a few times: with Bun's thresholds, compilers take a third of its CPU time. */
+const compilation = {
+  BUN_JSC_useFTLJIT: "0",
+  BUN_JSC_thresholdForOptimizeAfterWarmUp: "10000",
+  BUN_JSC_thresholdForOptimizeAfterLongWarmUp: "10000",
+  BUN_JSC_thresholdForOptimizeSoon: "10000",
+} as const;
+
 /** Time by the clock that a process gets for each CPU second: it may share its core. */
 const patience = 5;
 
@@ -51,6 +61,7 @@ function limited(command: readonly string[], limits: Limits | undefined): string
 /** Runs histories in a process of their own, and reports each one as it ends. */
 export function campaign({
   seeds,
+  hours = false,
   trace = false,
   shrink = false,
   defect,
@@ -59,6 +70,7 @@ export function campaign({
   const which = seeds.startsWith("{") ? `--history=${seeds}` : `--seeds=${seeds}`;
   const flags = [
     which,
+    ...(hours ? ["--hours"] : []),
     ...(trace ? ["--trace"] : []),
     ...(shrink ? ["--shrink"] : []),
     ...(defect === undefined ? [] : [`--defect=${defect}`]),
@@ -113,6 +125,7 @@ export async function* reportsOf<T>(
 ): AsyncGenerator<T> {
   const command = [process.execPath, "--no-install", ...program];
   const child = Bun.spawn(limited(command, limits), {
+    env: { ...process.env, ...compilation },
     stdin: "ignore",
     stdout: "pipe",
     stderr: "inherit",

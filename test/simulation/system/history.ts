@@ -1,6 +1,6 @@
 import { randomOf } from "../timeline.ts";
 import { type ClusterName, clusterNameOf } from "./clusters.ts";
-import { type Pace, paceOf } from "./pace.ts";
+import { fullPace, type Pace, paceOf } from "./pace.ts";
 import { faultNames, targets } from "./weather.ts";
 
 /** How often each kind of action occurs. A new row needs a performer in `actions/`. */
@@ -89,10 +89,16 @@ export interface History {
 /** First actions: the cluster has come up by then. */
 const quietMs = 45_000;
 const maxActions = 40;
+const hourMs = 60 * 60_000;
 
 const isKind = (name: string): name is ActionKind => name in rates;
 export const actionKinds: readonly ActionKind[] = Object.keys(rates).filter(isKind);
 const weighted = actionKinds.flatMap((kind) => Array.from({ length: rates[kind] }, () => kind));
+
+/** Clusters grow so far or, if there are more, have as many nodes as at first. */
+export const maxNodesOf = ({ nodes }: History): number => Math.max(12, nodes);
+/** Requests of all hosts in a minute, Leases included, with 30 polls of an operation on each node. */
+export const maxRequestsOf = (history: History): number => 1_140 + 30 * maxNodesOf(history);
 
 /** The history of a seed. Half of them have few kinds of actions: what takes three of one kind is rare among all. */
 export function historyOf(seed: number): History {
@@ -122,5 +128,28 @@ export function historyOf(seed: number): History {
     operationPolls: pick([0, 0, 1, 3, 10, 25], 0),
     pace,
     actions: actions.toSorted((one, other) => one.at - other.at),
+  };
+}
+
+/**
+ * An hour of a large cluster with the flags' defaults, in which as much happens as in other histories: the actions of
+ * several of them, one after the other.
+ */
+export function hourOf(seed: number): History {
+  const actions: Action[] = [];
+  for (let [part, beganAt] = [seed * 100, 0]; beganAt < hourMs; part += 1) {
+    const { actions: some, pace = fullPace } = historyOf(part);
+    for (const action of some) actions.push({ ...action, at: beganAt + action.at });
+    beganAt += pace.eventfulMs;
+  }
+  return {
+    seed,
+    cluster: "plain",
+    hosts: 2,
+    nodes: 50,
+    services: 20,
+    operationPolls: 1,
+    pace: { lease: "default", eventfulMs: hourMs, silentMs: 2 * 60_000 },
+    actions: actions.filter(({ at }) => at < hourMs),
   };
 }

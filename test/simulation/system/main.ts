@@ -1,6 +1,6 @@
 /**
- * Runs histories: `bun main.ts --seeds=1,2,10-19`, or `--history=JSON`. Each one prints a line of JSON, after its trace
- * with `--trace`; `--shrink` leaves out what a failure does not need; `--defect` puts one of `defects/` into the product.
+ * Runs histories: `bun main.ts --seeds=1,2,10-19`, or `--history=JSON`; with `--hours`, those of a large cluster. Each
+ * one prints a line of JSON, after its trace with `--trace`; `--shrink` leaves out what a failure does not need; `--defect` puts one of `defects/` into the product.
  * It is a process of its own, because its clock, its timers and its network are virtual.
  */
 import { parseArgs } from "node:util";
@@ -15,6 +15,7 @@ const { defects } = await import("./defects/table.ts");
 const { values } = parseArgs({
   options: {
     seeds: { type: "string", default: "" },
+    hours: { type: "boolean", default: false },
     history: { type: "string" },
     trace: { type: "boolean", default: false },
     shrink: { type: "boolean", default: false },
@@ -29,7 +30,7 @@ if (values.defect !== undefined) {
 }
 
 const { isSameFailure } = await import("./failures.ts");
-const { historyOf } = await import("./history.ts");
+const { historyOf, hourOf } = await import("./history.ts");
 const { readProgram } = await import("./host-program.ts");
 const { shrink } = await import("../schedule.ts");
 const { simulate } = await import("./simulate.ts");
@@ -57,16 +58,16 @@ async function run(history: History): Promise<void> {
     smallest = await shrink(history, fails);
     ({ trace, ...outcome } = await simulate(program, smallest));
   }
-  const shrunk = smallest === history ? {} : { history: smallest };
+  const needed = smallest === history && !values.hours ? {} : { history: smallest };
   const { user, system } = process.cpuUsage(before);
   const cpuSeconds = (user + system) / 1_000_000;
-  const report = JSON.stringify({ seed: history.seed, ...outcome, cpuSeconds, ...shrunk });
+  const report = JSON.stringify({ seed: history.seed, ...outcome, cpuSeconds, ...needed });
   await print([...(values.trace ? trace : []), report].map((line) => `${line}\n`).join(""));
 }
 
 const { history } = values;
 const histories: readonly History[] =
-  history === undefined ? seedsIn(values.seeds).map(historyOf) : [JSON.parse(history)];
+  history === undefined ? seedsIn(values.seeds).map(values.hours ? hourOf : historyOf) : [JSON.parse(history)];
 for (const each of histories) await run(each);
 for (const { file } of unloadedDefects()) throw new Error(`no process has loaded ${file}`);
 process.exit(0);

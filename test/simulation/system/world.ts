@@ -58,6 +58,7 @@ export class World implements AsyncDisposable {
   readonly operations: LongOperations;
   readonly api: SandboxApiServer;
   readonly azure: AzureSimulator;
+  readonly history: History;
   readonly cluster: Cluster;
   readonly lease: LeaseTimings;
   /** The newest process of each host. */
@@ -87,10 +88,8 @@ export class World implements AsyncDisposable {
   /** Of Services and nodes. */
   #changes = 0;
 
-  static async open(
-    program: HostInput,
-    { seed, operationPolls, cluster: name, pace = fullPace }: History,
-  ): Promise<World> {
+  static async open(program: HostInput, history: History): Promise<World> {
+    const { seed, operationPolls, cluster } = history;
     await using opening = new AsyncDisposableStack();
     const runtime = new VirtualRuntime(seed);
     const network = new VirtualNetwork(runtime);
@@ -99,40 +98,29 @@ export class World implements AsyncDisposable {
     opening.defer(() => rm(folder, { recursive: true, force: true }));
     const api = opening.use(await SandboxApiServer.start());
     const azure = opening.use(await startSimulator({ directory: folder, operationPolls, identity: hostIdentity }));
-    const cluster = clusters[name];
-    seedCluster(azure, cluster);
+    seedCluster(azure, clusters[cluster]);
     await writeFile(join(folder, "kubeconfig"), api.kubeconfig());
     runtime.reseed(seed);
-    return new World({
-      program,
-      runtime,
-      network,
-      api,
-      azure,
-      cluster,
-      lease: leases[pace.lease],
-      folder,
-      stack: opening.move(),
-    });
+    return new World({ program, history, runtime, network, api, azure, folder, stack: opening.move() });
   }
 
   private constructor(parts: {
     readonly program: HostInput;
+    readonly history: History;
     readonly runtime: VirtualRuntime;
     readonly network: VirtualNetwork;
     readonly api: SandboxApiServer;
     readonly azure: AzureSimulator;
-    readonly cluster: Cluster;
-    readonly lease: LeaseTimings;
     readonly folder: string;
     readonly stack: AsyncDisposableStack;
   }) {
-    const { runtime, network } = parts;
+    const { runtime, network, history } = parts;
     this.runtime = runtime;
     this.api = parts.api;
     this.azure = parts.azure;
-    this.cluster = parts.cluster;
-    this.lease = parts.lease;
+    this.history = history;
+    this.cluster = clusters[history.cluster];
+    this.lease = leases[(history.pace ?? fullPace).lease];
     this.random = runtime.random;
     this.trace = new Trace(runtime.timeline);
     this.weather = new Weather(runtime.random, () => runtime.timeline.now);
@@ -190,11 +178,7 @@ export class World implements AsyncDisposable {
 
   /** The VM that has a name now, as `scale set/instance`. */
   vmOf(name: string): string | undefined {
-    const { scaleSets } = this.cluster;
-    const own = (scaleSet: string) =>
-      this.azure.instances(scaleSet).find((one) => one.computerName.toLowerCase() === name);
-    const scaleSet = scaleSets.find((each) => own(each) !== undefined);
-    return scaleSet === undefined ? undefined : `${scaleSet}/${own(scaleSet)?.instanceId}`;
+    return this.view().vmOf(name);
   }
 
   instances(): readonly Instance[] {

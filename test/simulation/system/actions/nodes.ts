@@ -1,10 +1,9 @@
 import { kinds } from "cloud-controller-host/sdk";
 
 import { freshNode, setReady } from "../../../../host/sandbox/kubelet.ts";
-import type { Action } from "../history.ts";
+import { type Action, maxNodesOf } from "../history.ts";
 import type { World } from "../world.ts";
 
-const maxNodes = 12;
 /** Without heartbeats for so long, a node is Unknown. */
 const graceMs = 40_000;
 
@@ -27,7 +26,7 @@ const become = (world: World, name: string, status: "True" | "Unknown"): void =>
 };
 
 export function joinNodes(world: World, { pick, forMs }: Pick<Action, "pick" | "forMs">): void {
-  const count = Math.min(1 + (pick % 3), maxNodes - instancesOf(world).length);
+  const count = Math.min(1 + (pick % 3), maxNodesOf(world.history) - instancesOf(world).length);
   if (count <= 0) return;
   world.note("cloud", `adds ${count} VMs`);
   const { scaleSets } = world.cluster;

@@ -5,12 +5,15 @@ import type { World } from "../world.ts";
 import { defaultPorts, prefix, type Shape, shapeOf, usersIP, usersPrefix } from "./service-shapes.ts";
 
 const namespace = "default";
+/** So many or, if there are more, as many as at first. */
 export const maxServices = 8;
+const mostOf = ({ history }: World): number => Math.max(maxServices, history.services);
 
 /** What users have created before: public IPs, and a prefix that others are created from. */
-export function createUsersIPs({ azure }: World): void {
+export function createUsersIPs(world: World): void {
+  const { azure } = world;
   azure.put(usersPrefix, { sku: { name: "Standard" }, properties: { prefixLength: 26, ipPrefix: "20.9.0.0/26" } });
-  for (let index = 0; index < maxServices; index += 1)
+  for (let index = 0; index < mostOf(world); index += 1)
     azure.put(`/providers/Microsoft.Network/publicIPAddresses/${usersIP}s${index}`, {
       sku: { name: "Standard" },
       properties: { publicIPAllocationMethod: "Static", publicIPAddressVersion: "IPv4" },
@@ -56,7 +59,8 @@ function chosen(world: World, pick: number): Service | undefined {
 const nameOf = ({ metadata }: Service): string => metadata?.name ?? "";
 
 export function createService(world: World, { pick }: Pick<Action, "pick">): void {
-  create(world, `s${pick % maxServices}`, Math.floor(pick / maxServices));
+  const most = mostOf(world);
+  create(world, `s${pick % most}`, Math.floor(pick / most));
 }
 
 export function changeService(world: World, { pick }: Action): void {

@@ -1,0 +1,37 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+
+import { campaign, describeFailure } from "./campaign.ts";
+import { type Action, historyOf, hourOf, maxRequestsOf } from "./history.ts";
+import { fullPace } from "./pace.ts";
+
+setDefaultTimeout(120_000);
+
+test("an hour of a large cluster has the actions of histories one after the other, and none after it", () => {
+  const hour = hourOf(1);
+  const [one, other] = [historyOf(100), historyOf(101)];
+  const { eventfulMs } = one.pace ?? fullPace;
+  const shifted = other.actions.map((action) => ({ ...action, at: eventfulMs + action.at }));
+  expect(hour.actions.slice(0, one.actions.length + shifted.length)).toEqual([...one.actions, ...shifted]);
+  const times = hour.actions.map(({ at }) => at);
+  expect(times.at(-1)).toBeGreaterThan(50 * 60_000);
+  expect(times.at(-1)).toBeLessThan(60 * 60_000);
+  expect(hour).toMatchObject({ seed: 1, nodes: 50, services: 20, pace: { lease: "default", eventfulMs: 3_600_000 } });
+});
+
+test("a cluster of more nodes may have more requests in a minute", () => {
+  const most = (nodes: number) => maxRequestsOf({ ...hourOf(1), nodes });
+  expect([1, 12, 50].map(most)).toEqual([1_500, 1_500, 2_640]);
+});
+
+test("a cluster that begins with more nodes and Services than others ever have does not grow", async () => {
+  const action: Action = { at: 0, kind: "joinNodes", host: 0, pick: 2, forMs: 0, fault: "slow", target: "azure" };
+  const actions = [action, { ...action, kind: "createService", pick: 20 } as const];
+  const pace = { lease: "default", eventfulMs: 5_000, silentMs: 0, convergeMs: 0 } as const;
+  const history = JSON.stringify({ ...hourOf(1), hosts: 1, actions, pace });
+  const [report] = await Array.fromAsync(campaign({ seeds: history, trace: true }));
+  if (report === undefined) throw new Error("the history has no report");
+  const named = (pattern: RegExp) => report.trace.flatMap((line) => pattern.exec(line)?.[1] ?? []);
+  expect(new Set(named(/ kubelet registers (\S+)/u)).size, describeFailure(report)).toBe(50);
+  expect(named(/ user +creates (\S+) as /u)).toEqual(Array.from({ length: 20 }, (_, index) => `s${index}`));
+  expect(report.history).toBeUndefined();
+});
