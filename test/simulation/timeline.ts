@@ -15,16 +15,20 @@ interface Entry {
   readonly at: number;
   /** Orders what is due at the same time. */
   readonly tie: number;
-  readonly run: () => void;
-  canceled: boolean;
+  /** Undefined once it has run or was canceled: what it holds can be collected. */
+  run: (() => void) | undefined;
 }
+
+/** Canceled entries that are kept, at most, if no more than half of all are. */
+const maxCanceled = 64;
 
 /** Virtual time for everything in a simulation. One entry runs at a time, and everything it wakes before the next. */
 export class Timeline {
   readonly random: () => number;
   readonly #ties: () => number;
   readonly #settled: () => boolean;
-  readonly #entries: Entry[] = [];
+  #entries: Entry[] = [];
+  #canceled = 0;
   #now = 0;
   #steps = 0;
 
@@ -42,13 +46,18 @@ export class Timeline {
     return this.#now;
   }
 
+  /** Entries that are kept, canceled ones among them. */
+  get size(): number {
+    return this.#entries.length;
+  }
+
   get steps(): number {
     return this.#steps;
   }
 
   /** Runs something after a delay; the result cancels it. */
   after(ms: number, run: () => void): () => void {
-    const entry = { at: this.#now + Math.max(0, ms), tie: this.#ties(), run, canceled: false };
+    const entry: Entry = { at: this.#now + Math.max(0, ms), tie: this.#ties(), run };
     let index = this.#entries.length;
     while (index > 0) {
       const above = (index - 1) >> 1;
@@ -58,7 +67,20 @@ export class Timeline {
       index = above;
     }
     this.#entries[index] = entry;
-    return () => void (entry.canceled = true);
+    return () => this.#cancel(entry);
+  }
+
+  /** Most timers are deadlines that are canceled long before they are due. */
+  #cancel(entry: Entry): void {
+    if (entry.run === undefined) return;
+    entry.run = undefined;
+    this.#canceled += 1;
+    if (this.#canceled <= Math.max(maxCanceled, this.#entries.length / 2)) return;
+    // Sorted entries are a heap.
+    this.#entries = this.#entries
+      .filter(({ run }) => run !== undefined)
+      .toSorted((one, other) => one.at - other.at || one.tie - other.tie);
+    this.#canceled = 0;
   }
 
   /** Runs entries until a time; `step` is called after each one and everything that it woke. */
@@ -66,10 +88,15 @@ export class Timeline {
     await this.#turn();
     for (let next = this.#entries[0]; next !== undefined && next.at <= time; next = this.#entries[0]) {
       this.#pop();
-      if (next.canceled) continue;
+      const { run } = next;
+      if (run === undefined) {
+        this.#canceled -= 1;
+        continue;
+      }
+      next.run = undefined;
       this.#now = next.at;
       this.#steps += 1;
-      next.run();
+      run();
       await this.#turn();
       if (!step()) return;
     }

@@ -14,7 +14,7 @@ import type { SubscriptionState } from "./state/subscription-state.ts";
 export interface StateAccess extends Pick<CloudSimulator, "addInstances" | "removeInstance"> {
   /** A resource as ARM shows it. */
   get(id: string): Resource | undefined;
-  /** Every resource, in order of creation. */
+  /** Every resource, in order of creation. They are the state's own objects: a view of all of them is often taken. */
   resources(): readonly Resource[];
   /** Changes with everything that `resources` and `instances` show. */
   revision(): string;
@@ -50,9 +50,9 @@ export function accessTo(state: SubscriptionState, resourceGroup: string): State
   const addScaleSetInstances = (scaleSet: string, count: number, change?: InstanceChange): readonly Instance[] =>
     Array.from({ length: count }, () => addInstance(state, scaleSetId(scaleSet), change));
   return {
-    // Copies, so that a caller cannot change the state.
+    // A copy, so that a caller cannot change the state.
     get: (id) => structuredClone(shownAt(state, fullId(id))),
-    resources: () => structuredClone(state.store.all().flatMap(({ id }) => shownAt(state, id) ?? [])),
+    resources: () => state.store.all().flatMap(({ id }) => shownAt(state, id) ?? []),
     revision: () => state.revision(),
     put: (id, body) => putResource(state, fullId(id), body),
     delete: (id) => deleteResource(state, fullId(id)),

@@ -74,6 +74,9 @@ export class AzureView {
   readonly #securityRules: readonly JsonObject[];
   /** Nodes by `scale set/instance` and by private address. */
   readonly #nodeNames: ReadonlyMap<string, string>;
+  /** `scale set/instance` by node. */
+  readonly #vms = new Map<string, string>();
+  readonly #members = new Map<JsonObject, readonly string[]>();
 
   constructor(azure: AzureSimulator, scaleSets: readonly string[]) {
     this.resources = azure.resources();
@@ -87,7 +90,9 @@ export class AzureView {
       scaleSets.flatMap((scaleSet) =>
         azure.instances(scaleSet).flatMap(({ instanceId, computerName, privateIP }) => {
           const name = computerName.toLowerCase();
-          return [[`${scaleSet}/${instanceId}`, name] as const, [privateIP, name] as const];
+          const vm = `${scaleSet}/${instanceId}`;
+          if (!this.#vms.has(name)) this.#vms.set(name, vm);
+          return [[vm, name] as const, [privateIP, name] as const];
         }),
       ),
     );
@@ -95,6 +100,11 @@ export class AzureView {
 
   has(name: string): boolean {
     return this.#names.has(name);
+  }
+
+  /** The VM that has a name, as `scale set/instance`. */
+  vmOf(name: string): string | undefined {
+    return this.#vms.get(name);
   }
 
   serviceOf(service: Service, family: string): ServiceInAzure {
@@ -154,7 +164,13 @@ export class AzureView {
   }
 
   /** Names of the nodes in a pool. */
-  membersOf(pool: JsonObject | undefined): readonly string[] {
+  membersOf(pool: JsonObject = {}): readonly string[] {
+    const members = this.#members.get(pool) ?? this.#readMembers(pool);
+    this.#members.set(pool, members);
+    return members;
+  }
+
+  #readMembers(pool: JsonObject): readonly string[] {
     const configurations = objectsAt(propertiesOf(pool), "backendIPConfigurations").map((configuration) => {
       const [, scaleSet, instance] = instanceOf.exec(stringAt(configuration, "id") ?? "") ?? [];
       return `${scaleSet?.toLowerCase()}/${instance}`;

@@ -1,3 +1,5 @@
+import { LRUCache } from "lru-cache";
+
 import { parseArmPath } from "../resource-id.ts";
 
 /** The subject of a request, as metrics and budgets name it. */
@@ -12,7 +14,16 @@ export interface Target {
   readonly path: string;
 }
 
+/** A dozen policies ask for the target of a request, and each poll of an operation has the same one. */
+const recent = new LRUCache<string, Target>({ max: 256 });
+
 export function targetOf(url: string): Target {
+  const target = recent.get(url) ?? parsedTarget(url);
+  recent.set(url, target);
+  return target;
+}
+
+function parsedTarget(url: string): Target {
   const path = new URL(url).pathname;
   const parsed = parseArmPath(path);
   return {

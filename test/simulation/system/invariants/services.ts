@@ -57,10 +57,9 @@ const isReady = ({ status }: Node): boolean =>
   status?.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True") === true;
 
 /** The load balancer, of several, that has the scale set of a node. */
-export function balancerOf({ cluster, azure }: World, node: string): string | undefined {
-  const isNode = ({ computerName }: { readonly computerName: string }): boolean => computerName.toLowerCase() === node;
-  const balancers = Object.entries(cluster.balancers);
-  return balancers.find(([, set]) => set === undefined || azure.instances(set).some(isNode))?.[0];
+export function balancerOf(world: World, node: string): string | undefined {
+  const balancers = Object.entries(world.cluster.balancers);
+  return balancers.find(([, set]) => set === undefined || world.vmOf(node)?.startsWith(`${set}/`))?.[0];
 }
 
 const isOn = ({ frontends }: ServiceInAzure, balancer: string | undefined): boolean =>
@@ -154,10 +153,11 @@ export class Continuity {
     const problems = lacking(this.#world, service, family, found);
     if (before?.wish === wish && hasSettled) {
       const lost = [...before.members].filter(([name, id]) => {
+        if (found.members.has(name)) return false;
         const node = nodes.get(name);
         const isSame = node !== undefined && this.#idOf(node) === id && isReady(node);
         const isWanted = this.#world.azure.hasInstance(name) && isOn(found, balancerOf(this.#world, name));
-        return isSame && isWanted && !found.members.has(name);
+        return isSame && isWanted;
       });
       const moved = before.address === found.address ? [] : [`moved from ${before.address} to ${found.address}`];
       const broken = [...moved, ...problems, ...lost.map(([name]) => `lost its healthy member ${name}`)];
