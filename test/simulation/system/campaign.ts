@@ -7,7 +7,7 @@ import type { Outcome } from "./simulate.ts";
 export interface Report extends Outcome {
   readonly seed: number;
   readonly cpuSeconds: number;
-  /** What a failure needs, if its seed does not say so. */
+  /** What a failure needs, if its seed alone is not enough. */
   readonly history?: History;
 }
 
