@@ -20,8 +20,8 @@ export const planDefects: Defects = {
   },
   "keeps the rules of a Service that has gone to another load balancer": {
     file: `${plan}/balancer/balancers.ts`,
-    from: "if (one !== target) return [one, removeRules(one, placement)] as const;",
-    to: "if (one !== target) return [one, []] as const;",
+    from: "left.push([one, removeRules(one, placement)]);",
+    to: "left.push([one, []]);",
     needs: ["changeService"],
     kept: "Services change",
   },
@@ -48,8 +48,8 @@ export const planDefects: Defects = {
   },
   "adds no addresses to a pool that has some": {
     file: `${plan}/balancer/address-pools.ts`,
-    from: ".filter(([ipAddress, name]) => !known.has(ipAddress) && !leaving?.has(name))",
-    to: ".filter(() => known.size === 0)",
+    from: "if (!known.has(ipAddress) && !leaving?.has(name)) missing.push(",
+    to: "if (known.size === 0) missing.push(",
     needs: ["joinNodes"],
     kept: "nodes come, of node IPs",
   },

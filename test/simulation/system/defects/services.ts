@@ -166,8 +166,8 @@ export const serviceDefects: Defects = {
   },
   "closes the ports of a Service with the cleanup of its predecessor": {
     file: "plugins/azure-cloud/load-balancer/plan/security-group/plan.ts",
-    from: "(service) => !ensured.has(keyOf(service)) && !planned.has(identityOf(service)),",
-    to: "(service) => !ensured.has(keyOf(service)) && ![...planned].some((one) => one.startsWith(`${keyOf(service)} `)),",
+    from: "(service) => !ensured.has(keyOf(service)) && !planned.has(identityOf(service)));",
+    to: "(service) => !ensured.has(keyOf(service)) && ![...planned].some((one) => one.startsWith(`${keyOf(service)} `)));",
     needs: ["forceDelete", "changeService"],
   },
 };
