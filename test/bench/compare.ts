@@ -76,10 +76,11 @@ async function balance(candidate: Candidate): Promise<readonly Figure[]> {
   const { cluster, options } = candidate;
   await cluster.cleanSlate();
   await using stack = new AsyncDisposableStack();
-  const azure = stack.use(await simulateAzure({ latencyMs: numberOf(options, "arm-latency") }));
+  const latencyMs = numberOf(options, "arm-latency");
+  const azure = stack.use(await simulateAzure({ latencyMs }));
   const { simulator, config, folder } = azure;
   const progress = stack.use(await watchProgress(cluster, folder, kinds.Service, hasAddress, stateOf));
-  const lab: ServicesLab = { cluster, simulator, config, progress };
+  const lab: ServicesLab = { cluster, simulator, config, latencyMs, progress };
   await forEachConcurrently({ workers: 32 }, numbers(numberOf(options, "nodes")), () => addNode(lab));
   const launch = async (): Promise<HostProcess> => stack.use(await start(candidate, azure, controllerNames.serviceLB));
 

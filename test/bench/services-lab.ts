@@ -5,6 +5,7 @@ import type { AzureSimulator } from "../../plugins/azure-cloud/simulator/simulat
 import type { Cluster } from "../envtest/cluster.ts";
 import { createNode } from "../kit/azure.ts";
 import { addressesOf, balancedService } from "../kit/services.ts";
+import { chainFigure } from "./chain.ts";
 import type { Progress } from "./progress.ts";
 import type { Figure } from "./report.ts";
 
@@ -13,6 +14,7 @@ export interface ServicesLab {
   readonly cluster: Cluster;
   readonly simulator: AzureSimulator;
   readonly config: string;
+  readonly latencyMs: number;
   readonly progress: Progress;
 }
 
@@ -72,6 +74,7 @@ export async function createAll(
   return [
     { name: named(phase, "seconds"), value: seconds, unit: "s until all have an address", aim: aims["seconds"] ?? "" },
     { name: named(phase, "firstSeconds"), value: first, unit: "s until the first" },
+    chainFigure(simulator.log, named(phase, "chainSeconds"), lab.latencyMs),
     ...requestsOf(simulator, phase, aims),
   ];
 }

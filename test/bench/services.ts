@@ -8,6 +8,7 @@ import { simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { hostUser, rolesOf } from "../kit/host-roles.ts";
 import { balancedService } from "../kit/services.ts";
+import { chainFigure } from "./chain.ts";
 import { planCost, type RestartCost } from "./plan-cost.ts";
 import { watchProgress } from "./progress.ts";
 import type { Bench, Figure } from "./report.ts";
@@ -45,11 +46,12 @@ export const servicesBench: Bench = {
     const isByNodeIP = total > limits.rulesPerInterface;
     const cluster = await realCluster(stack, { audited: false });
     const operationStyle = options["operations"] === "true" ? "azure-asyncoperation" : "none";
-    const azure = stack.use(await simulateAzure({ latencyMs: numberOf(options, "arm-latency"), operationStyle }));
+    const latencyMs = numberOf(options, "arm-latency");
+    const azure = stack.use(await simulateAzure({ latencyMs, operationStyle }));
     const pools = isByNodeIP ? { loadBalancerBackendPoolConfigurationType: "nodeIP" } : {};
     await writeFile(azure.config, azure.simulator.configWith(pools));
     const progress = stack.use(await watchProgress(cluster, azure.folder, kinds.Service, hasAddress, stateOf));
-    const lab: ServicesLab = { cluster, simulator: azure.simulator, config: azure.config, progress };
+    const lab: ServicesLab = { cluster, simulator: azure.simulator, config: azure.config, latencyMs, progress };
     await forEachConcurrently({ workers: 32 }, numbers(numberOf(options, "nodes")), () => addNode(lab));
     await cluster.grant(hostUser, await rolesOf([controllerNames.serviceLB]));
 
@@ -159,6 +161,7 @@ async function restartOf(lab: ServicesLab, services: number): Promise<[HostProce
       unit: "s from the start of the process",
       aim: restartAims["seconds"] ?? "",
     },
+    chainFigure(lab.simulator.log, "restartChainSeconds", lab.latencyMs),
     ...requestsOf(lab.simulator, "restart", restartAims),
     { name: "restartKubernetesReads", value: kubernetesReads },
   ];

@@ -22,6 +22,9 @@ export interface LoggedRequest {
   readonly auxiliary: boolean;
   readonly body: unknown;
   readonly status: number;
+  /** When it was received and when the reply was sent, on the monotonic clock. */
+  readonly begunMs: number;
+  readonly endedMs: number;
 }
 
 export interface ServerParts {
@@ -73,6 +76,7 @@ export function serveSimulator(parts: ServerParts): SimulatorServer {
 
 async function handle(request: Request, parts: ServerParts): Promise<Response> {
   const url = new URL(request.url);
+  const begunMs = performance.now();
   const latencyMs = parts.latencyMs();
   if (latencyMs > 0) await sleep(latencyMs, undefined, { signal: request.signal });
   await parts.faults.held("request", request.method, url.pathname);
@@ -90,6 +94,8 @@ async function handle(request: Request, parts: ServerParts): Promise<Response> {
     auxiliary: request.headers.has("x-ms-authorization-auxiliary"),
     body: parseJson(body),
     status: response.status,
+    begunMs,
+    endedMs: performance.now(),
   });
   return response;
 }
