@@ -46,6 +46,13 @@ export class PoolReads {
     this.#options.scaleSets.inGroup(resourceGroup).forget();
   }
 
+  /** Begins the list in which `observe` looks up members that are instances of nodes. Its failure is left to that. */
+  begin(nodes: readonly Node[]): void {
+    const ids = nodes.values().map((node) => scaleSetIdOf(vmIdOf(node) ?? ""));
+    const first = ids.find((id) => id !== undefined);
+    if (first !== undefined) this.#options.scaleSets.inGroup(groupOf(first)).prefetch("cached");
+  }
+
   /** Members of every network-interface pool, by lower-case pool id. */
   async observe(
     loadBalancers: readonly LoadBalancer[],

@@ -123,6 +123,7 @@ export class Observer {
     };
     const publicIPsIn = (groups: readonly string[]) =>
       this.#inGroups(groups, unreadable.groups, (group) => network.publicIPs.all(group));
+    if (config.pools === "interfaces") members.begin(this.nodes());
     const listed = network.loadBalancers.all(config.loadBalancerResourceGroup);
     const [balancers, named, securityGroups, privateLinkServices, subnets, zones] = await Promise.all([
       listed,

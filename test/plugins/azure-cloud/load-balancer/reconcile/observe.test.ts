@@ -170,6 +170,31 @@ describe("what a plan is made from", () => {
     expect(await lists()).toBe(1);
   });
 
+  test("is read in one round: the scale sets of nodes beside the load balancers", async () => {
+    await using world = await openWorld();
+    const { simulator } = world;
+    const node = { ...nodeOf("node-0", { providerID: instanceID(0) }), kind: kinds.Node.kind };
+    const observer = await observerOf(world, new Objects([node]));
+    const hold = simulator.hold({ method: "GET", path: /\/loadBalancers$/u });
+    const observing = observer.observe([]);
+    const deadlineMs = performance.now() + 20_000;
+    const isRead = (): boolean => hold.waiting() > 0 && countOf(simulator, "/virtualMachineScaleSets") > 0;
+    while (!isRead() && performance.now() < deadlineMs) await Bun.sleep(5);
+    expect(isRead()).toBe(true);
+    hold.release();
+    await observing;
+    expect(countOf(simulator, "/virtualMachineScaleSets")).toBe(1);
+  }, 40_000);
+
+  test("is read without scale sets where pools have addresses", async () => {
+    await using world = await openWorld();
+    const node = { ...nodeOf("node-0", { providerID: instanceID(0) }), kind: kinds.Node.kind };
+    const changes = { loadBalancerBackendPoolConfigurationType: "nodeIP" };
+    const observer = await observerOf(world, new Objects([node]), changes);
+    await observer.observe([]);
+    expect(countOf(world.simulator, "/virtualMachineScaleSets")).toBe(0);
+  });
+
   test("is not taken for empty where the cluster's own resource group cannot be read", async () => {
     await using world = await openWorld();
     const observer = await observerOf(world, new Objects());
