@@ -215,6 +215,25 @@ describe("the rate limit", () => {
   });
 });
 
+test("replies that come together reach their callers a few per turn of the event loop", async () => {
+  const transport = connect();
+  const count = 40;
+  const perTurn = new Map<number, number>();
+  let turn = 0;
+  const counting = setInterval(() => (turn += 1), 0);
+  const ask = async (): Promise<void> => {
+    await transport.send(get);
+    perTurn.set(turn, (perTurn.get(turn) ?? 0) + 1);
+    // Further replies come meanwhile.
+    for (const until = performance.now() + 5; performance.now() < until;);
+  };
+  // The second time, all connections are open.
+  for (let time = 0; time < 2; time++) await Promise.all(Array.from({ length: count }, ask));
+  clearInterval(counting);
+  expect([...perTurn.values()].reduce((sum, replies) => sum + replies)).toBe(2 * count);
+  expect(Math.max(...perTurn.values())).toBeLessThanOrEqual(8);
+});
+
 test("a stream lasts longer than the limit of a request", async () => {
   const transport = connect({ timeoutMs: 500 });
   api.intercept = ({ query }) => (query.has("hang") ? "hang" : undefined);
