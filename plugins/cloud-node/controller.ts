@@ -1,18 +1,22 @@
 import {
+  anyOf,
   CodedError,
   type ComponentConfig,
   type Controller,
   type ControllerContext,
   type EventRecorder,
   FailingObjects,
+  filtered,
   forEachConcurrently,
   type Gauge,
   type Instances,
   isUninitialized,
   keyOf,
   kinds,
+  labelsChanged,
   messageOf,
   type Node,
+  objectsWhere,
   recurringMessageOf,
   repeat,
   runTogether,
@@ -106,6 +110,9 @@ class Outcomes {
   }
 }
 
+/** All but updates that leave an initialized node with its labels: most of them are reports of its status. */
+const needsSync = anyOf<Node>(objectsWhere(isUninitialized), labelsChanged);
+
 /** Registers for node changes; `run` works the queue and repeats the address pass until its signal aborts. */
 export function nodeController(context: ControllerContext, instances: Instances, config: Config): Controller {
   const { clock, log } = context;
@@ -117,10 +124,8 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const { failing } = outcomes;
   const failingAddresses = failingAddressesOf(context, config);
   const parts = { context: { ...context, failing: failingAddresses }, instances };
-  const registration = nodes.handle({
-    added: (node) => queue.add(keyOf(node)),
-    updated: (_before, node) => queue.add(keyOf(node)),
-  });
+  const enqueue = (node: Node): void => queue.add(keyOf(node));
+  const registration = nodes.handle(filtered({ added: enqueue, updated: (_before, node) => enqueue(node) }, needsSync));
 
   async function sync(name: string, signal: AbortSignal): Promise<void> {
     const node = nodes.store.get(name);
