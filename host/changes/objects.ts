@@ -40,31 +40,15 @@ const documentOf = (value: unknown): Document => (isObject(value) ? value : {});
 export const objectChanges = (before: KubeObject | undefined, after: KubeObject): readonly FieldChange[] =>
   fieldChanges(before && settingsOfObject({ ...before }), settingsOfObject({ ...after }));
 
-/** Changes made by a patch. Only the fields that it names are compared: objects are large, patches small. */
+/** Changes made by a patch. Applied, it shares with the object all that it does not name: objects are large, patches small. */
 export function patchChanges(object: Document, type: PatchType, patch: unknown): readonly FieldChange[] {
-  const named = type === "json" ? namedByOperations(patch) : patch;
-  const before = isObject(named) ? pick(object, named) : object;
-  return fieldChanges(documentOf(settings(before)), documentOf(settings(patched(before, type, patch))));
+  const after = patched(object, type, patch);
+  return fieldChanges(documentOf(settings(unshared(object, after))), documentOf(settings(unshared(after, object))));
 }
 
-/** The fields of an object that a merge patch names; lists as a whole. */
-const pick = (object: Document, named: Document): Document =>
-  Object.fromEntries(
-    Object.entries(named).flatMap(([name, inner]): readonly [string, unknown][] => {
-      // A directive like `$deleteFromPrimitiveList/finalizers`.
-      const key = name.replace(/^\$[^/]+\//u, "");
-      const value = object[key];
-      if (value === undefined) return [];
-      return [[key, isObject(value) && isObject(inner) && !("$patch" in inner) ? pick(value, inner) : value]];
-    }),
-  );
-
-/** The top-level fields that a JSON patch names. */
-const namedByOperations = (operations: unknown): Document =>
-  Object.fromEntries(
-    (Array.isArray(operations) ? operations : []).flatMap((operation: unknown) => {
-      const path = isObject(operation) ? operation["path"] : undefined;
-      const name = typeof path === "string" ? path.split("/")[1] : undefined;
-      return name === undefined ? [] : [[name, true]];
-    }),
-  );
+/** A value without the fields that are the same, not only equal, in another. */
+function unshared(value: unknown, other: unknown): unknown {
+  if (!isObject(value) || !isObject(other)) return value;
+  const own = Object.entries(value).filter(([key, inner]) => inner !== other[key]);
+  return Object.fromEntries(own.map(([key, inner]) => [key, unshared(inner, other[key])]));
+}

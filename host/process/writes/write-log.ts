@@ -109,9 +109,9 @@ export class WriteLog {
       this.#reasons.addNode(node);
       this.#configCauses.changed(`Node ${keyOf(node)}`);
     },
+    /** Most updates report a node's status. The parts that identify it in a write are among the relevant ones. */
     updated: (before: Node, node: Node) => {
-      this.#reasons.addNode(node);
-      if (!Bun.deepEquals(relevantNode(before), relevantNode(node))) this.#configCauses.changed(`Node ${keyOf(node)}`);
+      if (!Bun.deepEquals(relevantNode(before), relevantNode(node))) this.nodes.added(node);
     },
     deleted: (node: Node) => {
       this.#reasons.deleted(`Node ${keyOf(node)}`);

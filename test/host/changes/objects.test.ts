@@ -39,4 +39,19 @@ describe("what a write changes in an object", () => {
       { path: "metadata.labels.tier", after: "1" },
     ]);
   });
+
+  test("the changes of a patch are found without a look into the fields that it leaves alone", () => {
+    const images = {
+      get all(): string {
+        throw new Error("read");
+      },
+    };
+    const node = { metadata: { name: "vm-0", labels: { a: "1" } }, status: { phase: "Running", images } };
+    expect(patchChanges(node, "json", [{ op: "add", path: "/metadata/labels/b", value: "2" }])).toEqual([
+      { path: "metadata.labels.b", after: "2" },
+    ]);
+    expect(patchChanges(node, "strategic", { status: { phase: null } })).toEqual([
+      { path: "status.phase", before: "Running" },
+    ]);
+  });
 });

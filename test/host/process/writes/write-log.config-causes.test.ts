@@ -84,4 +84,18 @@ describe("a key of the cloud config that a reload has changed", () => {
       ["Node vm-2"],
     ]);
   });
+
+  test("stays a cause where a node has only reported its status, and a node is found by its new address", () => {
+    const { writes, put } = log();
+    const nodeAt = (address: string, more: object = {}) => ({
+      metadata: { name: "vm-0" },
+      status: { addresses: [{ type: "InternalIP", address }], ...more },
+    });
+    writes.nodes.added(nodeAt("10.0.0.4"));
+    writes.configChanged(2, ["tags"]);
+    writes.nodes.updated(nodeAt("10.0.0.4"), nodeAt("10.0.0.4", { phase: "Running" }));
+    expect(put(2, "10.0.0.4")).toEqual(["config key tags", "Node vm-0"]);
+    writes.nodes.updated(nodeAt("10.0.0.4"), nodeAt("10.0.0.5"));
+    expect(put(2, "10.0.0.5")).toEqual(["Node vm-0"]);
+  });
 });
