@@ -22,7 +22,7 @@ import { realNode } from "../kit/real-node.ts";
 import { watchProgress } from "./progress.ts";
 import { type Bench, type Figure, medians, percentile } from "./report.ts";
 import { Subject } from "./subject.ts";
-import { cpuSecondsOf, engineSettings, loadAverage, memoryOf, numberOf, realCluster, until } from "./world.ts";
+import { cpuSecondsOf, engineSettings, loadAverage, mainOf, memoryOf, numberOf, realCluster, until } from "./world.ts";
 
 /** A kubelet reports an unchanged status this often; its lease, which is renewed more often, is not watched. */
 const statusReportSeconds = 300;
@@ -36,7 +36,16 @@ const maxRemovedShare = 0.09;
 /** What a large cluster costs over the life of a host, beyond the first pass that `nodes` measures. */
 export const scaleBench: Bench = {
   about: "initialize, rest, add and remove nodes, reload, restart and hand over in a cluster with very many nodes",
-  options: { nodes: "15000", server: "real", reloads: "100", removed: "1000", rest: "60s", limit: "900s", runs: "1" },
+  options: {
+    nodes: "15000",
+    server: "real",
+    main: "host/main.ts",
+    reloads: "100",
+    removed: "1000",
+    rest: "60s",
+    limit: "900s",
+    runs: "1",
+  },
   async run(options) {
     const runs: (readonly Figure[])[] = [];
     while (runs.length < numberOf(options, "runs")) runs.push(await runOnce(options));
@@ -67,14 +76,19 @@ async function runOnce(options: Readonly<Record<string, string>>): Promise<reado
     "--kube-api-qps=-1",
   ];
   const environment = await engineSettings();
-  const start = (): Subject => new Subject(stack.use(new HostProcess({ flags, environment, patienceMs: limitMs })));
+  const main = await mainOf(stack, options["main"] ?? "");
+  const start = (): Subject =>
+    new Subject(stack.use(new HostProcess({ flags, environment, patienceMs: limitMs, main })));
   const load = loadAverage();
 
   const first = start();
   const started = performance.now();
   const seconds = (): number => (performance.now() - started) / 1000;
-  await progress.reached(1, limitMs);
-  const firstSeconds = seconds();
+  const firstNode = async (): Promise<number> => {
+    await progress.reached(1, limitMs);
+    return seconds();
+  };
+  const [firstSeconds, startStall] = await Promise.all([firstNode(), first.running("start")]);
   await progress.reached(count, limitMs);
   const allSeconds = seconds();
   await first.idle(limitMs);
@@ -85,6 +99,7 @@ async function runOnce(options: Readonly<Record<string, string>>): Promise<reado
     { name: "firstSeconds", value: firstSeconds, unit: "s from the start of the process", aim: "at most 3 s" },
     { name: "allSeconds", value: allSeconds, unit: "s until the last node is initialized" },
     { name: "cpuSeconds", value: await cpuSecondsOf(first.host.pid), unit: "s of one processor until then" },
+    ...startStall,
     ...(await first.standing("initialized")),
   ];
   const eventsBegan = performance.now();
@@ -101,17 +116,19 @@ async function runOnce(options: Readonly<Record<string, string>>): Promise<reado
 
   const restarted = performance.now();
   const second = start();
-  await second.host.until("the next host runs", ({ running }) => running);
+  const restartStall = await second.running("restartStart");
   const runningSeconds = (performance.now() - restarted) / 1000;
   await second.idle(limitMs);
   const restart: readonly Figure[] = [
     { name: "restartSeconds", value: runningSeconds, unit: "s until controllers run" },
     { name: "restartIdleSeconds", value: (performance.now() - restarted) / 1000, unit: "s until all is verified" },
     { name: "restartCpuSeconds", value: await cpuSecondsOf(second.host.pid), unit: "s of one processor until then" },
+    ...restartStall,
     ...(await second.standing("restart")),
   ];
   const third = start();
   await third.host.until("a host stands by", ({ generation, running }) => generation === 1 && !running);
+  const standby = await third.standing("standby");
   const gone = names.slice(0, Math.min(numberOf(options, "removed"), Math.floor(count * maxRemovedShare)));
   await removeMachines(place.admin, azure, gone);
   const over = new AbortController();
@@ -120,7 +137,7 @@ async function runOnce(options: Readonly<Record<string, string>>): Promise<reado
   const handedOver = await handOver(second, third, place.admin, gone).finally(() => over.abort());
   await reporting;
   await third.host.stop();
-  return [...initialized, events, ...rested, ...added, ...reloaded, ...restart, ...handedOver];
+  return [...initialized, events, ...rested, ...added, ...reloaded, ...restart, ...standby, ...handedOver];
 }
 
 async function real(stack: AsyncDisposableStack, roles: Awaited<ReturnType<typeof rolesOf>>): Promise<Place> {

@@ -37,20 +37,34 @@ export class Subject {
     }
   }
 
+  /**
+   * Waits until its controllers run. The longest stall until then, while modules are loaded, delays nothing that is
+   * under way, and is a figure of its own.
+   */
+  async running(phase: string): Promise<readonly Figure[]> {
+    await this.host.until("its controllers run", ({ running }) => running);
+    return [{ name: `${phase}StallMs`, value: await this.#stallMs(), unit: "ms, the longest until controllers run" }];
+  }
+
   /** Memory now, and the longest stall of the event loop since the last call. */
   async standing(phase: string): Promise<readonly Figure[]> {
-    await this.#sum(/$^/gm);
-    const stallMs = Math.round(1000 * this.#stallSeconds);
-    this.#stallSeconds = 0;
     return [
       {
         name: `${phase}StallMs`,
-        value: stallMs,
+        value: await this.#stallMs(),
         unit: "ms, the longest stall of the event loop",
         aim: "at most 50 ms",
       },
       { name: `${phase}RssMiB`, value: await memoryOf(this.host.pid, "VmRSS"), unit: "MiB" },
     ];
+  }
+
+  /** Since the last call. */
+  async #stallMs(): Promise<number> {
+    await this.#sum(/$^/gm);
+    const stallMs = Math.round(1000 * this.#stallSeconds);
+    this.#stallSeconds = 0;
+    return stallMs;
   }
 
   /** Sum of the samples that match a pattern. Each scrape begins a new period of the event loop's metric. */
