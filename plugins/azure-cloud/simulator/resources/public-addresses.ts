@@ -60,15 +60,21 @@ function addressFor(draft: Draft, { id, state }: WriteContext): string {
   throw new ArmFault(400, "PublicIPPrefixOutOfIPAddresses", `Public IP prefix ${prefixId} has no free IP address.`);
 }
 
-/** The DNS name of a label, which is unique in a region. */
+/** The DNS name of a label, which has one address of each family (A and AAAA) in a region. */
 function dnsSettings(draft: Draft, { id, state }: WriteContext): JsonObject {
   const settings = objectAt(draft.properties, "dnsSettings");
   const label = stringAt(settings, "domainNameLabel");
   if (settings === undefined || label === undefined || label === "") return {};
   const fqdn = `${label}.${state.location}.cloudapp.azure.com`.toLowerCase();
+  const version = versionAt(draft.properties, "publicIPAddressVersion");
   const taken = state.store
     .listType(state.subscription, type)
-    .some((other) => !sameName(other.id, id) && stringAt(objectAt(other.properties, "dnsSettings"), "fqdn") === fqdn);
+    .some(
+      ({ id: other, properties }) =>
+        !sameName(other, id) &&
+        versionAt(properties, "publicIPAddressVersion") === version &&
+        stringAt(objectAt(properties, "dnsSettings"), "fqdn") === fqdn,
+    );
   if (taken) throw new ArmFault(400, "DnsRecordInUse", `DNS record ${fqdn} is already used by another public IP.`);
   return { dnsSettings: { ...settings, fqdn } };
 }

@@ -414,13 +414,16 @@ describe("members of a pool", () => {
 });
 
 describe("public IPs", () => {
-  test("get the DNS name of their label, which is unique", async () => {
+  test("get the DNS name of their label, which one of each family may have", async () => {
     await using lab = await openLab();
     const dnsSettings = { domainNameLabel: "My-Web" };
     const made = await putAddress(lab.arm, "a", { dnsSettings });
     expect(made.body).toMatchObject({ properties: { dnsSettings: { fqdn: "my-web.eastus.cloudapp.azure.com" } } });
     expect(codeOf(await putAddress(lab.arm, "b", { dnsSettings }))).toBe("400 DnsRecordInUse");
     expect((await putAddress(lab.arm, "a", { dnsSettings })).status).toBe(200);
+    const ofIPv6 = { dnsSettings, publicIPAddressVersion: "IPv6" };
+    expect((await putAddress(lab.arm, "a-IPv6", ofIPv6)).status).toBe(201);
+    expect(codeOf(await putAddress(lab.arm, "b-IPv6", ofIPv6))).toBe("400 DnsRecordInUse");
   });
 
   test("take the addresses of their prefix, which cannot be deleted under them", async () => {
