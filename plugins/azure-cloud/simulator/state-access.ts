@@ -6,6 +6,7 @@ import { drafted, shownResource, storeResource } from "./http/resource-routes.ts
 import type { ResourceType } from "./resources/resource-rules.ts";
 import { resourceType } from "./resources/resource-types.ts";
 import { addInstance, type ScaleSetSeed, seedScaleSet } from "./seed.ts";
+import type { SubscriptionLimits } from "./state/limits.ts";
 import type { Instance, InstanceChange } from "./state/scale-set-instances.ts";
 import { draftOf, type Resource } from "./state/store.ts";
 import type { SubscriptionState } from "./state/subscription-state.ts";
@@ -34,6 +35,8 @@ export interface StateAccess extends Pick<CloudSimulator, "addInstances" | "remo
   changeLists(change?: (resources: readonly Resource[]) => readonly Resource[]): void;
   /** Reads of one resource show what `change` returns. Without one, all again. */
   changeGets(change?: (resource: Resource) => Resource): void;
+  /** Changes limits of the subscription. What exceeds a lower one stays. */
+  setLimits(change: Partial<SubscriptionLimits>): void;
   /** Makes operations of the resources whose lower-case id the function accepts last for as long as it does. */
   prolongOperations(lasts: (id: string) => boolean): void;
   /** Makes reads show resources (not scale-set instances) as they were this long ago; 0: current. */
@@ -76,6 +79,7 @@ export function accessTo(state: SubscriptionState, resourceGroup: string): State
     changeGets(change = (resource) => resource) {
       state.changeGet = change;
     },
+    setLimits: (change) => void (state.limits = { ...state.limits, ...change }),
     prolongOperations: (lasts) => void (state.operations.lasts = lasts),
     setReadLag: (ms) => state.store.setReadLag(ms),
     hideFromLists: (nodeName) => state.changeInstance(nodeName, { hidden: true }),

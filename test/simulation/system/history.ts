@@ -51,6 +51,8 @@ export const rates = {
   refuseWrites: 2,
   denyWrites: 2,
   failLateOperation: 1,
+  // From numbers of its own: see `quotasOf`.
+  reachQuota: 0,
   foreignRule: 2,
   foreignTag: 2,
   foreignRoute: 2,
@@ -100,6 +102,20 @@ export const maxNodesOf = ({ nodes }: History): number => Math.max(12, nodes);
 /** Requests of all hosts in a minute, Leases included, with 30 polls of an operation on each node. */
 export const maxRequestsOf = (history: History): number => 1_140 + 30 * maxNodesOf(history);
 
+/** Quotas end in one history of four, from numbers of their own: the other histories stay as they are. */
+function quotasOf(seed: number, { eventfulMs }: Pace): readonly Action[] {
+  const random = randomOf(seed ^ 0x0901_7a36);
+  if (random() >= 0.25) return [];
+  const below = (limit: number): number => Math.floor(random() * limit);
+  const common = { kind: "reachQuota", host: 0, fault: "slow", target: "azure" } as const;
+  return Array.from({ length: 1 + below(3) }, () => ({
+    ...common,
+    at: quietMs + below(eventfulMs - quietMs),
+    pick: below(1_000),
+    forMs: 20_000 + below(100_000),
+  }));
+}
+
 /** The history of a seed. Half of them have few kinds of actions: what takes three of one kind is rare among all. */
 export function historyOf(seed: number): History {
   const random = randomOf(seed ^ 0x51ab_1e5);
@@ -127,7 +143,7 @@ export function historyOf(seed: number): History {
     services: 1 + below(4),
     operationPolls: pick([0, 0, 1, 3, 10, 25], 0),
     pace,
-    actions: actions.toSorted((one, other) => one.at - other.at),
+    actions: [...actions, ...quotasOf(seed, pace)].toSorted((one, other) => one.at - other.at),
   };
 }
 

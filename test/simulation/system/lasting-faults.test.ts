@@ -1,6 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 
-import { denials, operations } from "./actions/network.ts";
+import { denials, operations, quotas } from "./actions/network.ts";
 import { campaign } from "./campaign.ts";
 import type { History } from "./history.ts";
 import { create, history, pickOf, rowWith } from "./kept/history.ts";
@@ -29,6 +29,25 @@ test("writes that are denied are refused with the status of their row for four t
   expect(new Set(during)).toEqual(new Set(["400"]));
   const after = writes.filter(([at]) => at >= end).map(([, status]) => status);
   expect(after).toEqual(["201", "201"]);
+});
+
+test("a quota of public IPs refuses one too many with ARM's code, until it is raised or a Service goes", async () => {
+  const reach = { kind: "reachQuota", pick: pickOf(rowWith(quotas, "publicIPAddresses")), forMs: 50_000 } as const;
+  const writes = await writesIn(
+    history(
+      { eventfulMinutes: 6, convergeMinutes: 8 },
+      [100, reach],
+      [101, create(2)],
+      [102, { kind: "deleteService", pick: 0 }],
+      [200, create(3)],
+    ),
+  );
+  const statusOf = (from: number, to: number) =>
+    new Set(writes.filter(([at]) => at > from && at < to).map(([, status]) => status));
+  expect(statusOf(100, 102)).toEqual(new Set(["400"]));
+  expect(statusOf(102, 200)).toEqual(new Set(["201"]));
+  expect(statusOf(200, 300)).toEqual(new Set(["400"]));
+  expect(statusOf(300, 900)).toEqual(new Set(["201"]));
 });
 
 test("an operation that fails late is accepted at once, and fails when the others of its type end", async () => {

@@ -1,6 +1,7 @@
 import { keyOf, kinds } from "cloud-controller-host/sdk";
 
 import type { HostInput } from "../../../host/run/process-parts.ts";
+import { defaultLimits } from "../../../plugins/azure-cloud/simulator/state/limits.ts";
 import { joinNodes } from "./actions/nodes.ts";
 import { perform } from "./actions/perform.ts";
 import { createService, createUsersIPs, isRefused } from "./actions/services.ts";
@@ -194,6 +195,7 @@ class Run {
     world.watches.clear();
     world.reads.clear();
     world.azure.clearFailures();
+    world.azure.setLimits(defaultLimits);
     world.azure.setReadLag(0);
     world.api.watches.resume();
     for (const host of world.hosts) host.process.resume();

@@ -23,7 +23,7 @@ export class SubscriptionState {
   readonly operations: Operations;
   readonly subscription: string;
   readonly location: string;
-  readonly limits: SubscriptionLimits;
+  limits: SubscriptionLimits;
   readonly grants: readonly SimulatedGrant[];
   readonly #instances = new Map<string, ScaleSetInstances>();
   /** Changes what lists show; reads of one resource are not affected. */

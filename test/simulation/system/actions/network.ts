@@ -1,3 +1,6 @@
+import { objectsAt } from "../../../../plugins/azure-cloud/json.ts";
+import { defaultLimits } from "../../../../plugins/azure-cloud/simulator/state/limits.ts";
+import { isOfType, propertiesOf } from "../azure-view.ts";
 import type { Action } from "../history.ts";
 import type { World } from "../world.ts";
 
@@ -111,6 +114,28 @@ export function denyWrites(world: World, { pick, forMs }: Action): void {
   const lastMs = forMs * 4;
   world.note("cloud", `denies writes of ${path} with ${status} for ${lastMs} ms`);
   world.azure.fail?.({ method: "PUT", path, status, forMs: lastMs });
+}
+
+/** What a quota limits, and how much of it is in use. */
+export const quotas = [
+  ["publicIPAddresses", (world: World) => world.view().resources.filter(isOfType("publicipaddresses")).length],
+  [
+    "rulesPerLoadBalancer",
+    (world: World) => {
+      const balancers = world.view().resources.filter(isOfType("loadbalancers"));
+      return Math.max(1, ...balancers.map((one) => objectsAt(propertiesOf(one), "loadBalancingRules").length));
+    },
+  ],
+] as const;
+
+/** A quota is used up, until an operator has raised it: what is there may change, and nothing may be added. */
+export function reachQuota(world: World, { pick, forMs }: Action): void {
+  const [limit, used] = quotas[pick % quotas.length] ?? quotas[0];
+  const lastMs = forMs * 4;
+  const most = used(world);
+  world.note("cloud", `limits ${limit} to ${most} for ${lastMs} ms`);
+  world.azure.setLimits({ [limit]: most });
+  world.after(lastMs, () => world.azure.setLimits({ [limit]: defaultLimits[limit] }));
 }
 
 const refusals = [
