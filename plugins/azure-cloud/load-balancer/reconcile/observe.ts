@@ -115,12 +115,7 @@ export class Observer {
   async observe(intents: readonly ServiceIntent[], known: Known = nothingKnown()): Promise<Observation> {
     const { config, network, members } = this.#options;
     const needed = neededReads(intents, config);
-    const unreadable: Unreadable = {
-      groups: new Map(),
-      subnets: new Map(),
-      vmSets: undefined,
-      services: new Map(),
-    };
+    const unreadable: Unreadable = { groups: new Map(), subnets: new Map(), vmSets: undefined, services: new Map() };
     const publicIPsIn = (groups: readonly string[]) =>
       this.#inGroups(groups, unreadable.groups, (group) => network.publicIPs.all(group));
     if (config.pools === "interfaces") members.begin(this.nodes());

@@ -1,25 +1,21 @@
 import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
-import { annotations as annotationKeys, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
+import { annotations as annotationKeys } from "cloud-controller-host/sdk";
 
 import { lowerId, securityGroupId } from "../../model/ids.ts";
 import { isServiceFrontend } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import { reconcileTags } from "../../model/tags.ts";
-import { readSubject, type Subject, wantedAddresses } from "../../service/subject.ts";
+import { wantedAddresses } from "../../service/subject.ts";
 import { type Draft, reject, type ResourceDraft } from "../draft/draft.ts";
-import { rulesOn } from "../draft/edits.ts";
-import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
-import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
+import { addressOf } from "../draft/ingress.ts";
 import { indexPublicIPs, wantedPublicIPs } from "../public-ip/desired.ts";
 import { clean, cleanFormerPorts, cleanNodes, type Holder, patch } from "./edits.ts";
+import { type BackendAddresses, holdersOf, nodeAddresses } from "./holders.ts";
 import { destinationsOf, RuleSet } from "./rules.ts";
 import { settledHolders } from "./settled.ts";
 import { rejectTooManyPrefixes, rejectTooManyRules, warnOfPrefixes } from "./size.ts";
 
 type Group = Readonly<NetworkSecurityGroup>;
-
-/** Addresses of the nodes behind a Service's pools after the plan. */
-type BackendAddresses = (subject: Subject) => readonly string[];
 
 /**
  * Plans the rules of all Services in the one security group. A missing group stops Services that need it, but never a
@@ -122,76 +118,7 @@ const isShared = ({ config, observed }: Draft): boolean =>
   config.shardSuffix !== undefined ||
   observed.services.some(({ metadata }) => metadata?.annotations?.[annotationKeys.servedBy] !== undefined);
 
-function holdersOf(draft: Draft, backendAddresses: BackendAddresses): readonly Holder[] {
-  const holders = draft.services.map(({ subject, action }) => plannedHolder(draft, subject, action, backendAddresses));
-  const others = othersOf(draft);
-  if (others.length === 0) return holders;
-  const ruled = ruledAddresses(draft, new Set(holders.flatMap(({ addresses, left }) => [...addresses, ...left])));
-  return [...holders, ...others.map((one) => keptHolder(draft, readSubject(one, draft.config).subject, ruled))];
-}
-
-/** The Services of the cluster that are not planned. */
-function othersOf({ services, observed }: Draft): readonly Service[] {
-  const objects = new Set(services.map(({ subject }) => subject.service));
-  const left = observed.services.filter((service) => !objects.has(service));
-  if (left.length === 0) return left;
-  const ensured = new Set(services.flatMap(({ subject, action }) => (action === "ensure" ? [subject.key] : [])));
-  const planned = new Set(objects.values().map(identityOf));
-  return left.filter((service) => !ensured.has(keyOf(service)) && !planned.has(identityOf(service)));
-}
-
-/** Another Service may have been created under the name of one that is deleted. */
-const identityOf = (service: Service): string => `${keyOf(service)} ${service.metadata?.uid}`;
-
-/** Some addresses of frontends by the name of the Service whose load-balancing rules use them. */
-type RuledAddresses = ReadonlyMap<string, readonly string[]>;
-
-/** Of all other addresses it makes no difference which Service has them. */
-function ruledAddresses(draft: Draft, among: ReadonlySet<string>): RuledAddresses {
-  const addresses = new Map<string, string[]>();
-  for (const { current = {} } of draft.balancers.values())
-    for (const frontend of current.frontendIPConfigurations ?? []) {
-      const address = addressOf(draft, frontend);
-      if (address !== undefined && among.has(address))
-        for (const { name = "" } of rulesOn(current, frontend.id ?? ""))
-          addresses.getOrInsertComputed(name.split("-", 1)[0]?.toLowerCase() ?? "", () => []).push(address);
-    }
-  return addresses;
-}
-
-function plannedHolder(
-  draft: Draft,
-  subject: Subject,
-  action: "ensure" | "delete",
-  backendAddresses: BackendAddresses,
-): Holder {
-  const addresses = action === "delete" ? formerAddresses(draft, subject) : addressesOf(draft, subject);
-  if (addresses === undefined) return keptHolder(draft, subject);
-  const behind = (): readonly string[] =>
-    action === "delete" ? nodeAddresses(draft.observed.nodes) : backendAddresses(subject);
-  const targets = subject.floatingIP ? addresses : behind();
-  const additional = subject.additionalAddresses;
-  const has = new Set([...addresses, ...additional]);
-  const left = action === "delete" ? [] : statusAddresses(subject.service).filter((one) => !has.has(one));
-  return { subject, action, addresses: [...has], destinations: [...targets, ...additional], left };
-}
-
-const nodeAddresses = oncePer((nodes: readonly Node[]): readonly string[] =>
-  nodes.filter((node) => !isUnmanaged(node)).flatMap((node) => internalAddresses(node)),
-);
-
 const addressSet = oncePer((addresses: readonly string[]): ReadonlySet<string> => new Set(addresses));
-
-/** The status of a Service that was synced a moment ago may not be visible yet: its rules tell its addresses, too. */
-function keptHolder(draft: Draft, subject: Subject, behind?: RuledAddresses): Holder {
-  const used = (draft.frontends.get(subject.key) ?? []).flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
-  const ruled = behind?.get(subject.base.toLowerCase()) ?? [];
-  const addresses = [
-    ...new Set([...statusAddresses(subject.service), ...used, ...ruled, ...subject.additionalAddresses]),
-  ];
-  const destinations = subject.floatingIP ? addresses : nodeAddresses(draft.observed.nodes);
-  return { subject, action: "keep", addresses, destinations, left: [] };
-}
 
 /** Destinations with the other Services that have rules on any of them, and `at` one of them. */
 interface SharedDestinations {
