@@ -33,7 +33,7 @@ function othersOf({ services, observed }: Draft): readonly Service[] {
 /** Another Service may have been created under the name of one that is deleted. */
 const identityOf = (service: Service): string => `${keyOf(service)} ${service.metadata?.uid}`;
 
-/** What the load-balancing rules of a Service use. */
+/** Addresses and ports of the load-balancing rules of a Service. */
 interface Ruled {
   readonly addresses: string[];
   readonly ports: ServicePort[];
@@ -53,8 +53,8 @@ function ruledOn(draft: Draft, among: ReadonlySet<string>): RuledByBase {
           addresses.push(address);
           ports.push({
             port: rule.frontendPort ?? 0,
-            nodePort: rule.backendPort,
-            protocol: rule.protocol?.toUpperCase(),
+            nodePort: rule.backendPort ?? 0,
+            protocol: (rule.protocol ?? "Tcp").toUpperCase(),
           });
         }
     }

@@ -57,6 +57,6 @@ test.each([
     const { results, stages } = plan(after, { ...observed, services }, standard);
     expect(results.get("default/a-older")?.problem?.code).toBe("PortConflict");
     expect(results.get("default/b-newer")).not.toContainKey("problem");
-    expect(stages.map(({ name }) => name)).toEqual(written);
+    expect<readonly string[]>(stages.map(({ name }) => name)).toEqual(written);
   },
 );
