@@ -165,7 +165,7 @@ export const serviceDefects: Defects = {
     kept: "a Service changes its type while no process runs",
   },
   "closes the ports of a Service with the cleanup of its predecessor": {
-    file: "plugins/azure-cloud/load-balancer/plan/security-group/plan.ts",
+    file: "plugins/azure-cloud/load-balancer/plan/security-group/holders.ts",
     from: "(service) => !ensured.has(keyOf(service)) && !planned.has(identityOf(service)));",
     to: "(service) => !ensured.has(keyOf(service)) && ![...planned].some((one) => one.startsWith(`${keyOf(service)} `)));",
     needs: ["forceDelete", "changeService"],
