@@ -3,34 +3,42 @@ import { expect, test } from "bun:test";
 import { type Defects, withDefect } from "../simulation/system/defects/defect.ts";
 import { hostDefects } from "../simulation/system/defects/host.ts";
 import { defects } from "../simulation/system/defects/table.ts";
+import { actionKinds } from "../simulation/system/history.ts";
 import { read } from "./sources.ts";
 
-/** Reasons why defects cannot be put back, by their names. */
-async function outdated(table: Defects): Promise<readonly string[]> {
-  const reasons = Object.entries(table).map(async ([name, defect]) => {
+const transpiler = new Bun.Transpiler({ loader: "ts" });
+
+/** Reasons why defects cannot be put back, after their names. */
+async function faults(table: Defects): Promise<readonly string[]> {
+  const found = Object.entries(table).map(async ([name, defect]) => {
+    const unknown = new Set(defect.needs).difference(new Set(actionKinds));
+    if (unknown.size > 0) return [`${name}: needs ${[...unknown].join()}`];
     try {
       const source = await read(defect.file);
-      return withDefect(source, defect) === source ? [`${name}: changes nothing`] : [];
+      const changed = transpiler.transformSync(withDefect(source, defect));
+      return changed === transpiler.transformSync(source) ? [`${name}: changes nothing`] : [];
     } catch (error) {
-      return [`${name}: ${error instanceof Error ? error.message : "unreadable"}`];
+      return [`${name}: ${String(error)}`];
     }
   });
-  return (await Promise.all(reasons)).flat();
+  return (await Promise.all(found)).flat();
 }
 
-test("each defect that a simulation puts back replaces a text that its file has once", async () => {
-  expect(await outdated(defects)).toEqual([]);
-  expect(await outdated(hostDefects)).toEqual([]);
+test("every defect that a simulation puts back applies to the source of today and leaves it valid TypeScript", async () => {
+  expect(await faults({ ...defects, ...hostDefects })).toEqual([]);
+  expect(Object.keys(defects).length).toBeGreaterThanOrEqual(60);
+  expect(Object.keys(hostDefects).length).toBeGreaterThanOrEqual(20);
 });
 
-test("a defect whose text is not in its file, is there twice or stays as it is is found by this check", async () => {
-  const file = "test/style/defects.test.ts";
+test("defects whose text is absent or there twice, without an effect, or of an unknown action are found by this check", async () => {
+  const file = "test/style/error-codes.test.ts";
   const rows = {
-    absent: { file, from: ["not", "there"].join("-"), to: "" },
-    twice: { file, from: "twice:", to: "" },
-    same: { file, from: "const reasons =", to: "const reasons =" },
+    absent: { file, from: "const nothing of the kind", to: "" },
+    twice: { file, from: "test(", to: "" },
+    same: { file, from: "const used =", to: "const  used =" },
+    invalid: { file, from: "const used =", to: "const =" },
     missing: { file: "test/style/none.ts", from: "", to: "" },
+    unknown: { file, from: "const used =", to: "const other =", needs: ["nothing"] },
   };
-  const found = await outdated(rows);
-  expect(found.map((one) => one.split(":")[0])).toEqual(["absent", "twice", "same", "missing"]);
+  expect((await faults(rows)).map((one) => one.split(":")[0])).toEqual(Object.keys(rows));
 });

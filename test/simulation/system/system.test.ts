@@ -1,5 +1,4 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { join } from "node:path";
 
 import { changeService } from "./actions/services.ts";
 import { findDefect, likelySeeds } from "./bites.ts";
@@ -12,9 +11,6 @@ import {
   type Report,
 } from "./campaign.ts";
 import type { ClusterName } from "./clusters.ts";
-import { type Defect, withDefect } from "./defects/defect.ts";
-import { hostDefects } from "./defects/host.ts";
-import { defects } from "./defects/table.ts";
 import { type ActionKind, actionKinds, type History, historyOf } from "./history.ts";
 import type { InvariantName } from "./invariants/table.ts";
 import { change, duringRead } from "./kept/history.ts";
@@ -337,23 +333,4 @@ test("a cluster is not stable while a load balancer is Failed that looks as its 
   const [report] = await Array.fromAsync(campaign({ seeds: JSON.stringify(history), trace: true }));
   expect(report?.violations).toEqual([]);
   expect(report?.trace.join("\n")).toContain("ARM operation failed");
-});
-
-test("every defect of the tables applies to the source of today and leaves it valid TypeScript", async () => {
-  const root = join(import.meta.dir, "../../..");
-  const transpiler = new Bun.Transpiler({ loader: "ts" });
-  const broken: string[] = [];
-  for (const [name, defect] of [...Object.entries(defects), ...Object.entries<Defect>(hostDefects)])
-    try {
-      const source = await Bun.file(join(root, defect.file)).text();
-      if (transpiler.transformSync(withDefect(source, defect)) === transpiler.transformSync(source))
-        broken.push(`${name}: changes nothing`);
-      const unknown = new Set(defect.needs).difference(new Set(actionKinds));
-      if (unknown.size > 0) broken.push(`${name}: needs ${[...unknown].join()}`);
-    } catch (error) {
-      broken.push(`${name}: ${String(error)}`);
-    }
-  expect(broken).toEqual([]);
-  expect(Object.keys(defects).length).toBeGreaterThanOrEqual(60);
-  expect(Object.keys(hostDefects).length).toBeGreaterThanOrEqual(20);
 });
