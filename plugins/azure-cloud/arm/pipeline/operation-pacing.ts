@@ -5,22 +5,26 @@ import { LRUCache } from "lru-cache";
 import { maxRetryAfterMs, retryAfterMs } from "../transport/retry.ts";
 import { isRead, targetOf } from "./target.ts";
 
+/** Pauses after the first polls of an operation, in milliseconds. */
+const firstPausesMs = [200, 500, 1_000];
 /** The SDK's default. */
 const steadyPauseMs = 2_000;
-/** Pauses after the first polls of an operation, in milliseconds. From then on the SDK repeats the last one. */
-const pausesMs = [200, 500, 1_000, steadyPauseMs];
+/** Sixty operations that take minutes would use up ARM's 25 reads per second otherwise. */
+const maxPauseMs = 15_000;
 /** Operations followed at a time; any further one is polled every 2 seconds, the SDK's default. */
 const maxOperations = 1_000;
 
 interface Operation {
+  /** Monotonic time of the reply to the write. */
+  readonly begunMs: number;
   /** Monotonic time before which ARM does not want a poll. */
   readonly notBeforeMs: number;
   polls: number;
 }
 
 /**
- * Polls of a long-running operation come soon at first and then every 2 seconds, unless ARM names the pause. The SDK
- * polls right after the reply to the write, even if that has a `Retry-After`: this poll waits for it, as in upstream's
+ * Polls of a long-running operation come soon at first, then every 2 seconds, and later after a tenth of the time that it
+ * has taken, at most 15 seconds, unless ARM names the pause. The SDK polls right after the reply to the write, even if that has a `Retry-After`: this poll waits for it, as in upstream's
  * SDK. Later pauses are passed to the SDK in the header that it reads them from, in place of those with which it would
  * poll without any pause: 0, "-5", and a wait beyond the 24 days that a timer can take.
  */
@@ -33,7 +37,7 @@ export function operationPacingPolicy(clock: Clock): PipelinePolicy {
         const response = await next(request);
         const pauseMs = retryAfterMs(response, clock.now()) ?? 0;
         for (const path of pollPaths(response))
-          operations.set(path, { notBeforeMs: clock.monotonic() + pauseMs, polls: 0 });
+          operations.set(path, { begunMs: clock.monotonic(), notBeforeMs: clock.monotonic() + pauseMs, polls: 0 });
         return response;
       }
       const operation = operations.get(targetOf(request.url).path);
@@ -43,14 +47,16 @@ export function operationPacingPolicy(clock: Clock): PipelinePolicy {
       if (waitMs > 0) await clock.sleep(waitMs, abortSignal instanceof AbortSignal ? abortSignal : undefined);
       const response = await next(request);
       const requestedMs = retryAfterMs(response, clock.now()) ?? 0;
-      const ownMs = pausesMs[operation.polls++] ?? (response.headers.has("retry-after") ? steadyPauseMs : undefined);
+      const ownMs = firstPausesMs[operation.polls++] ?? laterPauseMs(clock.monotonic() - operation.begunMs);
       if (requestedMs > 0 && requestedMs < maxRetryAfterMs) return response;
-      const pauseMs = requestedMs || ownMs;
-      if (pauseMs !== undefined) response.headers.set("retry-after", httpDate(Date.now() + pauseMs));
+      response.headers.set("retry-after", httpDate(Date.now() + (requestedMs || ownMs)));
       return response;
     },
   };
 }
+
+const laterPauseMs = (elapsedMs: number): number =>
+  Math.min(Math.max(Math.round(elapsedMs / 10), steadyPauseMs), maxPauseMs);
 
 function pollPaths({ headers }: PipelineResponse): readonly string[] {
   const urls = [headers.get("azure-asyncoperation"), headers.get("location")];
