@@ -25,7 +25,7 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
     [62, create(1)],
   ),
   "a node joins during slow writes that fail": history(
-    { operationPolls: 25 },
+    { operationPolls: 21 },
     [99, failing("/virtualMachine", 2)],
     [100, { kind: "joinNodes", pick: 0 }],
   ),
