@@ -67,7 +67,8 @@ export class HandlerDelivery<T extends KubeObject> {
       const began = performance.now();
       this.#tell(change);
       this.#delivered(performance.now() - began);
-      const turn = pause();
+      // After the last change others get their turn anyway.
+      const turn = this.#pending.size === 0 ? undefined : pause();
       if (turn === undefined) continue;
       this.#turnEnds();
       await turn;
