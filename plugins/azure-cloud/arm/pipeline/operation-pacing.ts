@@ -24,9 +24,10 @@ interface Operation {
 
 /**
  * Polls of a long-running operation come soon at first, then every 2 seconds, and later after a tenth of the time that it
- * has taken, at most 15 seconds, unless ARM names the pause. The SDK polls right after the reply to the write, even if that has a `Retry-After`: this poll waits for it, as in upstream's
- * SDK. Later pauses are passed to the SDK in the header that it reads them from, in place of those with which it would
- * poll without any pause: 0, "-5", and a wait beyond the 24 days that a timer can take.
+ * has taken, at most 15 seconds, unless ARM names the pause. The SDK polls right after the reply to the write, even if
+ * that has a `Retry-After`: this poll waits for it, as in upstream's SDK. Later pauses are passed to the SDK in the header
+ * that it reads them from, in place of those with which it would poll without any pause: 0, "-5", and a wait beyond the
+ * 24 days that a timer can take.
  */
 export function operationPacingPolicy(clock: Clock): PipelinePolicy {
   const operations = new LRUCache<string, Operation>({ max: maxOperations });
@@ -36,8 +37,9 @@ export function operationPacingPolicy(clock: Clock): PipelinePolicy {
       if (!isRead(request.method)) {
         const response = await next(request);
         const pauseMs = retryAfterMs(response, clock.now()) ?? 0;
+        const begunMs = clock.monotonic();
         for (const path of pollPaths(response))
-          operations.set(path, { begunMs: clock.monotonic(), notBeforeMs: clock.monotonic() + pauseMs, polls: 0 });
+          operations.set(path, { begunMs, notBeforeMs: begunMs + pauseMs, polls: 0 });
         return response;
       }
       const operation = operations.get(targetOf(request.url).path);

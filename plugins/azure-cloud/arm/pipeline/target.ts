@@ -15,13 +15,9 @@ export interface Target {
 }
 
 /** A dozen policies ask for the target of a request, and each poll of an operation has the same one. */
-const recent = new LRUCache<string, Target>({ max: 256 });
+const recent = new LRUCache<string, Target>({ max: 256, memoMethod: parsedTarget });
 
-export function targetOf(url: string): Target {
-  const target = recent.get(url) ?? parsedTarget(url);
-  recent.set(url, target);
-  return target;
-}
+export const targetOf = (url: string): Target => recent.memo(url);
 
 function parsedTarget(url: string): Target {
   const path = new URL(url).pathname;
