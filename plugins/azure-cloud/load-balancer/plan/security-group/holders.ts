@@ -1,3 +1,4 @@
+import type { LoadBalancingRule } from "@azure/arm-network";
 import { keyOf, type Node, type Service, type ServicePort } from "cloud-controller-host/sdk";
 
 import { oncePer } from "../../model/once-per.ts";
@@ -51,14 +52,20 @@ function ruledOn(draft: Draft, among: ReadonlySet<string>): RuledByBase {
         for (const rule of rulesOn(current, frontend.id ?? "")) {
           const { addresses, ports } = ruled.getOrInsertComputed(baseOf(rule), () => ({ addresses: [], ports: [] }));
           addresses.push(address);
-          ports.push({
-            port: rule.frontendPort ?? 0,
-            nodePort: rule.backendPort ?? 0,
-            protocol: (rule.protocol ?? "Tcp").toUpperCase(),
-          });
+          ports.push(...portsOfRule(rule));
         }
     }
   return ruled;
+}
+
+const protocolOf: Readonly<Record<string, string>> = { Tcp: "TCP", Udp: "UDP", All: "SCTP" };
+
+/** The port of the Service that a rule is for; none for one for all ports. */
+function portsOfRule({ protocol = "", frontendPort = 0, backendPort = 0 }: LoadBalancingRule): readonly ServicePort[] {
+  const transport = protocolOf[protocol];
+  return frontendPort === 0 || transport === undefined
+    ? []
+    : [{ port: frontendPort, nodePort: backendPort, protocol: transport }];
 }
 
 function plannedHolder(
