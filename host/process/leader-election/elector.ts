@@ -163,8 +163,7 @@ export class Elector {
     this.#running = true;
     try {
       this.#isAcquiring = true;
-      const won = await this.#acquire(election.signal);
-      this.#isAcquiring = false;
+      const won = await this.#acquire(election.signal).finally(() => (this.#isAcquiring = false));
       if (won && !election.signal.aborted) return await this.#lead(election);
       if (this.#lock.maybeHeld) await this.#lock.release(this.#options.renewDeadlineMs);
       return "stopped";
@@ -216,7 +215,7 @@ export class Elector {
     const settled = new AbortController();
     const work = (async () => lead(AbortSignal.any([signal, lost.signal])))().finally(() => settled.abort());
     work.catch(() => undefined);
-    // Only now: the controllers of a take-over wait for nothing that can follow.
+    // After the work has begun: the controllers of a take-over do not wait for an event.
     record("became leader");
     const isHeld = await this.#renewUntil(settled.signal);
     this.#setLeader(false);
