@@ -1,7 +1,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 
 import { campaign, describeFailure } from "./campaign.ts";
-import { type Action, historyOf, hourOf, maxRequestsOf } from "./history.ts";
+import { type Action, historyOf, hourOf } from "./history.ts";
 import { fullPace } from "./pace.ts";
 
 setDefaultTimeout(120_000);
@@ -16,11 +16,6 @@ test("an hour of a large cluster has the actions of histories one after the othe
   expect(times.at(-1)).toBeGreaterThan(50 * 60_000);
   expect(times.at(-1)).toBeLessThan(60 * 60_000);
   expect(hour).toMatchObject({ seed: 1, nodes: 50, services: 20, pace: { lease: "default", eventfulMs: 3_600_000 } });
-});
-
-test("a cluster of more nodes may have more requests in a minute", () => {
-  const most = (nodes: number) => maxRequestsOf({ ...hourOf(1), nodes });
-  expect([1, 12, 50].map(most)).toEqual([1_500, 1_500, 2_640]);
 });
 
 test("a cluster that begins with more nodes and Services than others ever have does not grow", async () => {

@@ -99,8 +99,6 @@ const weighted = actionKinds.flatMap((kind) => Array.from({ length: rates[kind] 
 
 /** Clusters grow so far or, if there are more, have as many nodes as at first. */
 export const maxNodesOf = ({ nodes }: History): number => Math.max(12, nodes);
-/** Requests of all hosts in a minute, Leases included, with 30 polls of an operation on each node. */
-export const maxRequestsOf = (history: History): number => 1_140 + 30 * maxNodesOf(history);
 
 /** Quotas end in one history of four, from numbers of their own: the other histories stay as they are. */
 function quotasOf(seed: number, { eventfulMs }: Pace): readonly Action[] {

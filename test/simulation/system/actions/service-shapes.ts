@@ -96,7 +96,7 @@ export const features: readonly Feature[] = [
   { group: "address", scheme: "public", annotations: { "azure-pip-ip-tags": "RoutingPreference=Internet" } },
   { group: "address", scheme: "public", isIPv4Only: true, annotations: { "azure-pip-name": `${usersIP}{name}` } },
   { group: "address", scheme: "public", isIPv4Only: true, annotations: { "azure-pip-prefix-id": "{prefix}" } },
-  { group: "address", scheme: "public", annotations: { "azure-additional-public-ips": "203.0.113.10{number}" } },
+  { group: "address", scheme: "public", annotations: { "azure-additional-public-ips": "203.0.113.1{number}" } },
   { group: "address", annotations: { "azure-load-balancer-configurations": "gold" } },
   { group: "timeout", annotations: { "azure-load-balancer-tcp-idle-timeout": "10" } },
   // It is refused, and its user must hear of it.

@@ -45,15 +45,10 @@ export const change = (index: number, of: number, shape = '"none"'): Happening =
   pick: pickOf([1, of, index], ...featureWith(7, shape)),
 });
 
-/** Deletes one, and creates it again with a shape. */
-export const again = (
-  kind: "recreateService" | "forceDelete",
-  index: number,
-  of: number,
-  shape = '"none"',
-): Happening => ({
-  kind,
-  pick: pickOf([1, of, index], ...featureWith(5, shape)),
+/** A user removes the finalizer of one, deletes it and creates it again. */
+export const forceDelete = (index: number, of: number): Happening => ({
+  kind: "forceDelete",
+  pick: pickOf([1, of, index], ...featureWith(5, '"none"')),
 });
 
 /** Something changes while a read of a path is answered: a row of the table of changes, with the shape of a changed Service. */

@@ -1,5 +1,5 @@
 import type { History } from "../history.ts";
-import { again, change, create, history } from "./history.ts";
+import { change, create, forceDelete, history } from "./history.ts";
 import { failing } from "./nodes.ts";
 
 /** Of the writes of Azure's resources, of pools, and of the removal guard. */
@@ -32,7 +32,7 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
   "a Service takes the name of one with a slow write": history(
     { operationPolls: 25, convergeMinutes: 12 },
     [118, change(0, 2, "tcp-443")],
-    [119, again("forceDelete", 0, 2)],
+    [119, forceDelete(0, 2)],
   ),
   "others add a route that the cache lacks": history(
     {},

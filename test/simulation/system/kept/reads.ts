@@ -1,6 +1,6 @@
 import { foreignFrontend } from "../actions/others.ts";
 import type { History } from "../history.ts";
-import { again, change, create, duringRead, history, weather } from "./history.ts";
+import { change, create, duringRead, forceDelete, history, weather } from "./history.ts";
 
 /** Of watches, lists, queues, and reads of Azure. */
 export const readHistories: Readonly<Record<string, History>> = {
@@ -14,7 +14,7 @@ export const readHistories: Readonly<Record<string, History>> = {
   "Services vanish between two lists": history(
     {},
     [119, { kind: "holdWatches", forMs: 15_000 }],
-    [120, again("forceDelete", 0, 2)],
+    [120, forceDelete(0, 2)],
     [125, { kind: "deleteService", pick: 0 }],
     [126, { kind: "compact" }],
     [126.1, { kind: "breakWatches", pick: 0 }],
