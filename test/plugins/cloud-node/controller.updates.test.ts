@@ -27,7 +27,7 @@ async function start() {
   return { cluster, add, delivered, [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose]() };
 }
 
-test("a report of the status of an initialized node is no work, and a change of its labels is", async () => {
+test("a status report of an initialized node is not queued, and a change of its labels is", async () => {
   await using lab = await start();
   const { cluster } = lab;
   const at = "2026-11-20T18:31:44Z";
