@@ -116,19 +116,14 @@ function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets
     return { ...nowhere, target };
   }
   const frontends = frontendTargets(draft, subject, publicIPs);
+  for (const [family, frontend] of frontends)
+    if (isElsewhere(draft, subject, target, frontend) || isOfOtherFamily(target.observed, subject, family)) {
+      draft.pending.add(subject.key);
+      frontends.delete(family);
+    }
   const poolNames = poolNamesBy(draft.config)(subject);
   const settled = settledUse(draft, target, { subject, targets: frontends, poolNames });
-  // The rules of a settled Service have the pool of their family.
-  const waiting = [...frontends].filter(
-    ([family, frontend]) =>
-      isElsewhere(draft, subject, target, frontend) ||
-      (settled === undefined && isOfOtherFamily(target.observed, subject, family)),
-  );
-  if (waiting.length === 0) return { ...planned, target, frontends, poolNames, settled };
-  draft.pending.add(subject.key);
-  for (const [family] of waiting) frontends.delete(family);
-  const left = settledUse(draft, target, { subject, targets: frontends, poolNames });
-  return { ...planned, target, frontends, poolNames, settled: left };
+  return { ...planned, target, frontends, poolNames, settled };
 }
 
 const poolNamesBy = oncePer((config: PlannerConfig) =>

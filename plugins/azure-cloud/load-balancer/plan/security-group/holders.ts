@@ -58,14 +58,12 @@ function ruledOn(draft: Draft, among: ReadonlySet<string>): RuledByBase {
   return ruled;
 }
 
-const protocolOf: Readonly<Record<string, string>> = { Tcp: "TCP", Udp: "UDP", All: "SCTP" };
+const protocolOf: Readonly<Record<string, string>> = { Tcp: "TCP", Udp: "UDP" };
 
-/** The port of the Service that a rule is for; none for one for all ports. */
+/** The port of the Service that a rule is for; none of all protocols, which internal addresses have, and no others share. */
 function portsOfRule({ protocol = "", frontendPort = 0, backendPort = 0 }: LoadBalancingRule): readonly ServicePort[] {
   const transport = protocolOf[protocol];
-  return frontendPort === 0 || transport === undefined
-    ? []
-    : [{ port: frontendPort, nodePort: backendPort, protocol: transport }];
+  return transport === undefined ? [] : [{ port: frontendPort, nodePort: backendPort, protocol: transport }];
 }
 
 function plannedHolder(

@@ -10,10 +10,18 @@ const nodeIP = { loadBalancerBackendPoolConfigurationType: "nodeIP" };
 const nodes = nodesNamed("node-0", "node-1");
 const drained = (elapsedMs: number): NodeDrain => ({ cause: "taint", record: "down", elapsedMs });
 
+interface Case {
+  readonly wanted: readonly string[];
+  readonly keys?: object;
+  readonly shapes?: readonly ServiceShape[];
+  /** The address of `node-0` is not in the pool. */
+  readonly isAbsent?: boolean;
+}
+
 /** Members after a plan: both nodes are in the pool, and `node-0` is down in it. */
 function membersAfter(
   drain: NodeDrain,
-  { wanted, keys = {}, shapes = [{}] }: { wanted: readonly string[]; keys?: object; shapes?: readonly ServiceShape[] },
+  { wanted, keys = {}, shapes = [{}], isAbsent = false }: Case,
 ): readonly (string | undefined)[] {
   const config = plannerConfigOf({ ...nodeIP, ...keys });
   const intents = (names: readonly string[]) =>
@@ -26,9 +34,10 @@ function membersAfter(
     ...balancer,
     backendAddressPools: (balancer.backendAddressPools ?? []).map((pool) => ({
       ...pool,
-      loadBalancerBackendAddresses: (pool.loadBalancerBackendAddresses ?? []).map((address) =>
-        address.name === "node-0" ? { ...address, adminState: "Down" as const } : address,
-      ),
+      loadBalancerBackendAddresses: (pool.loadBalancerBackendAddresses ?? []).flatMap((address) => {
+        if (address.name !== "node-0") return [address];
+        return isAbsent ? [] : [{ ...address, adminState: "Down" as const }];
+      }),
     })),
   }));
   const now: Observed = { ...observed, loadBalancers, drains: new Map([["node-0", drain]]) };
@@ -43,6 +52,12 @@ describe("a pool of node addresses, of which one is drained", () => {
   test("loses the address after the drain time", () => {
     expect(membersAfter(drained(599_999), { wanted: ["node-1"], keys: seconds })).toEqual(["node-0", "node-1"]);
     expect(membersAfter(drained(600_000), { wanted: ["node-1"], keys: seconds })).toEqual(["node-1"]);
+  });
+
+  test("is not joined again by a node that is about to leave, and is without a drain time", () => {
+    const wanted = ["node-0", "node-1"];
+    expect(membersAfter(drained(0), { wanted, keys: seconds, isAbsent: true })).toEqual(["node-1"]);
+    expect(membersAfter(drained(0), { wanted, isAbsent: true }).toSorted()).toEqual(["node-0", "node-1"]);
   });
 
   test("is never emptied, although the sync of nodes has left out all others", () => {
