@@ -57,7 +57,7 @@ describe("a pool of node addresses, of which one is drained", () => {
   test("is not joined again by a node that is about to leave, and is without a drain time", () => {
     const wanted = ["node-0", "node-1"];
     expect(membersAfter(drained(0), { wanted, keys: seconds, isAbsent: true })).toEqual(["node-1"]);
-    expect(membersAfter(drained(0), { wanted, isAbsent: true }).toSorted()).toEqual(["node-0", "node-1"]);
+    expect(new Set(membersAfter(drained(0), { wanted, isAbsent: true }))).toEqual(new Set(wanted));
   });
 
   test("is never emptied, although the sync of nodes has left out all others", () => {
