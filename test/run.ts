@@ -9,6 +9,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 
+import { compilation } from "./kit/compilation.ts";
 import { measuringFiles } from "./runner/measuring-files.ts";
 import {
   type Ending,
@@ -100,6 +101,7 @@ async function bunTest(args: readonly string[], environment: Readonly<Record<str
     {
       env: {
         ...process.env,
+        ...compilation,
         TMPDIR: temporary,
         TEST_PROCESSOR_TIME: costs,
         ...environment,

@@ -7,6 +7,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import type { HostStatus } from "../../host/run/status.ts";
 import { freePort } from "../envtest/free-port.ts";
+import { ownCompilation } from "./compilation.ts";
 
 /** Generous: the machines that run this are shared. */
 const defaultPatienceMs = 80_000;
@@ -54,7 +55,13 @@ export class HostProcess implements AsyncDisposable {
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",
-      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], TMPDIR: this.#temporary, ...environment },
+      env: {
+        ...ownCompilation(),
+        PATH: process.env["PATH"],
+        HOME: process.env["HOME"],
+        TMPDIR: this.#temporary,
+        ...environment,
+      },
     });
     this.#reading = Promise.all([
       collect(this.#process.stdout, (text) => (this.#stdout += text)),

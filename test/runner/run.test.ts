@@ -4,6 +4,7 @@ import { mkdtemp, readdir, rm, statfs } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
+import { compilation } from "../kit/compilation.ts";
 import { measuringFiles } from "./measuring-files.ts";
 
 /** Fails the first time that it runs. */
@@ -24,6 +25,9 @@ const leaving = `test("leaves", async () => {
 const failing = `test("fails", () => expect(1).toBe(2));`;
 const passing = `test("passes", () => {});`;
 
+/** This process may itself be one that the runner has started. */
+const withoutSettings = Object.fromEntries(Object.entries(process.env).filter(([name]) => !(name in compilation)));
+
 /** What the runner prints, and its status, for files with these contents by name; in a list, 0.test.ts and so on. */
 async function run(
   contents: readonly string[] | Readonly<Record<string, string>>,
@@ -37,7 +41,7 @@ async function run(
     const child = Bun.spawn([process.execPath, join(import.meta.dir, "../run.ts"), ...args], {
       cwd: folder,
       // No control plane is needed, and looking for one here ends at once.
-      env: { ...process.env, KUBEBUILDER_ASSETS: join(folder, "none"), TMPDIR: tmpdir() },
+      env: { ...withoutSettings, KUBEBUILDER_ASSETS: join(folder, "none"), TMPDIR: tmpdir() },
       stdin: "ignore",
       stdout: "pipe",
       stderr: "ignore",
@@ -104,6 +108,12 @@ test("the processor time of each file and of its children is reported, the costl
   expect(costs[0]).toBeWithin(0.5, 10);
   expect(Math.max(costs[1] ?? NaN, costs[2] ?? NaN)).toBeLessThan(costs[0] ?? 0);
   expect(rows[3]).toMatch(/^ +\d+\.\d {2}all files$/);
+}, 120_000);
+
+test("test files and what they start compile only functions that run often", async () => {
+  const child = `Bun.spawn([process.execPath, "-p", "JSON.stringify(process.env)"], { stdout: "pipe" }).stdout.json()`;
+  const settings = `test("settings", async () => expect(await ${child}).toMatchObject(${JSON.stringify(compilation)}));`;
+  expect((await run([settings, passing])).slice(-2)).toEqual(["2 passed, 0 failed", "exit 0"]);
 }, 120_000);
 
 test("a file that fails again has failed", async () => {

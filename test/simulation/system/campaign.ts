@@ -1,5 +1,6 @@
 import { join } from "node:path";
 
+import { compilation } from "../../kit/compilation.ts";
 import type { History } from "./history.ts";
 import type { Outcome } from "./simulate.ts";
 
@@ -40,14 +41,6 @@ export class CampaignEndedError extends Error {
     this.status = status;
   }
 }
-
-/** A history runs most code a few times: with Bun's thresholds, compilers take a third of its CPU time. */
-const compilation = {
-  BUN_JSC_useFTLJIT: "0",
-  BUN_JSC_thresholdForOptimizeAfterWarmUp: "10000",
-  BUN_JSC_thresholdForOptimizeAfterLongWarmUp: "10000",
-  BUN_JSC_thresholdForOptimizeSoon: "10000",
-} as const;
 
 /** Time by the clock that a process gets for each CPU second: it may share its core. */
 const patience = 5;
