@@ -105,3 +105,15 @@ test("a write that fails for another reason leaves a window as it is", async () 
   await write(500, new Error("ARM rejects the instance"));
   expect(window.places).toBe(64);
 });
+
+test("writes that take processor time to start leave turns of the event loop to others", async () => {
+  const { window } = open();
+  let turns = 0;
+  const count = setInterval(() => (turns += 1), 0);
+  await window.each(Array.from({ length: 20 }), () => {
+    Bun.sleepSync(2);
+    return Promise.resolve();
+  });
+  clearInterval(count);
+  expect(turns).toBeGreaterThan(2);
+});
