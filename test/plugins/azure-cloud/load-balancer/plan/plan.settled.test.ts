@@ -146,8 +146,11 @@ test("an internal Service moves to the subnet that its name stands for now, what
   expect(JSON.stringify(puts.find(({ kind }) => kind === "put-load-balancer"))).toContain("virtualNetworks/other");
 });
 
-test("a port that a user's NAT rule takes is a conflict of a Service that has its rule already", () => {
-  const { intents, observed } = settled();
+test.each([
+  ["its rule", {}],
+  ["its rule, which has no probe", { port_80_no_probe_rule: "true" }],
+])("a port that a user's NAT rule takes is a conflict of a Service that has %s already", (_has, annotations) => {
+  const { intents, observed } = settled({ annotations }, { annotations });
   const loadBalancers = observed.loadBalancers.map((one) => {
     const [rule] = one.loadBalancingRules ?? [];
     if (rule?.frontendIPConfiguration === undefined) return one;
