@@ -83,7 +83,9 @@ function forgetNames({ informers }: CloudContext, { scaleSets, virtualMachines }
   informers.of(kinds.Node).handle({
     deleted: forget,
     // A list after a gap of the watch shows a node that was deleted and created again as an update.
-    updated: (before, after) => void (before.metadata?.uid !== after.metadata?.uid && forget(before)),
+    updated(before, after) {
+      if (before.metadata?.uid !== after.metadata?.uid) forget(before);
+    },
   });
 }
 

@@ -3,8 +3,8 @@ import { forEachConcurrently, type Informer, keyOf, type Node } from "cloud-cont
 import { needsCheck } from "./node-check.ts";
 
 /**
- * The nodes that need a check, few of thousands, kept by what the watch brings: looking for them among 15,000 takes 13 ms,
- * in which the event loop stands still.
+ * The nodes that need a check, few of thousands, maintained from watch events: a search among 15,000 nodes would block the
+ * event loop for 13 ms.
  */
 export class NodesToCheck {
   readonly #nodes: Informer<Node>;

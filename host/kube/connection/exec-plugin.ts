@@ -22,7 +22,7 @@ type Config = Readonly<Record<string, unknown>>;
 
 /** Time limit of one run. Without a terminal, a plugin that prompts would hang. */
 const timeLimitMs = 60_000;
-const mostBytes = 1024 * 1024;
+const maxBytes = 1024 * 1024;
 const usualVersion = "client.authentication.k8s.io/v1";
 
 /**
@@ -95,7 +95,7 @@ export class ExecPlugin {
         stdout: "pipe",
         stderr: "pipe",
         timeout: timeLimitMs,
-        maxBuffer: mostBytes,
+        maxBuffer: maxBytes,
       });
     } catch (cause) {
       const hint = textAt(this.#config, "installHint").trim();

@@ -28,7 +28,7 @@ export function parseBundle(pem: string, origin: string): readonly Uint8Array[] 
 /** Throws as `parseBundle` does. */
 export type BundleCheck = (pem: string, origin: string) => void;
 
-/** Checks bundles that are read again and again; parses only what is not the text that the same origin had last. */
+/** Checks bundles that are read again and again. A bundle is parsed only if its text differs from the last of its origin. */
 export function createBundleCheck(): BundleCheck {
   const valid = new Map<string, string>();
   return (pem, origin) => {

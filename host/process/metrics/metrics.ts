@@ -76,7 +76,7 @@ export class MetricsRegistry {
   readonly #known = new Map<string, { readonly shape: Shape; readonly metric: PromMetric }>();
   /** The latest writer of each gauge series, by metric and label values. */
   readonly #owners = new Map<string, Map<string, { owner: number; readonly remove: () => void }>>();
-  /** Label values of each counter and histogram, the latest last: the names of all objects ever would be without an end. */
+  /** Label values of each counter and histogram, the latest last. They are bounded: labels may name objects, which come and go. */
   readonly #recent = new Map<string, Map<string, object>>();
   readonly #withProcess: boolean;
   #starts = 0;
@@ -173,19 +173,17 @@ export class MetricsRegistry {
     { name, labels: names = [] }: MetricSpec<Label>,
     metric: PromMetric,
     labels?: MetricLabels<Label>,
-  ) {
+  ): void {
     if (labels === undefined) return;
     const recent = this.#recent.get(name) ?? new Map<string, object>();
     this.#recent.set(name, recent);
     const key = JSON.stringify(names.map((label) => labels[label]));
     recent.delete(key);
     recent.set(key, labels);
-    if (recent.size <= maxSeries) return;
-    for (const [oldest, gone] of recent) {
-      recent.delete(oldest);
-      metric.remove({ ...gone });
-      return;
-    }
+    const [oldest] = recent;
+    if (recent.size <= maxSeries || oldest === undefined) return;
+    recent.delete(oldest[0]);
+    metric.remove({ ...oldest[1] });
   }
 
   #gauge<Label extends string>(spec: MetricSpec<Label>, scope: Scope): Gauge<Label> {

@@ -24,13 +24,13 @@ interface Profile {
 
 /** As in Go, but bounded, because reading the samples takes time in proportion to their number. */
 const usualSeconds = 30;
-const mostSeconds = 30;
+const maxSeconds = 30;
 
 /** The profiles of `net/http/pprof` that this runtime supports, by name. */
 export function createProfiling({ clock, maxObjects }: ProfilingOptions): Profiling {
   const profiles: Readonly<Record<string, Profile>> = {
     profile: {
-      help: `CPU profile: ?seconds=1…${mostSeconds} (default ${usualSeconds}), one at a time. Read it with "go tool pprof"; ?format=cpuprofile is the form of browsers' developer tools. Only JavaScript is sampled, every ${samplePeriodMs} ms: time in native code counts for the function that called it.`,
+      help: `CPU profile: ?seconds=1…${maxSeconds} (default ${usualSeconds}), one at a time. Read it with "go tool pprof"; ?format=cpuprofile is the form of browsers' developer tools. Only JavaScript is sampled, every ${samplePeriodMs} ms: time in native code counts for the function that called it.`,
       take: (query, request) => cpuProfile(clock, query, request.signal),
     },
     heap: {
@@ -80,10 +80,10 @@ const indexOf = (profiles: Readonly<Record<string, Profile>>): string => {
 async function cpuProfile(clock: Clock, query: URLSearchParams, signal: AbortSignal): Promise<Response> {
   const asked = query.get("seconds") ?? String(usualSeconds);
   const seconds = Number(asked);
-  if (!/^\d{1,4}$/.test(asked) || seconds < 1 || seconds > mostSeconds)
+  if (!/^\d{1,4}$/.test(asked) || seconds < 1 || seconds > maxSeconds)
     return text(
       400,
-      `seconds must be a whole number from 1 to ${mostSeconds}, got ${JSON.stringify(asked.slice(0, 40))}\n`,
+      `seconds must be a whole number from 1 to ${maxSeconds}, got ${JSON.stringify(asked.slice(0, 40))}\n`,
     );
   const format = query.get("format") ?? "pprof";
   if (format !== "pprof" && format !== "cpuprofile")

@@ -2,10 +2,10 @@ import { type Clock, createCooperativeYield, RetryAfterError } from "cloud-contr
 
 import type { Budget } from "../../arm/pipeline/budget.ts";
 
-/** Writes at once: to begin with, and the bounds. */
-const first = 64;
-const least = 4;
-const most = 128;
+/** Writes at once. */
+const initialSize = 64;
+const minSize = 4;
+const maxSize = 128;
 
 /** With more than this part of ARM's tokens left the window grows, and with less than the other it shrinks. */
 const plentyPart = 0.5;
@@ -20,7 +20,7 @@ const scarcePart = 0.25;
 export class WriteWindow {
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #budget: Pick<Budget, "headroom">;
-  #size = first;
+  #size = initialSize;
   #hasShrunk = false;
   #throttledUntilMs = Number.NEGATIVE_INFINITY;
 
@@ -60,12 +60,12 @@ export class WriteWindow {
     }
     if (error !== undefined || now < this.#throttledUntilMs) return;
     const { headroom } = this.#budget;
-    if (headroom > plentyPart) this.#size = Math.min(most, this.#size + (this.#hasShrunk ? 1 / this.#size : 1));
+    if (headroom > plentyPart) this.#size = Math.min(maxSize, this.#size + (this.#hasShrunk ? 1 / this.#size : 1));
     else if (headroom < scarcePart) this.#shrink(this.#size - 1);
   }
 
   #shrink(size: number): void {
     this.#hasShrunk = true;
-    this.#size = Math.max(least, size);
+    this.#size = Math.max(minSize, size);
   }
 }

@@ -1,5 +1,5 @@
 import type { LoadBalancer, PublicIPAddress } from "@azure/arm-network";
-import { forEachConcurrently, messageOf } from "cloud-controller-host/sdk";
+import { forEachConcurrently } from "cloud-controller-host/sdk";
 
 import { ArmError } from "../../arm/errors.ts";
 import { sameName, startsWithName } from "../../arm/resource-id.ts";
@@ -156,36 +156,41 @@ export class Applier {
     await this.#attach(id, [], observed);
   }
 
-  /**
-   * ARM refuses to delete a public IP that is attached. One that something else uses stays. It may also be so for the
-   * moment only, or because a write of a load balancer that failed half way has removed a frontend and left its public
-   * IP attached, until the load balancer is written again: a leftover of ours, which is never left for good.
-   */
   async #deletePublicIP(id: string, observed: Observed): Promise<void> {
-    const { loadBalancers, publicIPs } = this.#options.network;
+    const { publicIPs } = this.#options.network;
     try {
       const planned = inList(observed.publicIPs, id);
       await publicIPs.delete(id, planned, (current) => hasSameOwners(current, planned));
     } catch (error) {
       if (!(error instanceof ArmError) || error.code !== "PublicIPAddressCannotBeDeleted") throw error;
-      const shown = await publicIPs.read(id);
-      const user = shown?.ipConfiguration?.id ?? shown?.natGateway?.id;
-      const seen = observed.loadBalancers.find((one) => startsWithName(user ?? "", `${one.id}/`));
-      const owner = seen?.id;
-      if (user !== undefined && owner === undefined) throw error;
-      // Writes since the observation have changed it, or deleted it.
-      const all = owner === undefined ? [] : await loadBalancers.all(placeOf(owner).group);
-      const current = all.find((one) => sameId(one.id, owner));
-      const uses = (one: LoadBalancer | undefined): boolean =>
-        one?.frontendIPConfigurations?.some(
-          (frontend) => sameId(frontend.id, user) && sameId(frontend.publicIPAddress?.id, id),
-        ) ?? false;
-      if (uses(current) && !uses(seen)) throw new OutdatedError(`${user} was not seen when ${id} was to be deleted`);
-      if (uses(current)) throw error;
-      if (owner === undefined) throw new OutdatedError(messageOf(error), { cause: error });
-      if (current !== undefined) await this.#repeat(owner, current, observed);
-      throw new OutdatedError(`${id} was still attached to ${user}, which does not use it`);
+      await this.#detachPublicIP(id, observed, error);
     }
+  }
+
+  /**
+   * ARM refuses to delete a public IP that is attached. One that something else uses stays: throws the refusal. It may
+   * also be attached for the moment only, or because a write of a load balancer that failed half way has removed its
+   * frontend and left the public IP attached until the load balancer is written again. Then the load balancer is written
+   * again as it is, and `OutdatedError` makes the caller try again.
+   */
+  async #detachPublicIP(id: string, observed: Observed, refusal: ArmError): Promise<never> {
+    const { loadBalancers, publicIPs } = this.#options.network;
+    const shown = await publicIPs.read(id);
+    const user = shown?.ipConfiguration?.id ?? shown?.natGateway?.id;
+    const seen = observed.loadBalancers.find((one) => startsWithName(user ?? "", `${one.id}/`));
+    const owner = seen?.id;
+    if (owner === undefined)
+      throw user === undefined ? new OutdatedError(refusal.message, { cause: refusal }) : refusal;
+    // Writes since the observation have changed it, or deleted it.
+    const current = (await loadBalancers.all(placeOf(owner).group)).find((one) => sameId(one.id, owner));
+    const uses = (one: LoadBalancer | undefined): boolean =>
+      one?.frontendIPConfigurations?.some(
+        (frontend) => sameId(frontend.id, user) && sameId(frontend.publicIPAddress?.id, id),
+      ) ?? false;
+    if (uses(current))
+      throw uses(seen) ? refusal : new OutdatedError(`${user} was not seen when ${id} was to be deleted`);
+    if (current !== undefined) await this.#repeat(owner, current, observed);
+    throw new OutdatedError(`${id} was still attached to ${user}, which does not use it`);
   }
 
   #repeat(id: string, current: LoadBalancer, observed: Observed): Promise<void> {

@@ -22,9 +22,9 @@ export interface UnendedOperationsOptions {
 }
 
 /**
- * Operations on the resources of Services that this process does not wait for: one before it has begun them, or another
- * writer. While one runs, its resource looks as if it were done, but it may still fail: the resource is then `Failed`, or
- * gone, and no Service is synced because of it. All Services are planned again until every operation has ended.
+ * Operations on the resources of Services that an earlier process or another writer has begun, so that nothing here waits
+ * for them. While one runs, its resource looks as desired, but it may still fail: the resource is then `Failed`, or gone,
+ * and no Service is synced because of that. All Services are planned again until every operation has ended.
  */
 export class UnendedOperations {
   readonly #options: UnendedOperationsOptions;
@@ -68,7 +68,7 @@ export class UnendedOperations {
   }
 }
 
-/** Ids of the resources of Services whose last operation has not ended. There are rarely any: their owners come second. */
+/** Ids of the resources of Services whose last operation has not ended. These are rare, so owners are looked up last. */
 function unendedIn({ loadBalancers, publicIPs, securityGroup, privateLinkServices }: Observed): readonly string[] {
   const ofServices = [
     ...loadBalancers

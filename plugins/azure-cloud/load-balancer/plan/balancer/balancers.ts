@@ -64,11 +64,11 @@ export function planBalancers(draft: Draft, publicIPs: PublicIPTargets): void {
     for (const [one, used] of left[index] ?? [])
       if (one === placement.target) removeLeft(draft, one, placement.subject, used);
       else rejectMigration(draft, one, placement, removeFrontends(draft, one, placement, used));
-  const replaced = placements.map(({ subject, target, frontends, settled }) => {
-    return target === undefined || settled !== undefined
+  const replaced = placements.map(({ subject, target, frontends, settled }) =>
+    target === undefined || settled !== undefined
       ? new Map()
-      : removeChangedFrontends(draft, target, subject, frontends);
-  });
+      : removeChangedFrontends(draft, target, subject, frontends),
+  );
   for (const [index, placement] of placements.entries()) addPlaced(draft, placement, replaced[index] ?? new Map());
   for (const placement of placements) removeLocalPools(draft, placement);
   for (const one of draft.balancers.values()) dropUnusedSharedProbe(one);

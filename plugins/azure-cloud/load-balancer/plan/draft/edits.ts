@@ -67,6 +67,7 @@ class ListIndex<T> {
 }
 
 const byName = new ListIndex<Child>(({ name }) => name);
+
 /** Lower-case base name of the Service that a rule, probe or frontend is named after. */
 export function baseOf({ name = "" }: Child): string {
   const end = name.indexOf("-");

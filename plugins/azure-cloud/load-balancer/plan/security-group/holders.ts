@@ -42,7 +42,7 @@ interface Ruled {
 
 type RuledByBase = ReadonlyMap<string, Ruled>;
 
-/** Of frontends with one of these addresses: of all others it makes no difference which Service has them. */
+/** Only of frontends with one of these addresses: no planned Service uses the others. */
 function ruledOn(draft: Draft, among: ReadonlySet<string>): RuledByBase {
   const ruled = new Map<string, Ruled>();
   for (const { current = {} } of draft.balancers.values())
@@ -60,7 +60,7 @@ function ruledOn(draft: Draft, among: ReadonlySet<string>): RuledByBase {
 
 const protocolOf: Readonly<Record<string, string>> = { Tcp: "TCP", Udp: "UDP" };
 
-/** The port of the Service that a rule is for; none of all protocols, which internal addresses have, and no others share. */
+/** The Service port that a rule is for; none for a rule of all ports, whose internal address no other Service shares. */
 function portsOfRule({ protocol = "", frontendPort = 0, backendPort = 0 }: LoadBalancingRule): readonly ServicePort[] {
   const transport = protocolOf[protocol];
   return transport === undefined ? [] : [{ port: frontendPort, nodePort: backendPort, protocol: transport }];
@@ -88,8 +88,8 @@ export const nodeAddresses = oncePer((nodes: readonly Node[]): readonly string[]
 );
 
 /**
- * The status of a Service that was synced a moment ago may not be visible yet: its rules tell its addresses, too. They
- * also tell the ports that one has which is refused for others.
+ * The status of a Service that was synced a moment ago may not be visible yet: its load-balancing rules have its
+ * addresses, too. Those of a refused Service have the ports that stay open for it.
  */
 function keptHolder(draft: Draft, wanted: Subject, behind?: RuledByBase): Holder {
   const used = (draft.frontends.get(wanted.key) ?? []).flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);

@@ -166,15 +166,18 @@ function sharersByAddress(holders: readonly Holder[]): Sharing {
 
 /** True if the address of a Service's frontend could not be read: any destination may be that address. */
 const hasUnreadAddress = ({ balancers, publicIPs }: Draft): boolean =>
-  balancers.values().some(({ current }) =>
-    current?.frontendIPConfigurations?.some(({ name, publicIPAddress }) => {
-      return publicIPAddress?.id !== undefined && !publicIPs.has(lowerId(publicIPAddress)) && isServiceFrontend(name);
-    }),
-  );
+  balancers
+    .values()
+    .some(({ current }) =>
+      current?.frontendIPConfigurations?.some(
+        ({ name, publicIPAddress }) =>
+          publicIPAddress?.id !== undefined && !publicIPs.has(lowerId(publicIPAddress)) && isServiceFrontend(name),
+      ),
+    );
 
 /**
  * Addresses of Services, frontends and nodes: managed rules have no other destinations. The rules of a Service may be
- * written before its load balancer: until that is, only the Service tells its address.
+ * written before its load balancer: until then only the Service itself names its address.
  */
 function knownDestinations(draft: Draft, holders: readonly Holder[]): (destination: string) => boolean {
   const staying = holders.filter(({ action }) => action !== "delete");
@@ -187,7 +190,7 @@ function knownDestinations(draft: Draft, holders: readonly Holder[]): (destinati
   return (one) => known.has(one) || ofNodes.has(one) || (wanted ??= wantedDestinations(draft, staying)).has(one);
 }
 
-/** Addresses that Services have chosen. Hardly a plan has to ask for them: all others are known without. */
+/** Addresses that Services request. Few plans need them: all other addresses are known without them. */
 function wantedDestinations({ observed, config }: Draft, staying: readonly Holder[]): ReadonlySet<string> {
   const index = indexPublicIPs(observed.publicIPs);
   return new Set(
