@@ -122,7 +122,7 @@ function readArguments(argv: readonly string[]): SandboxArguments {
     throw new CodedError(
       "InvalidArgument",
       `unknown option ${unknown.rawName}${didYouMean(unknown.name, [...Object.keys(sandboxOptions), "help"], "--")}; flags of the host ` +
-        `come after "--": sandbox -- ${unknown.rawName}`,
+        `come after "--": sandbox -- ${unknown.rawName} ("bun run" removes one "--": write host/main.ts in place of run)`,
     );
   const { nodes, directory, from } = values;
   if (directory === true || directory === "") throw new CodedError("InvalidArgument", "--directory: name a folder");

@@ -160,3 +160,17 @@ test.each([
   const { results } = plan(intents, { ...observed, loadBalancers }, config);
   expect([...results.values()].map(({ problem }) => problem?.code)).toContain("PortConflict");
 });
+
+test("a public IP that others have released becomes the second address of a Service, whatever plans came before", () => {
+  const { observed, address } = settled();
+  const dual = { ipFamilies: ["IPv4", "IPv6"], ipFamilyPolicy: "RequireDualStack" };
+  const annotations = { "azure-pip-name-ipv6": "v6-pip" };
+  const intents = [intentOf({ name: "web", nodes, annotations, ingress: [address], spec: dual })];
+  const writesWith = (more: Parameters<typeof publicIP>[2]) => {
+    const publicIPs = [...observed.publicIPs, publicIP("v6-pip", "2001:db8::1", more)];
+    return JSON.stringify(plan(intents, { ...observed, publicIPs }, config).stages);
+  };
+  const others = { ipConfiguration: { id: "/networkInterfaces/others/ipConfigurations/primary" } };
+  expect(writesWith(others)).not.toContain("publicIPAddresses/v6-pip");
+  expect(writesWith({})).toContain("publicIPAddresses/v6-pip");
+});
