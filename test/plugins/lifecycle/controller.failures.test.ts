@@ -2,7 +2,9 @@ import { describe, expect, test } from "bun:test";
 
 import { kinds, taints } from "cloud-controller-host/sdk";
 
+import lifecycle from "../../../plugins/lifecycle/plugin.ts";
 import { warningLines } from "../../kit/warnings.ts";
+import { initCounted } from "../counting-handlers.ts";
 import { periodMs, Scene } from "./scene.ts";
 
 const always = Number.POSITIVE_INFINITY;
@@ -110,4 +112,13 @@ describe("a node that fails for more than a minute is in /statusz with its error
       await passes(scene, 2);
       expect(warningLines(controller)).toEqual([]);
     });
+});
+
+test("the node lifecycle controller removes its handler when it stops", async () => {
+  await using scene = await Scene.open();
+  const { cluster, clock, memory } = scene;
+  const { controller, handlers } = await initCounted(cluster, lifecycle, { cloud: memory.cloud, clock });
+  expect(handlers()).toBe(1);
+  await controller.run(AbortSignal.abort());
+  expect(handlers()).toBe(0);
 });
