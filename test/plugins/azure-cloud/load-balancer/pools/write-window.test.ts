@@ -90,6 +90,7 @@ test("a window grows only while ARM has plenty of tokens, and shrinks to 4 while
 test("a 429 halves a window once, however many writes it refuses until ARM accepts the next one", async () => {
   const { about, window, write } = open();
   await write(20, throttled(7));
+  await write(1, throttled(1));
   expect(window.places).toBe(32);
   about.now = 6_999;
   await write(20, throttled(7));
