@@ -42,7 +42,10 @@ test.each([
     ["vm", "add", "--directory=/nowhere"],
     'no sandbox runs in /nowhere; start one with "sandbox", or name its folder with --directory',
   ],
-  [["--chek"], 'unknown option --chek (did you mean --check?); flags of the host come after "--": sandbox -- --chek ("bun run" removes one "--": write host/main.ts in place of run)'],
+  [
+    ["--chek"],
+    'unknown option --chek (did you mean --check?); flags of the host come after "--": sandbox -- --chek ("bun run" removes one "--": write host/main.ts in place of run)',
+  ],
 ])("%j is refused with the reason", async (argv, reason) => {
   expect(await run(...argv)).toEqual({ status: 1, stdout: "", stderr: `Error: ${reason}\n` });
 });

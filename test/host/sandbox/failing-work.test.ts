@@ -87,12 +87,16 @@ test("an error and a key of a plugin are printed in one line of bounded length t
   expect(line.length).toBeLessThan(2_500);
 });
 
-test("a controller that fails with another error for each key has twenty lines, and the number of the other errors", async () => {
-  const keys = Array.from({ length: 1_000 }, (_, index) => `key-${index}`);
+test.each([
+  [20, "key-19"],
+  [21, "and 1 more errors"],
+  [1_000, "and 980 more errors"],
+])("of %d errors twenty have a line, and the others their number", async (count, last) => {
+  const keys = Array.from({ length: count }, (_, index) => `key-${index}`);
   let attempts = 0;
   const sync = (key: string): Promise<void> => ((attempts += 1), failing(`no ${key}`)());
   const lines = await linesOf(keys, sync, () => attempts >= keys.length);
-  expect(lines).toHaveLength(21);
+  expect(lines).toHaveLength(count > 20 ? 21 : 20);
   expect(lines[0]).toBe('one-controller cannot sync "key-0": no key-0 at plugin.ts:1:1');
-  expect(lines.at(-1)).toBe("and 980 more errors");
+  expect(lines.at(-1)).toContain(last);
 });

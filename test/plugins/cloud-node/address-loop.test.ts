@@ -1,10 +1,12 @@
 import { describe, expect, test } from "bun:test";
 
-import { annotations, kinds, type Node, type NodeAddress, taints } from "cloud-controller-host/sdk";
+import { annotations, FailingObjects, kinds, type Node, type NodeAddress, taints } from "cloud-controller-host/sdk";
 import { eventually, manualClock, type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../host/async/clock.ts";
+import { updateAllAddresses } from "../../../plugins/cloud-node/address-loop.ts";
 import cloudNode from "../../../plugins/cloud-node/plugin.ts";
+import { capturedLog } from "../../host/kube/captured-log.ts";
 import { TestCluster } from "../../kit/harness.ts";
 import { warningLines } from "../../kit/warnings.ts";
 
@@ -258,4 +260,23 @@ describe("the address loop", () => {
     await passes(memory, clock, 2);
     expect(addressesOf(cluster)).toEqual([internal("10.0.0.1")]);
   });
+});
+
+test.each([
+  ["has the uninitialized taint again", { spec: { taints: [taint] } }],
+  ["is deleted before its addresses are written", {}],
+])("a node that %s fails no longer, and is not logged", async (_what, extra) => {
+  await using cluster = await TestCluster.start();
+  const { log, lines } = capturedLog();
+  const failing = new FailingObjects("NodesFail", systemClock);
+  failing.failed("another", new Error("no address"));
+  if (extra.spec !== undefined) failing.failed("node0", new Error("no address"));
+  const memory = memoryCloud();
+  memory.machines.set("node0", { nodeAddresses: [internal("10.0.0.1")] });
+  const { instances } = memory.cloud;
+  if (instances === undefined) throw new Error("a cloud with instances");
+  const context = { client: cluster.admin, log, failing };
+  const signal = new AbortController().signal;
+  await updateAllAddresses({ context, instances, signal, workers: 1 }, [nodeWith([], extra)]);
+  expect([failing.facts, lines()]).toEqual([[], []]);
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { parseBundle } from "../../../../host/process/access/client-certificate.ts";
+import { createBundleCheck, parseBundle } from "../../../../host/process/access/client-certificate.ts";
 import { createCertificateAuthority } from "../../../envtest/certificate-authority.ts";
 
 test("a bundle of more than a thousand certificates is refused before any is parsed, which would block the event loop", async () => {
@@ -10,4 +10,11 @@ test("a bundle of more than a thousand certificates is refused before any is par
   const began = process.cpuUsage();
   expect(() => parseBundle(large, "the file")).toThrow("the file has more than 1000 certificates");
   expect(process.cpuUsage(began).user / 1e6).toBeLessThan(3);
+});
+
+test("a bundle that has changed is checked again, each origin by itself", async () => {
+  const { certPem } = await createCertificateAuthority("a");
+  const check = createBundleCheck();
+  for (const origin of ["one", "one", "other"]) check(certPem, origin);
+  for (const origin of ["one", "other"]) expect(() => check("no certificate", origin)).toThrow(origin);
 });

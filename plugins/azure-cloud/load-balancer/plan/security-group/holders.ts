@@ -52,19 +52,18 @@ function ruledOn(draft: Draft, among: ReadonlySet<string>): RuledByBase {
         for (const rule of rulesOn(current, frontend.id ?? "")) {
           const { addresses, ports } = ruled.getOrInsertComputed(baseOf(rule), () => ({ addresses: [], ports: [] }));
           addresses.push(address);
-          ports.push(...portsOfRule(rule));
+          ports.push(portOf(rule));
         }
     }
   return ruled;
 }
 
-const protocolOf: Readonly<Record<string, string>> = { Tcp: "TCP", Udp: "UDP" };
-
-/** The Service port that a rule is for; none for a rule of all ports, whose internal address no other Service shares. */
-function portsOfRule({ protocol = "", frontendPort = 0, backendPort = 0 }: LoadBalancingRule): readonly ServicePort[] {
-  const transport = protocolOf[protocol];
-  return transport === undefined ? [] : [{ port: frontendPort, nodePort: backendPort, protocol: transport }];
-}
+/** The Service port that a rule is for. A rule of all ports has port 0, which no security rule has. */
+const portOf = ({ protocol = "", frontendPort = 0, backendPort = 0 }: LoadBalancingRule): ServicePort => ({
+  port: frontendPort,
+  nodePort: backendPort,
+  protocol: protocol.toUpperCase(),
+});
 
 function plannedHolder(
   draft: Draft,
@@ -94,8 +93,7 @@ export const nodeAddresses = oncePer((nodes: readonly Node[]): readonly string[]
 function keptHolder(draft: Draft, wanted: Subject, behind?: RuledByBase): Holder {
   const used = (draft.frontends.get(wanted.key) ?? []).flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
   const ruled = behind?.get(wanted.base.toLowerCase());
-  const former = ruled?.ports.filter((one) => !wanted.ports.some((port) => isSamePort(port, one))) ?? [];
-  const subject = former.length === 0 ? wanted : { ...wanted, ports: [...wanted.ports, ...former] };
+  const subject = ruled === undefined ? wanted : { ...wanted, ports: [...wanted.ports, ...ruled.ports] };
   const addresses = [
     ...new Set([
       ...statusAddresses(subject.service),
@@ -107,6 +105,3 @@ function keptHolder(draft: Draft, wanted: Subject, behind?: RuledByBase): Holder
   const destinations = subject.floatingIP ? addresses : nodeAddresses(draft.observed.nodes);
   return { subject, action: "keep", addresses, destinations, left: [] };
 }
-
-const isSamePort = (left: ServicePort, right: ServicePort): boolean =>
-  left.port === right.port && (left.protocol ?? "TCP") === right.protocol;

@@ -74,6 +74,19 @@ test("a rule with an address of a settled Service that does not ask for it is re
     ).toEqual(before);
 });
 
+test("a rule with an address that nothing has any more is removed with the next change of a Service", () => {
+  const { intents, observed } = settled({ uid: "0a1b2c3d-0000-4000-8000-000000000001" });
+  const stale = ruleFor("20.99.99.99", { name: "k8s-azure-lb_allow_IPv4_0123456789abcdef0123456789abcdef" });
+  const [web, ...others] = intents;
+  if (web === undefined) throw new Error("two Services");
+  const changed = {
+    ...web,
+    service: { ...web.service, spec: { ...web.service.spec, loadBalancerSourceRanges: ["10.0.0.0/8"] } },
+  };
+  const edited = withRules(observed, (rules) => [...rules, stale]);
+  expect(rulesAfter([changed, ...others], edited).join()).not.toContain("20.99.99.99");
+});
+
 test("a rule for a range of ports with an address of a Service is a user's edit, and stays", () => {
   const { intents, observed, address } = settled();
   const ranged = ruleFor(address, { name: "k8s-azure-lb_allow_IPv4_ranged", destinationPortRanges: ["80-90"] });

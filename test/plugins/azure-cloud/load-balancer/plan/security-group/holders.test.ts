@@ -9,26 +9,29 @@ const nodes = nodesNamed("node-0", "node-1");
 const external = { "azure-load-balancer-ipv4": "20.9.9.9" };
 const ownRules = { "azure-disable-load-balancer-floating-ip": "true" };
 
-test.each([
-  ["TCP", "TCP", external],
-  ["UDP", "UDP", external],
-  ["TCP without floating IP", "TCP", { ...external, ...ownRules }],
+type Port = readonly [protocol: string, port: number];
+
+test.each<[string, Port, Port, Record<string, string>]>([
+  ["TCP", ["TCP", 80], ["TCP", 443], external],
+  ["UDP", ["UDP", 80], ["UDP", 443], external],
+  ["UDP, of the number of the other one", ["UDP", 443], ["TCP", 443], external],
+  ["TCP without floating IP", ["TCP", 80], ["TCP", 443], { ...external, ...ownRules }],
 ])(
   "the former port of a Service that is refused for another one stays open while the others on its address are planned: %s",
-  (_, protocol, annotations) => {
-    const withPort = (name: string, port: number, more = {}) =>
+  (_, former, taken, annotations) => {
+    const withPort = (name: string, [protocol, port]: Port, more = {}) =>
       intentOf({
         name,
         nodes,
         annotations: { ...annotations, ...more },
         spec: { ports: [{ protocol, port, nodePort: 30_000 + port }] },
       });
-    const before = [withPort("a-older", 80), withPort("b-newer", 443)];
+    const before = [withPort("a-older", former), withPort("b-newer", taken)];
     const { observed } = converge(before, world({ nodes }), config);
     expect(observed.securityGroup?.securityRules).not.toBeEmpty();
     const after = [
-      withPort("a-older", 443),
-      withPort("b-newer", 443, { "azure-load-balancer-tcp-idle-timeout": "10" }),
+      withPort("a-older", taken),
+      withPort("b-newer", taken, { "azure-load-balancer-tcp-idle-timeout": "10" }),
     ];
     const services = after.map(({ service }) => service);
     const { results, stages } = plan(after, { ...observed, services }, config);
@@ -36,3 +39,31 @@ test.each([
     expect(stages.map(({ name }) => name)).not.toContain("security-group");
   },
 );
+
+const openPort = (name: string, ports: readonly number[], more: Record<string, string> = {}, spec = {}) =>
+  intentOf({
+    name,
+    nodes,
+    annotations: { ...external, ...more },
+    spec: { ports: ports.map((port) => ({ protocol: "TCP", port, nodePort: 30_000 + port })), ...spec },
+  });
+const slower = { "azure-load-balancer-tcp-idle-timeout": "10" };
+
+test("a new port of a Service that waits for its load balancer stays open while others on its address are planned", () => {
+  const other = openPort("b-other", [443]);
+  const { observed: before } = converge([openPort("a-web", [80]), other], world({ nodes }), config);
+  const web = openPort("a-web", [80, 8080]);
+  const { securityGroup } = converge([web, other], before, config).observed;
+  const changed = openPort("b-other", [443], slower);
+  const observed = { ...before, securityGroup, services: [web.service, changed.service] };
+  expect(plan([changed], observed, config).stages.map(({ name }) => name)).toEqual(["load-balancers"]);
+});
+
+test("ports of a Service that waits for an IPv6 address stay open on the IPv4 address that its status does not show yet", () => {
+  const { observed } = converge([openPort("a-web", [80]), openPort("b-other", [443])], world({ nodes }), config);
+  const dual = { ipFamilies: ["IPv4", "IPv6"], ipFamilyPolicy: "PreferDualStack" };
+  const after = [openPort("a-web", [80], {}, dual), openPort("b-other", [443], slower)];
+  const services = after.map(({ service }) => service);
+  const { stages } = plan(after, { ...observed, services }, config);
+  expect(stages.map(({ name }) => name)).not.toContain("security-group");
+});
