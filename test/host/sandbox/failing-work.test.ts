@@ -91,7 +91,7 @@ test.each([
   [20, "key-19"],
   [21, "and 1 more errors"],
   [1_000, "and 980 more errors"],
-])("of %d errors twenty have a line, and the others their number", async (count, last) => {
+])("twenty of %d errors have a line, and the others their number", async (count, last) => {
   const keys = Array.from({ length: count }, (_, index) => `key-${index}`);
   let attempts = 0;
   const sync = (key: string): Promise<void> => ((attempts += 1), failing(`no ${key}`)());

@@ -262,7 +262,7 @@ describe("the address loop", () => {
   });
 });
 
-test.each([
+test.each<[string, Partial<Node>]>([
   ["has the uninitialized taint again", { spec: { taints: [taint] } }],
   ["is deleted before its addresses are written", {}],
 ])("a node that %s fails no longer, and is not logged", async (_what, extra) => {

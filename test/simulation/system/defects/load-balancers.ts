@@ -108,8 +108,8 @@ export const loadBalancerDefects: Defects = {
   },
   "leaves a public IP whose frontend it has not seen": {
     file: `${reconcile}/apply.ts`,
-    from: "if (uses(current) && !uses(seen)) throw new OutdatedError(",
-    to: "if (seen === null) throw new OutdatedError(",
+    from: "throw uses(seen) ? refusal : new OutdatedError(",
+    to: "throw seen ? refusal : new OutdatedError(",
     needs: ["lagReads", "deleteService"],
   },
   "believes its public IPs after a failed write of their load balancer": {
