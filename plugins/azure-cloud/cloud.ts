@@ -76,7 +76,7 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
 /** A provider ID is never changed: that of a new node must not be the one of a VM that had its name before. */
 function forgetNames({ informers }: CloudContext, { scaleSets, virtualMachines }: Omit<VmReads, "clients">): void {
   const forget = (node: Node): void => {
-    const name = keyOf(node).toLowerCase();
+    const name = keyOf(node);
     scaleSets.forgetName(name);
     virtualMachines.forgetName(name);
   };

@@ -48,6 +48,13 @@ test("keys that fail with the same error share a line, with the first key and th
   ]);
 });
 
+test("a watched controller reports the problems of its options", () => {
+  const plugin = defineController({ name: "one-controller", construct: () => () => ({ run: async () => undefined }) });
+  const refused = { ok: false, problems: ["--one is not a number"] } as const;
+  const watched = new FailingWork().watch({ ...plugin, bind: () => refused }, () => "");
+  expect(watched.bind(undefined)).toBe(refused);
+});
+
 test("a key that has succeeded after its failure is no failing work", async () => {
   let attempts = 0;
   const sync = (): Promise<void> => (attempts++ === 0 ? failing("a conflict")() : Promise.resolve());

@@ -128,7 +128,7 @@ export class Loop {
     newServices.begin();
     const observation = await observer.observe(intents, this.#known);
     this.#options.drains?.keep(observation.observed, flights);
-    this.#options.unended.seen(observation.observed, [...flights, ...this.#inFlight.current()]);
+    this.#options.unended.seen(observation.observed, flights);
     const readable = intents.filter((intent) => {
       const error = observer.blocked(intent, observation);
       if (error !== undefined) this.#wanted.get(keyOf(intent.service))?.fail(error);

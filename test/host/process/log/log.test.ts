@@ -86,6 +86,13 @@ describe("the text log", () => {
 });
 
 describe("the json log", () => {
+  test("the json log has a stack only from verbosity 4 on", () => {
+    const error = new Error("no");
+    const stackAt = (verbosity: number): boolean =>
+      logged({ format: "json", verbosity }, (log) => log.error("m", { error }))[0]?.includes('"stack":"') === true;
+    expect([3, 4].map(stackAt)).toEqual([false, true]);
+  });
+
   test("is one object per line: level, time, verbosity, source, fields, message", () => {
     const lines = logged({ format: "json" }, (log) => {
       log.info("said", { n: 1 });

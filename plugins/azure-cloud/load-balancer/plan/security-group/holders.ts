@@ -78,7 +78,7 @@ function plannedHolder(
   const targets = subject.floatingIP ? addresses : behind();
   const additional = subject.additionalAddresses;
   const has = new Set([...addresses, ...additional]);
-  const left = action === "delete" ? [] : statusAddresses(subject.service).filter((one) => !has.has(one));
+  const left = statusAddresses(subject.service).filter((one) => !has.has(one));
   return { subject, action, addresses: [...has], destinations: [...targets, ...additional], left };
 }
 

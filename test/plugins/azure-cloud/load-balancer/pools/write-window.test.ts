@@ -52,6 +52,19 @@ test("a window starts 64 writes, and the next one when one has ended", async () 
   await started(ends, 65);
 });
 
+test("a call has ended when the last of its writes has", async () => {
+  const { window } = open();
+  const { ends, write } = pending();
+  let isOver = false;
+  const call = window.each([1, 2], write).then(() => (isOver = true));
+  await started(ends, 2);
+  ends[0]?.();
+  await Bun.sleep(1);
+  expect(isOver).toBe(false);
+  ends[1]?.();
+  expect(await call).toBe(true);
+});
+
 test("writes that do not end take no place of those that are started later", async () => {
   const { window } = open();
   const [stuck, later] = [pending(), pending()];

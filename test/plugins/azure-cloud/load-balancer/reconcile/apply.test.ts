@@ -96,6 +96,16 @@ test("a public IP that ARM refuses to delete because a NAT gateway uses it is le
   expect(generation.events.at(-1)).toBe("web DeletePublicIPAddress");
 });
 
+test("a public IP that ARM refuses to delete although it shows no user is deleted by a later attempt", async () => {
+  await using cluster = await openCluster(1);
+  const generation = await cluster.start();
+  await cluster.ensure(generation, serviceOf("web"));
+  const refusal = { status: 400, code: "PublicIPAddressCannotBeDeleted", times: 2 };
+  cluster.world.simulator.failNext({ method: "DELETE", path: "/publicIPAddresses/" }, refusal);
+  await cluster.remove(generation, serviceOf("web"));
+  expect([addresses(cluster), generation.events]).toEqual([0, []]);
+});
+
 /** What carries out writes in a process of its own, and what that process reads. */
 async function applierOf(world: World) {
   const decoded = decodeConfig(Object(parseJson(world.simulator.configWith({}))), {});

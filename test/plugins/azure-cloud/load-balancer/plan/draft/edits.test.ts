@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import { equalRules } from "../../../../../../plugins/azure-cloud/load-balancer/plan/balancer/rules.ts";
 import {
+  hasPartsOf,
   namedFor,
   rulesOn,
   withoutPools,
@@ -15,6 +16,15 @@ const ruleOf = (name: string, frontend: string, port: number) => ({
   protocol: "Udp",
   frontendPort: port,
   frontendIPConfiguration: { id: frontend },
+});
+
+test.each([
+  ["loadBalancingRules", "aWEB-TCP-80", "aweb"],
+  ["probes", "aweb-TCP-80", "AWEB"],
+  ["frontendIPConfigurations", "AWEB", "aweb"],
+])("a Service has parts in the %s of a load balancer by its base name in any case: %s, %s", (list, name, base) => {
+  expect(hasPartsOf({ [list]: [{ name }] }, base)).toBe(true);
+  expect(hasPartsOf({ [list]: [{ name: "users" }] }, base)).toBe(false);
 });
 
 describe("a list of rules gives the same answers when it is searched and when it is indexed", () => {
