@@ -74,7 +74,18 @@ test("a rule with an address of a settled Service that does not ask for it is re
     ).toEqual(before);
 });
 
-test("a rule with an address that nothing has any more is removed with the next change of a Service", () => {
+const frontendNamed = (name: string) => ({
+  name,
+  publicIPAddress: {
+    id: "/subscriptions/sub0/resourceGroups/unread/providers/Microsoft.Network/publicIPAddresses/one",
+  },
+});
+
+test.each([
+  ["is removed with the next change of a Service", undefined, false],
+  ["is removed although the public IP of a user's frontend was not read", "users-frontend", false],
+  ["stays while the public IP of a Service's frontend was not read", `a${"1".repeat(31)}`, true],
+])("a rule with an address that nothing has any more %s", (_what, frontend, stays) => {
   const { intents, observed } = settled({ uid: "0a1b2c3d-0000-4000-8000-000000000001" });
   const stale = ruleFor("20.99.99.99", { name: "k8s-azure-lb_allow_IPv4_0123456789abcdef0123456789abcdef" });
   const [web, ...others] = intents;
@@ -83,8 +94,76 @@ test("a rule with an address that nothing has any more is removed with the next 
     ...web,
     service: { ...web.service, spec: { ...web.service.spec, loadBalancerSourceRanges: ["10.0.0.0/8"] } },
   };
-  const edited = withRules(observed, (rules) => [...rules, stale]);
-  expect(rulesAfter([changed, ...others], edited).join()).not.toContain("20.99.99.99");
+  const loadBalancers = observed.loadBalancers.map(({ frontendIPConfigurations = [], ...one }) => ({
+    ...one,
+    frontendIPConfigurations: [
+      ...frontendIPConfigurations,
+      ...(frontend === undefined ? [] : [frontendNamed(frontend)]),
+    ],
+  }));
+  const edited = withRules({ ...observed, loadBalancers }, (rules) => [...rules, stale]);
+  expect(
+    rulesAfter([changed, ...others], edited)
+      .join()
+      .includes("20.99.99.99"),
+  ).toBe(stays);
+});
+
+/** With a Service of another shard: destinations that nothing is known to have may be its. */
+const shared = (observed: Observed): Observed => {
+  const annotations = { "cloud-controller-host/served-by": "x" };
+  return {
+    ...observed,
+    services: [...observed.services, { metadata: { name: "theirs", namespace: "default", annotations } }],
+  };
+};
+
+test("a Service closes an address that it has left, beside Services of other shards", () => {
+  const { intents, observed, address } = settled();
+  const [web, other] = intents;
+  if (web === undefined || other === undefined) throw new Error("two Services");
+  const ingress = [...(web.service.status?.loadBalancer?.ingress ?? []), { ip: "20.7.7.7" }];
+  const left = { ...web, service: { ...web.service, status: { loadBalancer: { ingress } } } };
+  const edited = withRules(observed, (rules) =>
+    rules.map(({ destinationAddressPrefix, destinationAddressPrefixes = [], ...rule }) =>
+      managed([rule]).length === 0
+        ? { ...rule, ...(destinationAddressPrefix !== undefined && { destinationAddressPrefix }) }
+        : { ...rule, destinationAddressPrefixes: [...destinationAddressPrefixes, "20.7.7.7"] },
+    ),
+  );
+  const after = rulesAfter([left, other], shared({ ...edited, services: [left.service, other.service] })).join();
+  expect([after.includes("20.7.7.7"), after.includes(address)]).toEqual([false, true]);
+});
+
+test("a Service that is deleted closes its address, beside Services of other shards", () => {
+  const { intents, observed, address } = settled();
+  const [web, other] = intents;
+  if (web === undefined || other === undefined) throw new Error("two Services");
+  const after = rulesAfter([{ ...web, action: "delete" }, other], shared(observed)).join();
+  expect(after).not.toBe("");
+  expect(after).not.toContain(address);
+});
+
+test("a Service that adds no rule is not warned of the limit of rules", () => {
+  const { intents, observed } = settled({ annotations: direct });
+  const users = Array.from({ length: 950 }, (_, index) => ({ name: `users-${index}`, priority: 4100 + index }));
+  const { results } = plan(
+    intents,
+    withRules(observed, (rules) => [...rules, ...users]),
+    config,
+  );
+  expect([...results.values()].flatMap(({ events }) => events)).toEqual([]);
+});
+
+test("a write of the security group is for the deletion of a Service without floating IP, too", () => {
+  const { intents, observed } = settled({ annotations: direct });
+  const [web, other] = intents;
+  if (web === undefined || other === undefined) throw new Error("two Services");
+  const spec = { ...other.service.spec, loadBalancerSourceRanges: ["10.0.0.0/8"] };
+  const changed = { ...other, service: { ...other.service, spec } };
+  const writes = plan([{ ...web, action: "delete" }, changed], observed, config).stages.flatMap((one) => one.writes);
+  const write = writes.find(({ kind }) => kind === "put-security-group");
+  expect(write?.services.toSorted()).toEqual(["default/other", "default/web"]);
 });
 
 test("a rule for a range of ports with an address of a Service is a user's edit, and stays", () => {

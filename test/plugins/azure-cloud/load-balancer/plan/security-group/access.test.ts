@@ -560,6 +560,12 @@ describe("removing destinations from rules", () => {
     expect(removal([allowed(["80"], { destinationAddressPrefix: "20.1.1.1" })])).toEqual([]);
   });
 
+  test("more destinations are removed than a rule has", () => {
+    const set = new RuleSet([allowed(["80"], { destinationAddressPrefix: "20.1.1.1" })]);
+    set.remove("Tcp", ["20.1.1.1", "20.1.1.3", "20.1.1.4"], new Set());
+    expect(set.list()).toEqual([]);
+  });
+
   test("rules of retained ports are unchanged", () => {
     expect(removal([two], 80, 443)).toEqual([two]);
   });

@@ -67,3 +67,15 @@ test("ports of a Service that waits for an IPv6 address stay open on the IPv4 ad
   const { stages } = plan(after, { ...observed, services }, config);
   expect(stages.map(({ name }) => name)).not.toContain("security-group");
 });
+
+test("the address that an internal Service requests stays open although its load balancer is not written yet", () => {
+  const other = openPort("b-other", [443]);
+  const { observed: before } = converge([other], world({ nodes }), config);
+  const annotations = { "azure-load-balancer-internal": "true", "azure-load-balancer-ipv4": "10.240.0.100" };
+  const web = openPort("a-web", [80], annotations, { loadBalancerSourceRanges: ["10.0.0.0/8"] });
+  const { securityGroup } = converge([web, other], before, config).observed;
+  expect(JSON.stringify(securityGroup)).toContain("10.240.0.100");
+  const changed = openPort("b-other", [443], slower);
+  const observed = { ...before, securityGroup, services: [web.service, changed.service] };
+  expect(plan([changed], observed, config).stages.map(({ name }) => name)).toEqual(["load-balancers"]);
+});
