@@ -1,8 +1,12 @@
 import { expect, test } from "bun:test";
+import { appendFile, mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 
 import { defineController, RetryAfterError } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { openSandbox } from "../../../host/sandbox-host.ts";
+import { temporaryDirectory } from "../../../host/sandbox/directory.ts";
 import { FailingWork } from "../../../host/sandbox/failing-work.ts";
 import { controllerHarness } from "../../../host/sandbox/testing/harness.ts";
 
@@ -107,3 +111,28 @@ test.each([
   expect(lines[0]).toBe('one-controller cannot sync "key-0": no key-0 at plugin.ts:1:1');
   expect(lines.at(-1)).toContain(last);
 });
+
+test("a sandbox knows the work of a third-party controller that fails, from the start and after a reload", async () => {
+  await using folder = await temporaryDirectory();
+  const plugins = join(folder.path, "plugins");
+  await mkdir(join(plugins, "prices"), { recursive: true });
+  const write = (problem: string): Promise<void> =>
+    writeFile(
+      join(plugins, "prices", "plugin.ts"),
+      `import { defineController } from "cloud-controller-host/sdk";
+       const sync = async () => { throw new Error("${problem}"); };
+       export default defineController({ name: "prices", construct: () => (context) => {
+         const queue = context.workqueue("prices");
+         queue.add("one");
+         return { run: (signal) => queue.process({ workers: 1, signal, sync }) };
+       } });`,
+    );
+  await write("no prices today");
+  const flags = [`--plugin-dir=${plugins}`, "--secure-port=0", "--controllers=prices"];
+  await using sandbox = await openSandbox({ nodes: 0, flags });
+  const shows = (problem: string) => () => sandbox.failingWork.lines.join().includes(problem);
+  await eventually("the failure is known", shows("no prices today"), 60_000);
+  await write("no prices any more");
+  await appendFile(sandbox.files.cloudConfig, "# changed\n");
+  await eventually("the failure after the reload is known", shows("no prices any more"), 60_000);
+}, 120_000);
