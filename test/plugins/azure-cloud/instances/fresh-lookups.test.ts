@@ -159,6 +159,13 @@ describe("a VM whose node was deleted", () => {
     const successor = { ...rowOf("0"), provisioningState: "Creating" };
     expect(listed(["1", successor]).inherit(table, 6, 9).getByName("name-0")).toEqual(successor);
   });
+
+  test("does not take the name with it that another VM of the list has", () => {
+    const successor = { ...rowOf("0"), provisioningState: "Creating" };
+    const table = listed(["0", rowOf("0")], ["1", successor]);
+    table.remove("0", 5);
+    expect(table.getByName("name-0")).toEqual(successor);
+  });
 });
 
 describe("fresh lookups by name", () => {

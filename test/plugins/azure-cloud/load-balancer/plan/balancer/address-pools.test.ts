@@ -54,6 +54,17 @@ describe("a pool of node addresses, of which one is drained", () => {
     expect(membersAfter(drained(600_000), { wanted: ["node-1"], keys: seconds })).toEqual(["node-1"]);
   });
 
+  test("is written where only the state of the address changes", () => {
+    const config = plannerConfigOf({ ...nodeIP, ...seconds });
+    const intents = [intentOf({ nodes })];
+    const { observed } = converge(intents, world({ services: intents.map(({ service }) => service), nodes }), config);
+    const now: Observed = { ...observed, drains: new Map([["node-0", { ...drained(0), record: "requested" }]]) };
+    const [write] = plan([intentOf({ nodes: nodes.slice(1) })], now, config).stages.flatMap((stage) => stage.writes);
+    const [pool] = (write?.kind === "put-load-balancer" ? write.body.backendAddressPools : undefined) ?? [];
+    const states = pool?.loadBalancerBackendAddresses?.map(({ name, adminState }) => `${name} ${adminState}`);
+    expect(states).toEqual(["node-0 Down", "node-1 undefined"]);
+  });
+
   test("is not joined again by a node that is about to leave, and is without a drain time", () => {
     const wanted = ["node-0", "node-1"];
     expect(membersAfter(drained(0), { wanted, keys: seconds, isAbsent: true })).toEqual(["node-1"]);
