@@ -37,9 +37,7 @@ interface Deletion {
 
 /** Deletes a missing node after a fresh read of the cloud has confirmed it. Returns true when it did. Never throws. */
 export async function deleteIfGone(deletion: Deletion, node: Node): Promise<boolean> {
-  const deleted = (await isGone(deletion, node)) && (await deleteNode(deletion, node));
-  if (deleted) deletion.failing.ended(keyOf(node));
-  return deleted;
+  return (await isGone(deletion, node)) && (await deleteNode(deletion, node));
 }
 
 async function isGone({ context, instances, failing, signal }: Deletion, node: Node): Promise<boolean> {

@@ -262,6 +262,19 @@ describe("the address loop", () => {
   });
 });
 
+test("a node that the cloud cannot look up fails with the cloud's error", async () => {
+  await using cluster = await TestCluster.start();
+  const failing = new FailingObjects("NodesFail", systemClock);
+  const memory = memoryCloud();
+  memory.fail("instanceMetadata", new Error("out of order"));
+  const { instances } = memory.cloud;
+  if (instances === undefined) throw new Error("a cloud with instances");
+  const context = { client: cluster.admin, log: capturedLog().log, failing };
+  const signal = new AbortController().signal;
+  await updateAllAddresses({ context, instances, signal, workers: 1 }, [nodeWith([])]);
+  expect(failing.facts).toEqual([{ name: "node0", value: "out of order" }]);
+});
+
 test.each<[string, Partial<Node>]>([
   ["has the uninitialized taint again", { spec: { taints: [taint] } }],
   ["is deleted before its addresses are written", {}],
