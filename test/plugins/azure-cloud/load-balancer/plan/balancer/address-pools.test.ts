@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import type { NodeDrain } from "../../../../../../plugins/azure-cloud/load-balancer/model/drain.ts";
 import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { withAddresses } from "../../../../../../plugins/azure-cloud/load-balancer/plan/balancer/address-pools.ts";
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../../fixtures.ts";
 import { converge, nodesNamed, world } from "../../world.ts";
@@ -91,4 +92,30 @@ describe("a pool of node addresses, of which one is drained", () => {
       expect(membersAfter(drained(3_599_999), { wanted: ["node-1"], shapes: order })).toEqual(["node-0", "node-1"]);
     expect(membersAfter(drained(3_600_000), { wanted: ["node-1"], shapes })).toEqual(["node-1"]);
   });
+});
+
+test("a pool without a node is emptied if it is that of one local Service, and kept otherwise", () => {
+  const pool = { loadBalancerBackendAddresses: [{ name: "node-0", ipAddress: "10.240.0.4" }] };
+  const draining = { addresses: new Map(), leaving: new Map() };
+  const after = (local: boolean) =>
+    withAddresses(pool, { nodes: [], pool: { family: "IPv4", local }, id: "", draining }, plannerConfigOf());
+  expect(after(true).loadBalancerBackendAddresses).toEqual([]);
+  expect(after(false)).toBe(pool);
+});
+
+test("a pool has the nodes of all Services that use it, each once", () => {
+  const config = plannerConfigOf(nodeIP);
+  const port = { name: "https", protocol: "TCP", port: 443, nodePort: 30443 };
+  const intents = [
+    intentOf({ name: "web", nodes: nodesNamed("node-0", "node-1") }),
+    intentOf({
+      name: "other",
+      nodes: [...nodes.slice(1), ...nodesNamed("", "", "node-2").slice(2)],
+      spec: { ports: [port] },
+    }),
+  ];
+  const { observed } = converge(intents, world({ services: intents.map(({ service }) => service), nodes }), config);
+  const [pool] = observed.loadBalancers.flatMap(({ backendAddressPools = [] }) => backendAddressPools);
+  const names = (pool?.loadBalancerBackendAddresses ?? []).map(({ name = "" }) => name);
+  expect(names.toSorted()).toEqual(["node-0", "node-1", "node-2"]);
 });
