@@ -79,3 +79,13 @@ test("a node that was gone before the controller started is deleted before any c
   await scene.rest();
   expect(scene.names()).toEqual([]);
 });
+
+test("nodes that are ready count among all nodes of which too many may be missing", async () => {
+  await using scene = await Scene.open();
+  const ready = Array.from({ length: 7 }, (_, index) => `ready-${index}`);
+  for (const name of ready) scene.node(name, { ready: "True" });
+  for (const name of ["gone-0", "gone-1", "gone-2"]) scene.node(name, { ready: "Unknown" }, "missing");
+  await scene.run({ maxMissingNodes: 2, maxMissingPercent: 50 });
+  await scene.pass();
+  expect(scene.names().toSorted()).toEqual(ready);
+});
