@@ -4,7 +4,7 @@ import type { Clock } from "cloud-controller-host/sdk";
 import { ReadsAhead } from "../../arm/reads/reads-ahead.ts";
 import { scaleSetIdOf } from "../../instances/provider-id.ts";
 import { editInstance, editInterface, type MemberOptions, readInstances } from "./instance-pools.ts";
-import type { Job, MembersWrite } from "./member-jobs.ts";
+import { isModel, type Job, type MembersWrite } from "./member-jobs.ts";
 import { editModel, readScaleSet } from "./scale-set-models.ts";
 import { WriteWindow } from "./write-window.ts";
 
@@ -24,6 +24,8 @@ export interface Run {
   readonly late: Map<MembersWrite, readonly Promise<unknown>[]>;
   /** Receives each job that changed something, also after the run. */
   readonly written: (job: Job) => void;
+  /** Those in flight, which share the places of one window. */
+  readonly running: Set<Promise<void>>;
 }
 
 type Instances = ReadonlyMap<string, VirtualMachineScaleSetVM>;
@@ -61,7 +63,11 @@ export class JobRunner {
 
   /** Begins reads that the jobs will need, while something else is being waited for. */
   prepare(jobs: readonly Job[]): void {
-    for (const { id, kind } of jobs) if (kind === "model") this.#modelsAhead.begin(id);
+    for (const { id } of jobs.filter(isModel)) this.#modelsAhead.begin(id);
+    this.#listInstances(jobs);
+  }
+
+  #listInstances(jobs: readonly Job[]): void {
     for (const [id] of manyOf(jobs)) this.#instancesAhead.begin(id);
   }
 
@@ -73,11 +79,14 @@ export class JobRunner {
     });
     const waiting = new Set(before.map(({ job }) => job));
     const free = jobs.filter((job) => !waiting.has(job));
-    await Promise.all([this.#start(free, run), this.#startAfter(before, run)]);
+    // The instances of one scale set do not wait for the model of another.
+    const groups = Map.groupBy(before, ({ promise }) => promise).values();
+    await Promise.all([this.#start(free, run), ...groups.map((group) => this.#startAfter(group, run))]);
   }
 
-  /** Does not wait again for writes that are already late. */
+  /** Does not wait again for writes that are already late. What the jobs need is read meanwhile. */
   async #startAfter(before: readonly Before[], run: Run): Promise<void> {
+    this.#listInstances(before.map(({ job }) => job));
     const lateMs = this.#options.clock.monotonic() - patienceMs;
     for (const one of before) if (one.startedMs <= lateMs) leave(one, run);
     const late = new Set(
@@ -100,7 +109,7 @@ export class JobRunner {
       this.#inFlight.set(key, { promise, startedMs: this.#options.clock.monotonic() });
       void promise.then(() => this.#ended(job));
     }
-    void this.#window.each(started, async ({ job, resolve, promise }) => {
+    const write = async ({ job, resolve, promise }: (typeof started)[number]): Promise<unknown> => {
       try {
         const listed = await lists.get(scaleSetIdOf(job.id) ?? "");
         const writes = await this.#edit(job, listed?.get(job.id.toLowerCase()));
@@ -112,7 +121,8 @@ export class JobRunner {
         resolve(error);
       }
       return promise;
-    });
+    };
+    void this.#window.each(started, write, run.running);
     await this.#late(started, run);
   }
 

@@ -13,6 +13,8 @@ export interface Job {
   readonly reasons: Set<MembersWrite>;
 }
 
+export const isModel = ({ kind }: Job): boolean => kind === "model";
+
 export interface PlannedEdit {
   readonly id: string;
   readonly kind: Job["kind"];

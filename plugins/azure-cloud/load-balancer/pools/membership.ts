@@ -2,12 +2,13 @@ import type { LoadBalancer } from "@azure/arm-network";
 import type { Node } from "cloud-controller-host/sdk";
 
 import { scaleSetIdOf, vmIdOf } from "../../instances/provider-id.ts";
+import type { VirtualMachineRecord } from "../../instances/virtual-machine-record.ts";
 import { findPrimary } from "../../instances/vm-rules.ts";
 import { groupOf } from "../model/ids.ts";
 import type { ReleasePools, UpdateMembers } from "../model/plan-model.ts";
 import type { MemberOptions } from "./instance-pools.ts";
 import { JobRunner, type Run } from "./job-runner.ts";
-import { addEdit, type Job, leaving, type MembersWrite, type PlannedEdit } from "./member-jobs.ts";
+import { addEdit, isModel, type Job, leaving, type MembersWrite, type PlannedEdit } from "./member-jobs.ts";
 import type { PoolEdit } from "./pool-edits.ts";
 import type { PoolReads } from "./pool-reads.ts";
 
@@ -52,13 +53,16 @@ export class PoolMembers {
     const { jobs, failed } = await this.#jobs(writes, loadBalancers, nodes);
     const models = jobs.filter(isModel);
     const doubts = this.#doubts(models);
-    const run: Run = { writes: 0, failed, late: new Map(), written: doubts.add };
-    // Models first: an instance that starts meanwhile then joins by itself.
-    await this.#runner.run(models, run);
-    await this.#runner.run(
-      jobs.filter((job) => !isModel(job)),
-      run,
-    );
+    const run: Run = { writes: 0, failed, late: new Map(), written: doubts.add, running: new Set() };
+    // A model comes before its instances: one that starts meanwhile then joins by itself. Those of a uniform scale set find it
+    // in flight; an interface may be one of any flexible scale set.
+    const ofModels = this.#runner.run(models, run);
+    const ofKind = (kind: Job["kind"]): Promise<void> =>
+      this.#runner.run(
+        jobs.filter((job) => job.kind === kind),
+        run,
+      );
+    await Promise.all([ofKind("instance"), ofModels.then(() => ofKind("interface"))]);
     if (doubts.scaleSets.size > 0) await this.#runModels(writes, nodes, run);
     const settled = [...run.late].map(([write, ends]) => [write, firstError(ends)] as const);
     return { writes: run.writes, failed, late: new Map(settled) };
@@ -109,15 +113,18 @@ export class PoolMembers {
   ): Promise<{ readonly jobs: readonly Job[]; readonly failed: Map<MembersWrite, unknown> }> {
     const jobs = new Map<string, Job>();
     const failed = new Map<MembersWrite, unknown>();
-    for (const write of writes) {
+    const planned = writes.map(async (write) => {
+      const edits: PlannedEdit[] = [];
       try {
-        const planned =
+        const ofWrite =
           write.kind === "update-members" ? this.#update(write, nodes) : this.#release(write, loadBalancers);
-        for await (const { id, kind, edit } of planned) addEdit(jobs, write, { id, kind, edit });
+        for await (const edit of ofWrite) edits.push(edit);
       } catch (error) {
         failed.set(write, error);
       }
-    }
+      return { write, edits };
+    });
+    for (const { write, edits } of await Promise.all(planned)) for (const edit of edits) addEdit(jobs, write, edit);
     return { jobs: [...jobs.values()], failed };
   }
 
@@ -125,19 +132,21 @@ export class PoolMembers {
     const wanted = new Set(join);
     const edit: PoolEdit = { poolId: id, family, change: "join" };
     const scaleSets = new Set<string>();
+    const vms: Promise<VirtualMachineRecord | undefined>[] = [];
     for (const node of nodes) {
       const vmId = wanted.has(node.metadata?.name ?? "") ? vmIdOf(node) : undefined;
       if (vmId === undefined) continue;
       const uniform = scaleSetIdOf(vmId);
-      if (uniform === undefined) {
-        const vm = await this.#options.reads.vm(vmId);
-        const primary = findPrimary(vm?.interfaces ?? []);
-        if (primary !== undefined) yield { id: primary.id, kind: "interface", edit };
-        if (vm?.scaleSetId !== undefined) scaleSets.add(vm.scaleSetId);
-      } else {
+      if (uniform === undefined) vms.push(this.#options.reads.vm(vmId));
+      else {
         yield { id: vmId, kind: "instance", edit };
         scaleSets.add(uniform);
       }
+    }
+    for (const vm of await Promise.all(vms)) {
+      const primary = findPrimary(vm?.interfaces ?? []);
+      if (primary !== undefined) yield { id: primary.id, kind: "interface", edit };
+      if (vm?.scaleSetId !== undefined) scaleSets.add(vm.scaleSetId);
     }
     for (const scaleSetId of scaleSets)
       if (await this.#options.reads.needs(scaleSetId, edit)) yield { id: scaleSetId, kind: "model", edit };
@@ -164,8 +173,6 @@ export class PoolMembers {
         }
   }
 }
-
-const isModel = ({ kind }: Job): boolean => kind === "model";
 
 const firstError = async (all: readonly Promise<unknown>[]): Promise<unknown> =>
   (await Promise.all(all)).find((error) => error !== undefined);

@@ -69,13 +69,12 @@ export class PoolReads {
       vms.getOrInsertComputed(group, () =>
         unlessFailed(this.#vmsByInterface(group)).then((found) => found ?? new Map()),
       );
-    const members = new Map<string, readonly PoolMember[]>();
     const pools = loadBalancers.flatMap(({ backendAddressPools = [] }) => backendAddressPools);
-    for (const { id = "", backendIPConfigurations = [] } of pools) {
+    const members = pools.map(async ({ id = "", backendIPConfigurations = [] }) => {
       const ids = backendIPConfigurations.flatMap((configuration) => configuration.id ?? []);
-      members.set(id.toLowerCase(), await this.#resolveAll(id, ids, { nodeByVm, vmsIn }));
-    }
-    return members;
+      return [id.toLowerCase(), await this.#resolveAll(id, ids, { nodeByVm, vmsIn })] as const;
+    });
+    return new Map(await Promise.all(members));
   }
 
   /** Scale set or availability set of each node, by node name; ARM writes the names of the latter in any case. */

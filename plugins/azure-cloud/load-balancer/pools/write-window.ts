@@ -34,11 +34,14 @@ export class WriteWindow {
   }
 
   /**
-   * Writes the items, each call with places of its own: writes that take minutes delay none of a later call. `write` never
-   * rejects, and resolves to the error of its request, if any.
+   * Writes the items. Calls with the same `running` share their places, and any other has its own: writes that take minutes
+   * delay none of a later call. `write` never rejects, and resolves to the error of its request, if any.
    */
-  async each<T>(items: readonly T[], write: (item: T) => Promise<unknown>): Promise<void> {
-    const running = new Set<Promise<void>>();
+  async each<T>(
+    items: readonly T[],
+    write: (item: T) => Promise<unknown>,
+    running = new Set<Promise<void>>(),
+  ): Promise<void> {
     const learn = async (item: T): Promise<void> => this.#learn(await write(item));
     const pause = createCooperativeYield();
     for (const item of items) {

@@ -193,6 +193,44 @@ describe("instances of a uniform scale set", () => {
     expect((await one.apply([join], nodes(1))).late.size).toBe(0);
   });
 
+  test("instances of a uniform scale set wait for its own model and for no other, and are listed meanwhile", async () => {
+    await using world = await openWorld({ operationStyle: "none" });
+    await world.simulator.addInstances(5);
+    world.simulator.addScaleSet({ name: "pool" });
+    world.simulator.addScaleSetInstances("pool", 5);
+    const one = await open(world);
+    const others = nodes(5).map((_, index) => nodeOf(`other-${index}`, { providerID: instanceID(index, "pool") }));
+    const known = [...nodes(5), ...others];
+    const held = world.simulator.hold({ method: "PUT", path: /virtualMachineScaleSets\/pool$/u });
+    const applied = one.apply([update({ join: known.map(keyOf) })], known);
+    const requests = (pattern: RegExp): number =>
+      world.simulator.log.filter(({ method, path }) => pattern.test(`${method} ${path}`)).length;
+    await eventually("those of vmss0 are written", () => requests(/PUT .+\/vmss0\/virtualMachines\//u) === 5);
+    expect(requests(/GET .+\/pool\/virtualMachines$/u)).toBe(1);
+    expect(requests(/PUT .+\/pool\/virtualMachines\//u)).toBe(0);
+    held.release();
+    expect(await applied).toEqual(written(12));
+    expect(requests(/GET .+\/pool\/virtualMachines$/u)).toBe(1);
+  });
+
+  test("instances of several scale sets share one window of writes", async () => {
+    await using world = await openWorld({ operationStyle: "none" });
+    await world.simulator.addInstances(40);
+    world.simulator.addScaleSet({ name: "pool" });
+    world.simulator.addScaleSetInstances("pool", 40);
+    const one = await open(world);
+    const others = nodes(40).map((_, index) => nodeOf(`other-${index}`, { providerID: instanceID(index, "pool") }));
+    const known = [...nodes(40), ...others];
+    const held = world.simulator.hold({ method: "PUT", path: /\/virtualMachines\/\d+$/u });
+    const applied = one.apply([update({ join: known.map(keyOf) })], known);
+    // Two models have made it grow.
+    await eventually("66 are in flight", () => held.waiting() === 66);
+    await Bun.sleep(50);
+    expect(held.waiting()).toBe(66);
+    held.release();
+    expect((await applied).writes).toBe(82);
+  });
+
   test("are written with the etag that was read, and so is the model", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
@@ -278,6 +316,23 @@ describe("instances of a uniform scale set", () => {
     expect([await lookups(), await lookups()]).toEqual([1, 1]);
     passedMs = 60_000;
     expect(await lookups()).toBe(2);
+  });
+
+  test("instances without a node are looked up side by side, whatever pools they are in", async () => {
+    await using world = await openWorld({ operationStyle: "none" });
+    await world.simulator.addInstances(1);
+    world.simulator.addScaleSet({ name: "pool" });
+    world.simulator.addScaleSetInstances("pool", 1);
+    const one = await open(world, ["kubernetes", "second"]);
+    const other = nodeOf("other", { providerID: instanceID(0, "pool") });
+    const joins = [update({ join: ["node-0"] }), update({ join: ["other"], pool: poolId("second") })];
+    await one.apply(joins, [...nodes(1), other]);
+    const balancers = await one.loadBalancers();
+    const held = world.simulator.hold({ method: "GET", path: /\/virtualMachines\/0$/u });
+    const observed = one.members.reads.observe(balancers, []);
+    await eventually("both are read", () => held.waiting() === 2);
+    held.release();
+    expect((await observed).get(poolId("second").toLowerCase())).toMatchObject([{ gone: false }]);
   });
 
   test("instances of a uniform scale set whose scale set or resource group does not exist are gone, and not to be completed", async () => {
@@ -637,6 +692,16 @@ describe("standalone virtual machines", () => {
     expect(one.writes()).toEqual([modelPath, instancePath(0)]);
   });
 
+  test("standalone virtual machines that the list lacks share one further list, those of several pools as well", async () => {
+    await using world = await openWorld({ operationStyle: "none" });
+    const one = await open(world);
+    const known = ["vm-0", "vm-1", "vm-2"].map((name) => nodeOf(name, { providerID: machineOf(name) }));
+    const joins = [update({ join: ["vm-0", "vm-1"] }), update({ join: ["vm-2"], pool: poolId("kubernetes", "more") })];
+    world.simulator.clearLog();
+    expect(await one.apply(joins, known)).toEqual(written(0));
+    expect(world.simulator.log.filter(({ path }) => path.endsWith("/virtualMachines"))).toHaveLength(2);
+  });
+
   test("are written without a look at any scale set, however many they are", async () => {
     await using world = await openWorld();
     const names = ["vm-0", "vm-1", "vm-2", "vm-3", "vm-4"];
@@ -668,5 +733,20 @@ describe("virtual machines of a flexible scale set", () => {
     ]);
     expect(JSON.stringify(puts[0]?.body)).toContain('"networkApiVersion":"2020-11-01"');
     expect(await one.membersOf(poolId(), known)).toMatchObject([{ node: "vm-0", complete: true }]);
+  });
+
+  test("virtual machines of a flexible scale set wait for its model", async () => {
+    await using world = await openWorld({ operationStyle: "none" });
+    const { simulator } = world;
+    const { id } = simulator.addScaleSet({ name: "flex", orchestrationMode: "Flexible" });
+    putMachine(world, "vm-0", { virtualMachineScaleSet: { id } });
+    const one = await open(world);
+    const held = simulator.hold({ method: "PUT", path: /virtualMachineScaleSets\/flex$/u });
+    const applied = one.apply([update({ join: ["vm-0"] })], [nodeOf("vm-0", { providerID: machineOf("vm-0") })]);
+    await eventually("the model is being written", () => held.waiting() === 1);
+    await Bun.sleep(50);
+    expect(one.writes()).toEqual([]);
+    held.release();
+    expect(await applied).toEqual(written(2));
   });
 });
