@@ -50,9 +50,13 @@ export class ResourceCache<Item extends CachedResource> {
 
   /** Every resource, with the replies to all writes applied. */
   async all(): Promise<readonly Item[]> {
-    const items = await this.#read.get("cached");
-    await Promise.all([...this.#stale.keys()].map((id) => this.#refresh(items, id)));
-    return [...items.values()];
+    const list = this.#read.get("cached");
+    // Beside the list, and after it what was invalidated meanwhile.
+    const early = new Set(this.#stale.keys());
+    await Promise.all([list, ...[...early].map((key) => this.#refresh(list, key))]);
+    const later = [...this.#stale.keys()].filter((key) => !early.has(key));
+    await Promise.all(later.map((key) => this.#refresh(list, key)));
+    return [...(await list).values()];
   }
 
   /** A resource as it was last read or written, however long ago. */
@@ -125,9 +129,10 @@ export class ResourceCache<Item extends CachedResource> {
     return items;
   }
 
-  async #refresh(items: Map<string, Item>, key: string): Promise<void> {
+  async #refresh(list: Promise<Map<string, Item>>, key: string): Promise<void> {
     const began = this.#nextEvent();
-    const item = await unlessAbsent(this.#options.get(items.get(key)?.id ?? key));
+    const read = unlessAbsent(this.#options.get(this.last(key)?.id ?? key));
+    const [items, item] = await Promise.all([list, read]);
     // A write that ended meanwhile is newer.
     if ((this.#changes.get(key)?.number ?? 0) > began) return;
     // A write that failed meanwhile may have been applied after this reply.

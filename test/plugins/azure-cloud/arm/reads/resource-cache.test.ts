@@ -62,6 +62,43 @@ test("the reply to a write is kept when a single read that began before it ends 
   expect(reads).toHaveLength(1);
 });
 
+test("a resource that was invalidated is read beside the list, and again if that happened during the list", async () => {
+  const lists: PromiseWithResolvers<readonly Item[]>[] = [];
+  const reads: { readonly id: string; readonly resolve: (item: Item) => void }[] = [];
+  const cache = new ResourceCache<Item>({
+    clock: manualClock(),
+    ttlMs: 0,
+    list() {
+      const list = Promise.withResolvers<readonly Item[]>();
+      lists.push(list);
+      return list.promise;
+    },
+    get(id) {
+      const { promise, resolve } = Promise.withResolvers<Item>();
+      reads.push({ id, resolve });
+      return promise;
+    },
+  });
+  const requested = async (count: number): Promise<void> => {
+    while (lists.length + reads.length < count) await Bun.sleep(1);
+  };
+  const listed = ["/A", "/B"].map((id) => ({ id, version: 1 }));
+  const first = cache.all();
+  await requested(1);
+  lists[0]?.resolve(listed);
+  await first;
+  cache.invalidate("/a");
+  const second = cache.all();
+  await requested(3);
+  cache.invalidate("/b");
+  reads[0]?.resolve({ id: "/A", version: 2 });
+  lists[1]?.resolve(listed);
+  await requested(4);
+  reads[1]?.resolve({ id: "/B", version: 3 });
+  expect((await second).map(({ version }) => version)).toEqual([2, 3]);
+  expect(reads.map(({ id }) => id)).toEqual(["/A", "/B"]);
+});
+
 test("a list that began after a write is newer than the reply to that write", async () => {
   const listed = { version: 1 };
   const { cache, versions } = oneResource(listed);
