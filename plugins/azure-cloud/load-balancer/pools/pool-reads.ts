@@ -46,11 +46,15 @@ export class PoolReads {
     this.#options.scaleSets.inGroup(resourceGroup).forget();
   }
 
-  /** Begins the list in which `observe` looks up members that are instances of nodes. Its failure is left to that. */
+  /** Begins the lists in which `observe` looks up members that are VMs of nodes. Their failures are left to that. */
   begin(nodes: readonly Node[]): void {
-    const ids = nodes.values().map((node) => scaleSetIdOf(vmIdOf(node) ?? ""));
-    const first = ids.find((id) => id !== undefined);
-    if (first !== undefined) this.#options.scaleSets.inGroup(groupOf(first)).prefetch("cached");
+    const { scaleSets, virtualMachines } = this.#options;
+    const ids = (): IteratorObject<string> => nodes.values().map((node) => vmIdOf(node) ?? "");
+    const instance = ids().find((id) => scaleSetIdOf(id) !== undefined);
+    if (instance !== undefined) scaleSets.inGroup(groupOf(instance)).prefetch("cached");
+    const [first = ""] = ids().take(1);
+    const group = first === instance ? "" : groupOf(first);
+    if (group !== "") virtualMachines.inGroup(group).vms.prefetch("cached");
   }
 
   /** Members of every network-interface pool, by lower-case pool id. */

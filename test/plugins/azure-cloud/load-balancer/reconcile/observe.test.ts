@@ -22,6 +22,8 @@ import { errorOf } from "../../../../kit/rejection.ts";
 import { countOf, instanceID, nodeOf, openWorld, type World } from "../../world.ts";
 import { intentOf } from "../fixtures.ts";
 
+const groupPath = "/subscriptions/sub0/resourceGroups/rg0/providers";
+
 /** Objects of a cluster, and the kinds that an informer was requested of. */
 class Objects {
   readonly requested = new Set<string>();
@@ -142,8 +144,7 @@ describe("what a plan is made from", () => {
   test("names the deleted node of an instance that still runs in a pool, and reads its scale set again after a foreign write", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
-    const pool =
-      "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/kubernetes/backendAddressPools/kubernetes";
+    const pool = `${groupPath}/Microsoft.Network/loadBalancers/kubernetes/backendAddressPools/kubernetes`;
     world.simulator.put(pool.slice(0, pool.indexOf("/backendAddressPools")), {
       sku: { name: "Standard" },
       properties: { backendAddressPools: [{ name: "kubernetes" }] },
@@ -170,15 +171,18 @@ describe("what a plan is made from", () => {
     expect(await lists()).toBe(1);
   });
 
-  test("is read in one round, and once: the scale sets of nodes beside the load balancers", async () => {
+  test.each([
+    ["scale sets", "/virtualMachineScaleSets", instanceID(0)],
+    ["VMs", "/virtualMachines", `azure://${groupPath}/Microsoft.Compute/virtualMachines/vm-0`],
+  ])("is read in one round, and once: the %s of nodes beside the load balancers", async (_what, list, providerID) => {
     await using world = await openWorld();
     const { simulator } = world;
-    const node = { ...nodeOf("node-0", { providerID: instanceID(0) }), kind: kinds.Node.kind };
+    const node = { ...nodeOf("node-0", { providerID }), kind: kinds.Node.kind };
     const observer = await observerOf(world, new Objects([node]));
     const hold = simulator.hold({ method: "GET", path: /\/loadBalancers$/u });
     const observing = observer.observe([]);
     const deadlineMs = performance.now() + 20_000;
-    const isRead = (): boolean => hold.waiting() > 0 && countOf(simulator, "/virtualMachineScaleSets") > 0;
+    const isRead = (): boolean => hold.waiting() > 0 && countOf(simulator, list) > 0;
     while (!isRead() && performance.now() < deadlineMs) await Bun.sleep(5);
     expect(isRead()).toBe(true);
     hold.release();
@@ -186,7 +190,7 @@ describe("what a plan is made from", () => {
     await observer.observe([]);
     // A read that had begun would have been received before this request.
     await (await world.clients()).network.publicIPAddresses.createOrUpdate("rg0", "ip", { location: "eastus" });
-    expect(countOf(simulator, "/virtualMachineScaleSets")).toBe(1);
+    expect(countOf(simulator, list)).toBe(1);
   }, 40_000);
 
   test("is read without scale sets where pools have addresses", async () => {
