@@ -117,7 +117,7 @@ export class JobRunner {
         if (writes > 0) run.written(job);
         resolve(undefined);
       } catch (error) {
-        for (const write of job.reasons) run.failed.set(write, error);
+        for (const reason of job.reasons) run.failed.set(reason, error);
         resolve(error);
       }
       return promise;

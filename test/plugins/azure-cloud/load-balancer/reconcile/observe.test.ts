@@ -174,24 +174,28 @@ describe("what a plan is made from", () => {
   test.each([
     ["scale sets", "/virtualMachineScaleSets", instanceID(0)],
     ["VMs", "/virtualMachines", `azure://${groupPath}/Microsoft.Compute/virtualMachines/vm-0`],
-  ])("is read in one round, and once: the %s of nodes beside the load balancers", async (_what, list, providerID) => {
-    await using world = await openWorld();
-    const { simulator } = world;
-    const node = { ...nodeOf("node-0", { providerID }), kind: kinds.Node.kind };
-    const observer = await observerOf(world, new Objects([node]));
-    const hold = simulator.hold({ method: "GET", path: /\/loadBalancers$/u });
-    const observing = observer.observe([]);
-    const deadlineMs = performance.now() + 20_000;
-    const isRead = (): boolean => hold.waiting() > 0 && countOf(simulator, list) > 0;
-    while (!isRead() && performance.now() < deadlineMs) await Bun.sleep(5);
-    expect(isRead()).toBe(true);
-    hold.release();
-    await observing;
-    await observer.observe([]);
-    // A read that had begun would have been received before this request.
-    await (await world.clients()).network.publicIPAddresses.createOrUpdate("rg0", "ip", { location: "eastus" });
-    expect(countOf(simulator, list)).toBe(1);
-  }, 40_000);
+  ])(
+    "is read in one round, and once: the %s of nodes beside the load balancers",
+    async (_what, list, providerID) => {
+      await using world = await openWorld();
+      const { simulator } = world;
+      const node = { ...nodeOf("node-0", { providerID }), kind: kinds.Node.kind };
+      const observer = await observerOf(world, new Objects([node]));
+      const hold = simulator.hold({ method: "GET", path: /\/loadBalancers$/u });
+      const observing = observer.observe([]);
+      const deadlineMs = performance.now() + 20_000;
+      const isRead = (): boolean => hold.waiting() > 0 && countOf(simulator, list) > 0;
+      while (!isRead() && performance.now() < deadlineMs) await Bun.sleep(5);
+      expect(isRead()).toBe(true);
+      hold.release();
+      await observing;
+      await observer.observe([]);
+      // A read that had begun would have been received before this request.
+      await (await world.clients()).network.publicIPAddresses.createOrUpdate("rg0", "ip", { location: "eastus" });
+      expect(countOf(simulator, list)).toBe(1);
+    },
+    40_000,
+  );
 
   test("is read without scale sets where pools have addresses", async () => {
     await using world = await openWorld();
