@@ -1,6 +1,6 @@
 import { sameName } from "../../../arm/resource-id.ts";
 import { childId, loadBalancerId, sameId } from "../../model/ids.ts";
-import type { Family } from "../../model/model.ts";
+import type { Family, ServiceKey } from "../../model/model.ts";
 import { internalSuffix, isInternalName, localPoolName, poolName, sharedProbeName } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
@@ -70,7 +70,7 @@ export function planBalancers(draft: Draft, publicIPs: PublicIPTargets): void {
       : removeChangedFrontends(draft, target, subject, frontends),
   );
   for (const [index, placement] of placements.entries()) addPlaced(draft, placement, replaced[index] ?? new Map());
-  for (const placement of placements) removeLocalPools(draft, placement);
+  removeLocalPools(draft);
   for (const one of draft.balancers.values()) dropUnusedSharedProbe(one);
 }
 
@@ -88,16 +88,18 @@ function rejectMigration(
 }
 
 /** Removes pools of local Services that have left a load balancer, or are not local any more. */
-function removeLocalPools(draft: Draft, { subject }: PlannedService): void {
+function removeLocalPools(draft: Draft): void {
   if (draft.config.loadBalancers.length === 0) return;
-  const names = new Set([localPoolName(subject.key, "IPv4"), localPoolName(subject.key, "IPv6")]);
+  const owners = new Map<string, ServiceKey>();
+  for (const { subject } of draft.services)
+    for (const family of ["IPv4", "IPv6"] as const) owners.getOrInsert(localPoolName(subject.key, family), subject.key);
   for (const one of draft.balancers.values())
-    edit(one, subject.key, (balancer) =>
-      withoutPools(balancer, ({ name = "" }) => {
-        const id = childId(one.id, "backendAddressPools", name).toLowerCase();
-        return names.has(name.toLowerCase()) && !draft.pools.has(id);
-      }),
-    );
+    for (const pool of one.current?.backendAddressPools ?? []) {
+      const owner = owners.get(pool.name?.toLowerCase() ?? "");
+      if (owner === undefined || draft.pools.has(childId(one.id, "backendAddressPools", pool.name ?? "").toLowerCase()))
+        continue;
+      edit(one, owner, (balancer) => withoutPools(balancer, (other) => other === pool));
+    }
 }
 
 function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets, earlier: Planned): Placement {

@@ -2,14 +2,15 @@ import type { ErrorCode } from "cloud-controller-host/sdk";
 
 import { sameName } from "../../../arm/resource-id.ts";
 import { sameAddress } from "../../model/addresses.ts";
-import { hasBaseInAnyCase, internalSuffix, isInternalName, withoutInternal } from "../../model/names.ts";
+import { internalSuffix, isInternalName, withoutInternal } from "../../model/names.ts";
+import { oncePer } from "../../model/once-per.ts";
 import { isOfAnotherShard, type PlannerConfig } from "../../model/planner-config.ts";
 import { annotations } from "../../service/annotations.ts";
 import { some } from "../../service/readers.ts";
 import { matches } from "../../service/selectors.ts";
 import { type Subject, wantedAddresses, wantedPublicIP } from "../../service/subject.ts";
 import type { Draft } from "../draft/draft.ts";
-import type { Balancer } from "../draft/edits.ts";
+import { type Balancer, namedFor } from "../draft/edits.ts";
 import { isPrimary } from "../draft/frontends.ts";
 import { clusterIn } from "../public-ip/owners.ts";
 import type { PublicIPTargets } from "../public-ip/plan.ts";
@@ -132,18 +133,21 @@ function refusal(
   return undefined;
 }
 
-const observedNamed = ({ observed }: Draft, configuration: string): readonly Balancer[] =>
-  observed.loadBalancers.filter(({ name = "" }) => withoutInternal(name) === configuration.toLowerCase());
+/** Load balancers of both kinds by the lower-case name of their configuration. */
+const byConfiguration = oncePer((balancers: readonly Balancer[]) =>
+  Map.groupBy(balancers, ({ name = "" }) => withoutInternal(name)),
+);
 
 /** True if the Service has rules on a load balancer of the configuration. */
-const isActive = (draft: Draft, { base }: Subject, configuration: string): boolean =>
-  observedNamed(draft, configuration).some(({ loadBalancingRules }) =>
-    loadBalancingRules?.some(({ name }) => hasBaseInAnyCase(name, base)),
-  );
+const isActive = ({ observed }: Draft, { base }: Subject, configuration: string): boolean =>
+  byConfiguration(observed.loadBalancers)
+    .get(configuration.toLowerCase())
+    ?.some(({ loadBalancingRules }) => namedFor(loadBalancingRules, base).length > 0) ?? false;
 
 /** The load balancer with the address or the public IP that the Service asks for. */
 function pinnedBalancer(draft: Draft, subject: Subject, publicIPs: PublicIPTargets): string | undefined {
   const addresses = wantedAddresses(subject);
+  if (subject.internal && addresses.length === 0) return undefined;
   if (subject.internal)
     return draft.observed.loadBalancers
       .filter(({ name = "" }) => isInternalName(name))
@@ -168,8 +172,9 @@ function currentBalancer(draft: Draft, subject: Subject): string | undefined {
   const active = draft.config.loadBalancers.find(({ name }) => isActive(draft, subject, name))?.name.toLowerCase();
   if (isPinned || annotatedNames(subject) !== undefined) return active;
   const own = draft.observed.loadBalancers.find(
-    ({ name = "", frontendIPConfigurations = [] }) =>
-      isInternalName(name) === subject.internal && frontendIPConfigurations.some((one) => isPrimary(one, subject)),
+    ({ name = "", frontendIPConfigurations }) =>
+      isInternalName(name) === subject.internal &&
+      namedFor(frontendIPConfigurations, subject.base).some((one) => isPrimary(one, subject)),
   );
   return own?.name === undefined ? active : withoutInternal(own.name);
 }

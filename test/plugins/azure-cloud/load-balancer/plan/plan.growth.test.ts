@@ -5,24 +5,39 @@ import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan
 import { intentOf, plannerConfigOf } from "../fixtures.ts";
 import { converge, nodesNamed, world } from "../world.ts";
 
-const config = plannerConfigOf();
+const single = plannerConfigOf();
 const internal = { "azure-load-balancer-internal": "true" };
 
-/** A settled cluster: half of the Services are internal, so that there are two load balancers. */
-function settled(services: number, nodes: number) {
+const setsOf = (count: number): readonly string[] => Array.from({ length: count }, (_, index) => `vmss${index}`);
+
+/** Load balancers beside each other, each with the nodes of a scale set. */
+const several = (count: number) =>
+  plannerConfigOf({
+    loadBalancerBackendPoolConfigurationType: "nodeIP",
+    multipleStandardLoadBalancerConfigurations: setsOf(count).map((primaryVMSet, index) => ({
+      name: index === 0 ? "kubernetes" : `lb${index}`,
+      primaryVMSet,
+    })),
+  });
+
+/** A settled cluster: half of the Services are internal, so that there are two load balancers of each configuration. */
+function settled(services: number, nodes: number, config = single) {
   const list = nodesNamed(...Array.from({ length: nodes }, (_, index) => `node-${index}`));
   const intents = Array.from({ length: services }, (_, index) => {
     const uid = new Bun.CryptoHasher("md5").update(`${index}`).digest("hex");
     return intentOf({ name: `web-${index}`, uid, nodes: list, annotations: index % 2 === 0 ? internal : {} });
   });
-  const start = world({ nodes: list, services: intents.map(({ service }) => service) });
-  return { intents, observed: converge(intents, start, config).observed };
+  const sets = config.loadBalancers.map(({ primaryVMSet }) => primaryVMSet);
+  const vmSets = new Map(list.map(({ metadata }, index) => [metadata?.name ?? "", sets[index % sets.length] ?? ""]));
+  const start = world({ nodes: list, services: intents.map(({ service }) => service), vmSets });
+  return { intents, observed: converge(intents, start, config).observed, config };
 }
 
 /** How often planning reads a property of what was observed of Azure, and of the nodes. */
 function readsOf(
   intents: readonly ServiceIntent[],
   observed: Observed,
+  config = single,
 ): { readonly azure: number; readonly nodes: number } {
   const reads = { azure: 0, nodes: 0 };
   const nodes = counted(observed.nodes, () => (reads.nodes += 1));
@@ -58,9 +73,20 @@ function counted<T extends object>(value: T, read: () => void): T {
 
 test("planning what is settled reads Azure's resources in proportion to the number of Services", () => {
   const [few, many] = [settled(40, 3), settled(160, 3)];
-  expect(plan(many.intents, many.observed, config).stages).toEqual([]);
+  expect(plan(many.intents, many.observed, single).stages).toEqual([]);
   const factor = readsOf(many.intents, many.observed).azure / readsOf(few.intents, few.observed).azure;
   expect(factor).toBeLessThan(4.5);
+});
+
+test("planning what is settled on several load balancers reads Azure's resources in proportion to the number of Services", () => {
+  const reads = (services: number, balancers: number): number => {
+    const { intents, observed, config } = settled(services, 16, several(balancers));
+    expect(plan(intents, observed, config).stages).toEqual([]);
+    return readsOf(intents, observed, config).azure;
+  };
+  const [few, many, spread] = [reads(40, 4), reads(160, 4), reads(160, 16)];
+  expect(many / few).toBeLessThan(3.8);
+  expect(spread / many).toBeLessThan(2);
 });
 
 test("planning more Services with the same nodes reads the nodes no more often", () => {
