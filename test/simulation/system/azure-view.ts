@@ -1,6 +1,4 @@
-import { isIP } from "node:net";
-
-import { defaultLoadBalancerName, keyOf, type Service } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
 
 import { type JsonObject, objectAt, objectsAt, stringAt, stringsAt } from "../../../plugins/azure-cloud/json.ts";
 import type { AzureSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
@@ -69,11 +67,11 @@ const instanceOf = /\/virtualMachineScaleSets\/([^/]+)\/virtualMachines\/(\d+)\/
 export class AzureView {
   readonly resources: readonly JsonObject[];
   readonly #names: ReadonlySet<string>;
-  readonly #balancers: readonly JsonObject[];
-  readonly #publicIPs: readonly JsonObject[];
-  readonly #securityRules: readonly JsonObject[];
+  readonly balancers: readonly JsonObject[];
+  readonly publicIPs: readonly JsonObject[];
+  readonly securityRules: readonly JsonObject[];
   /** Nodes by `scale set/instance` and by private address. */
-  readonly #nodeNames: ReadonlyMap<string, string>;
+  readonly nodeNames: ReadonlyMap<string, string>;
   /** `scale set/instance` by node. */
   readonly #vms = new Map<string, string>();
   readonly #members = new Map<JsonObject, readonly string[]>();
@@ -81,12 +79,12 @@ export class AzureView {
   constructor(azure: AzureSimulator, scaleSets: readonly string[]) {
     this.resources = azure.resources();
     this.#names = new Set(this.resources.map(nameOf));
-    this.#balancers = this.resources.filter(isOfType("loadbalancers"));
-    this.#publicIPs = this.resources.filter(isOfType("publicipaddresses"));
-    this.#securityRules = this.resources
+    this.balancers = this.resources.filter(isOfType("loadbalancers"));
+    this.publicIPs = this.resources.filter(isOfType("publicipaddresses"));
+    this.securityRules = this.resources
       .filter(isOfType("networksecuritygroups"))
       .flatMap((group) => objectsAt(propertiesOf(group), "securityRules"));
-    this.#nodeNames = new Map(
+    this.nodeNames = new Map(
       scaleSets.flatMap((scaleSet) =>
         azure.instances(scaleSet).flatMap(({ instanceId, computerName, privateIP }) => {
           const name = computerName.toLowerCase();
@@ -116,18 +114,18 @@ export class AzureView {
     const failed = this.resources.filter(isOfType("networksecuritygroups")).filter(hasFailed).map(nameOf);
     let address: string | undefined;
     let publicIP: string | undefined;
-    for (const balancer of this.#balancers) {
+    for (const balancer of this.balancers) {
       const properties = propertiesOf(balancer);
-      const own = objectsAt(properties, "frontendIPConfigurations")
-        .filter(isOwn)
-        .filter((frontend) => this.#familyOf(propertiesOf(frontend)) === family);
+      const own = frontendsUsed(balancer, isOwn).filter(
+        (frontend) => this.#familyOf(propertiesOf(frontend)) === family,
+      );
       const ownIds = new Set(own.map((frontend) => stringAt(frontend, "id")?.toLowerCase()));
       for (const frontend of own) {
-        const used = this.#publicIPOf(propertiesOf(frontend));
+        const itsIP = this.publicIPOf(propertiesOf(frontend));
         frontends.push(`${nameOf(balancer)}/${nameOf(frontend)}`);
-        address = this.#addressOf(propertiesOf(frontend));
-        publicIP = used?.["name"]?.toString();
-        failed.push(...[balancer, ...(used === undefined ? [] : [used])].filter(hasFailed).map(nameOf));
+        address = this.addressOf(propertiesOf(frontend));
+        publicIP = itsIP?.["name"]?.toString();
+        failed.push(...[balancer, ...(itsIP === undefined ? [] : [itsIP])].filter(hasFailed).map(nameOf));
       }
       for (const rule of objectsAt(properties, "loadBalancingRules").filter(isOwn)) {
         if (!ownIds.has(idAt(propertiesOf(rule), "frontendIPConfiguration"))) continue;
@@ -139,11 +137,11 @@ export class AzureView {
         for (const name of this.membersOf(pool)) members.add(name);
       }
     }
-    return { frontends, rules: rules.toSorted(), address, publicIP, members, opened: this.#openedAt(address), failed };
+    return { frontends, rules: rules.toSorted(), address, publicIP, members, opened: this.openedAt(address), failed };
   }
 
   #familyOf(frontend: JsonObject): string {
-    const publicIP = this.#publicIPOf(frontend);
+    const publicIP = this.publicIPOf(frontend);
     const version =
       publicIP === undefined
         ? stringAt(frontend, "privateIPAddressVersion")
@@ -151,13 +149,15 @@ export class AzureView {
     return version ?? "IPv4";
   }
 
-  #publicIPOf(frontend: JsonObject): JsonObject | undefined {
+  /** The public IP of the properties of a frontend. */
+  publicIPOf(frontend: JsonObject): JsonObject | undefined {
     const id = idAt(frontend, "publicIPAddress");
-    return this.#publicIPs.find((one) => stringAt(one, "id")?.toLowerCase() === id);
+    return this.publicIPs.find((one) => stringAt(one, "id")?.toLowerCase() === id);
   }
 
-  #addressOf(frontend: JsonObject): string | undefined {
-    const publicIP = this.#publicIPOf(frontend);
+  /** The address of the properties of a frontend. */
+  addressOf(frontend: JsonObject): string | undefined {
+    const publicIP = this.publicIPOf(frontend);
     return publicIP === undefined
       ? stringAt(frontend, "privateIPAddress")
       : stringAt(propertiesOf(publicIP), "ipAddress");
@@ -178,12 +178,13 @@ export class AzureView {
     const addresses = objectsAt(propertiesOf(pool), "loadBalancerBackendAddresses").map(
       (address) => stringAt(propertiesOf(address), "ipAddress") ?? "",
     );
-    return [...configurations, ...addresses].flatMap((key) => this.#nodeNames.get(key) ?? []);
+    return [...configurations, ...addresses].flatMap((key) => this.nodeNames.get(key) ?? []);
   }
 
-  #openedAt(address: string | undefined): readonly string[] {
+  /** What allow rules let through to an address, sorted. */
+  openedAt(address: string | undefined): readonly string[] {
     if (address === undefined) return [];
-    const opened = this.#securityRules
+    const opened = this.securityRules
       .map(propertiesOf)
       .filter((rule) => String(rule["access"]).toLowerCase() === "allow")
       .filter((rule) => textsAt(rule, "destinationAddressPrefix").includes(address))
@@ -195,55 +196,6 @@ export class AzureView {
         ),
       );
     return [...new Set(opened)].toSorted();
-  }
-
-  /** Parts that bear the name, the tag or the address of a Service that does not want a load balancer. */
-  leftovers(wanting: readonly Service[]): readonly string[] {
-    const bases = wanting.map((service) => defaultLoadBalancerName(service));
-    const keys = new Set(wanting.map(keyOf));
-    const isLeft = (name: string): boolean =>
-      /^a[0-9a-f]{31}/u.test(name) && !bases.some((base) => name.startsWith(base));
-    const parts = this.#balancers.flatMap((balancer) =>
-      ["frontendIPConfigurations", "loadBalancingRules", "probes"].flatMap((property) =>
-        objectsAt(propertiesOf(balancer), property).map(
-          (part) => [`${nameOf(balancer)}/${property}/${nameOf(part)}`, nameOf(part)] as const,
-        ),
-      ),
-    );
-    const ownersOf = (publicIP: JsonObject): readonly string[] =>
-      (stringAt(objectAt(publicIP, "tags"), "k8s-azure-service") ?? "").split(",");
-    const addresses = this.#publicIPs.filter((publicIP) => {
-      const owners = ownersOf(publicIP);
-      return (
-        owners.some((owner) => owner !== "" && !keys.has(owner)) || isLeft(nameOf(publicIP).replace("kubernetes-", ""))
-      );
-    });
-    // A Service that is refused keeps the address and the rules of its last accepted settings.
-    const kept = this.#publicIPs.filter((publicIP) => ownersOf(publicIP).some((owner) => keys.has(owner)));
-    const given = wanting.flatMap(({ metadata }) => Object.entries(metadata?.annotations ?? {}));
-    const valuesOf = (suffix: string) =>
-      given.flatMap(([key, value]) => (key.endsWith(suffix) ? value.split(",") : []));
-    const served = new Set([
-      ...valuesOf("/azure-additional-public-ips"),
-      ...(valuesOf("/azure-disable-load-balancer-floating-ip").length > 0 ? this.#nodeNames.keys() : []),
-      ...wanting.flatMap((service) => familiesOf(service).map((family) => this.serviceOf(service, family).address)),
-      ...kept.map((publicIP) => stringAt(propertiesOf(publicIP), "ipAddress")),
-    ]);
-    const rules = this.#securityRules.filter((rule) => {
-      const properties = propertiesOf(rule);
-      const destinations = textsAt(properties, "destinationAddressPrefix");
-      return nameOf(rule).startsWith("k8s-azure-lb") && destinations.some((one) => isIP(one) > 0 && !served.has(one));
-    });
-    const links = this.resources.filter(isOfType("privatelinkservices")).filter((link) => {
-      const owner = stringAt(objectAt(link, "tags"), "k8s-azure-owner-service");
-      return owner !== undefined && !keys.has(owner);
-    });
-    return [
-      ...links.map((link) => `private link service ${nameOf(link)}`),
-      ...parts.flatMap(([path, name]) => (isLeft(name) ? [path] : [])),
-      ...addresses.map((publicIP) => `public IP ${nameOf(publicIP)}`),
-      ...rules.map((rule) => `security rule ${nameOf(rule)}`),
-    ];
   }
 
   /** `node CIDR address` of each route that is ours. */
@@ -265,10 +217,10 @@ export class AzureView {
   /** Everything that a foreign writer owns, by a name that begins with `foreign`, with its content. */
   get foreign(): ReadonlyMap<string, string> {
     const parts = [
-      ...this.#securityRules,
+      ...this.securityRules,
       ...this.#routes,
-      ...this.#publicIPs,
-      ...this.#balancers.flatMap((balancer) =>
+      ...this.publicIPs,
+      ...this.balancers.flatMap((balancer) =>
         ["frontendIPConfigurations", "outboundRules", "backendAddressPools"].flatMap((key) =>
           objectsAt(propertiesOf(balancer), key),
         ),
@@ -281,6 +233,25 @@ export class AzureView {
     );
     return new Map([...parts.map((part) => [nameOf(part), essenceOf(part)] as const), ...tags]);
   }
+}
+
+/** The frontends that rules of a Service use, and those of its name that rules of no other one use. */
+function frontendsUsed(balancer: JsonObject, isOwn: (part: JsonObject) => boolean): readonly JsonObject[] {
+  const rules = objectsAt(propertiesOf(balancer), "loadBalancingRules");
+  return objectsAt(propertiesOf(balancer), "frontendIPConfigurations").filter((frontend) => {
+    const users = rules.filter((rule) => isOn(rule, frontend));
+    return users.length === 0 ? isOwn(frontend) : users.some(isOwn);
+  });
+}
+
+/** True if a load-balancing rule is for a frontend. */
+export const isOn = (rule: JsonObject, frontend: JsonObject): boolean =>
+  idAt(propertiesOf(rule), "frontendIPConfiguration") === (stringAt(frontend, "id") ?? "").toLowerCase();
+
+/** The port that a rule has, as `TCP 80`. */
+export function portOf(rule: JsonObject): string {
+  const { protocol, frontendPort } = propertiesOf(rule);
+  return `${String(protocol).toUpperCase()} ${String(frontendPort)}`;
 }
 
 const textOfRule = (rule: JsonObject): string =>

@@ -10,6 +10,8 @@ export interface Cluster {
   readonly balancers: Readonly<Record<string, string | undefined>>;
   readonly scaleSets: readonly string[];
   readonly dualStack: boolean;
+  /** Services ask for addresses that others have. */
+  readonly sharesAddresses: boolean;
   /** Of its Pods; each node has a /24 of it. */
   readonly podCIDR: string;
   /** How many nodes have one. */
@@ -21,6 +23,7 @@ const plain: Cluster = {
   balancers: { kubernetes: undefined },
   scaleSets: ["vmss0"],
   dualStack: false,
+  sharesAddresses: false,
   podCIDR: "10.244.0.0/16",
   podCIDRs: 256,
 };
@@ -44,17 +47,22 @@ export const clusters = {
     balancers: several,
     scaleSets: ["vmss0", "vmss1"],
   },
+  "shared addresses": { ...plain, sharesAddresses: true },
 } as const satisfies Readonly<Record<string, Cluster>>;
 
 export type ClusterName = keyof typeof clusters;
 const isName = (name: string): name is ClusterName => name in clusters;
 const clusterNames: readonly ClusterName[] = Object.keys(clusters).filter(isName);
+/** Drawn in place of plain ones, so that the histories of all other seeds stay as they were before there were these. */
+const later: readonly ClusterName[] = ["shared addresses"];
 
-/** The cluster of a seed, from numbers of its own: half of them are plain. */
+/** The cluster of a seed, from numbers of its own: a third of them are plain. */
 export function clusterNameOf(seed: number): ClusterName {
   const random = randomOf(seed ^ 0x0c10_57e5);
-  const others = clusterNames.filter((name) => name !== "plain");
-  return random() < 0.5 ? "plain" : (others[Math.floor(random() * others.length)] ?? "plain");
+  const others = clusterNames.filter((name) => name !== "plain" && !later.includes(name));
+  const first = random() < 0.5 ? "plain" : (others[Math.floor(random() * others.length)] ?? "plain");
+  const apart = randomOf(seed ^ 0x5a1e_d1b5)();
+  return first === "plain" ? (later[Math.floor(apart * 3 * later.length)] ?? first) : first;
 }
 
 const vnet = "/providers/Microsoft.Network/virtualNetworks/vnet0";

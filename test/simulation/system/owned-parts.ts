@@ -1,10 +1,12 @@
 import { type JsonObject, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
-import { type AzureView, idAt, isOfType, nameOf, propertiesOf, textsAt } from "./azure-view.ts";
+import { type AzureView, idAt, isOfType, isOn, nameOf, portOf, propertiesOf, textsAt } from "./azure-view.ts";
 
 /** Something in Azure that only the product adds and removes. */
 export interface OwnedPart {
   /** The Services that it is for, by the start of their names in Azure or by an address. */
   readonly services: readonly string[];
+  /** The port of an address that it opens, as `1.2.3.4 TCP 80`: Services may share the address. */
+  readonly port?: string;
   /** The node that it is for. */
   readonly node?: string;
   /** The load balancer that has the node as a member. */
@@ -67,7 +69,7 @@ function openings(rule: JsonObject): readonly Entry[] {
     textsAt(properties, "sourceAddressPrefix").flatMap((source) =>
       textsAt(properties, "destinationPortRange").map((port): Entry => {
         const what = [access, protocol, "from", source, "to", address, port].map(String).join(" ");
-        return [what, { services: [address] }];
+        return [what, { services: [address], port: `${address} ${String(protocol).toUpperCase()} ${port}` }];
       }),
     ),
   );
@@ -98,4 +100,19 @@ export function addressOwners(view: AzureView): ReadonlyMap<string, string> {
     return address === undefined || service === undefined ? [] : [[address, service] as const];
   });
   return new Map([...ofPublicIPs, ...ofFrontends]);
+}
+
+/** The Service of each port of an address, as `1.2.3.4 TCP 80`, by its load-balancing rules. */
+export function portOwners(view: AzureView): ReadonlyMap<string, string> {
+  return new Map(
+    view.balancers.flatMap((balancer) => {
+      const frontends = objectsAt(propertiesOf(balancer), "frontendIPConfigurations");
+      return objectsAt(propertiesOf(balancer), "loadBalancingRules").flatMap((rule) => {
+        const frontend = frontends.find((one) => isOn(rule, one));
+        const service = serviceIn(nameOf(rule));
+        if (frontend === undefined || service === undefined) return [];
+        return [[`${view.addressOf(propertiesOf(frontend))} ${portOf(rule)}`, service] as const];
+      });
+    }),
+  );
 }

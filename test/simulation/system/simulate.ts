@@ -1,15 +1,16 @@
-import { keyOf, kinds } from "cloud-controller-host/sdk";
+import { keyOf, kinds, type Service } from "cloud-controller-host/sdk";
 
 import type { HostInput } from "../../../host/run/process-parts.ts";
 import { defaultLimits } from "../../../plugins/azure-cloud/simulator/state/limits.ts";
 import { joinNodes } from "./actions/nodes.ts";
 import { perform } from "./actions/perform.ts";
-import { createService, createUsersIPs, isRefused } from "./actions/services.ts";
+import { createService, createUsersIPs } from "./actions/services.ts";
 import { type Action, type ActionKind, type History } from "./history.ts";
 import type { SimulatedHost } from "./host-program.ts";
 import { buildDifferences, builtIn, raze } from "./invariants/fresh-build.ts";
 import { watchNodes } from "./invariants/nodes.ts";
 import { problemsOf } from "./invariants/problems.ts";
+import { isRefused } from "./invariants/refusals.ts";
 import { Removals } from "./invariants/removals.ts";
 import { Continuity } from "./invariants/services.ts";
 import type { InvariantName, Violation } from "./invariants/table.ts";
@@ -220,9 +221,10 @@ class Run {
   /** Compares what the history has left with what a process builds from nothing. */
   async #buildAgain(): Promise<void> {
     const world = this.#world;
-    // Some Services keep what they had; which of several load balancers has one depends on its order.
-    const isOwn = world.abandoned.length > 0 || Object.keys(world.cluster.balancers).length > 1;
-    if (isOwn || world.services().some((service) => isRefused(service) || isDirect(service))) return;
+    const { balancers, sharesAddresses } = world.cluster;
+    // Some Services keep what they had; which of several load balancers or Services has something depends on their order.
+    const isOwn = world.abandoned.length > 0 || Object.keys(balancers).length > 1 || sharesAddresses;
+    if (isOwn || world.services().some((service) => isRefused(world, service) || isDirect(service))) return;
     const before = builtIn(world.view());
     for (const host of world.hosts) host.kill();
     world.note("world", "is built again from nothing");
@@ -255,10 +257,13 @@ class Run {
     this.#violate("eventually stable", problems.join("; "));
   }
 
+  get #refused(): readonly Service[] {
+    return this.#world.services().filter((service) => isRefused(this.#world, service));
+  }
+
   /** A Service that is refused is tried again now and then, and its condition shows when. */
   #isRetry({ exchange }: HostRequest): boolean {
-    const refused = this.#world.services().filter(isRefused);
-    return refused.some((service) =>
+    return this.#refused.some((service) =>
       exchange.path.startsWith(`/api/v1/namespaces/${keyOf(service).replace("/", "/services/")}/status`),
     );
   }
@@ -279,8 +284,7 @@ class Run {
     const before = this.#requests;
     await this.#until(world.now + ms);
     const perMinute = ((this.#requests - before) * minuteMs) / ms / world.hosts.length;
-    const refused = world.services().filter(isRefused).length;
-    const most = maxAtRest + minuteMs / world.lease.retryPeriodMs + refused * maxOfRefused;
+    const most = maxAtRest + minuteMs / world.lease.retryPeriodMs + this.#refused.length * maxOfRefused;
     if (this.#holds() && perMinute > most)
       this.#violate("no request storm", `${perMinute} requests in a minute of each host at rest`);
   }

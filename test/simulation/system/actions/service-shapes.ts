@@ -11,7 +11,7 @@ export interface Shape {
   readonly spec?: Partial<Spec>;
 }
 
-interface Feature extends Shape {
+export interface Feature extends Shape {
   /** A shape has at most one feature of each group. */
   readonly group: string;
   /** A Service of the other kind would be refused, or warned that it has no effect. */
@@ -25,8 +25,8 @@ export const prefix = "service.beta.kubernetes.io/";
 export const usersIP = "foreign-of-";
 export const usersPrefix = "/providers/Microsoft.Network/publicIPPrefixes/foreign-prefix";
 
-type Port = NonNullable<Spec["ports"]>[number];
-const port = (number: number, protocol: "TCP" | "UDP" = "TCP", more: Partial<Port> = {}): Port => ({
+export type Port = NonNullable<Spec["ports"]>[number];
+export const port = (number: number, protocol: "TCP" | "UDP" = "TCP", more: Partial<Port> = {}): Port => ({
   name: `${protocol.toLowerCase()}-${number}`,
   protocol,
   port: number,

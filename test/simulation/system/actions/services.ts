@@ -3,6 +3,7 @@ import { isNotFound, kinds, type Service } from "cloud-controller-host/sdk";
 import type { Action } from "../history.ts";
 import type { World } from "../world.ts";
 import { defaultPorts, prefix, type Shape, shapeOf, usersIP, usersPrefix } from "./service-shapes.ts";
+import { sharedIPId, sharedShapeOf } from "./shared-shapes.ts";
 
 const namespace = "default";
 /** So many or, if there are more, as many as at first. */
@@ -11,17 +12,21 @@ const mostOf = ({ history }: World): number => Math.max(maxServices, history.ser
 
 /** What users have created before: public IPs, and a prefix that others are created from. */
 export function createUsersIPs(world: World): void {
-  const { azure } = world;
+  const { azure, cluster } = world;
   azure.put(usersPrefix, { sku: { name: "Standard" }, properties: { prefixLength: 26, ipPrefix: "20.9.0.0/26" } });
-  for (let index = 0; index < mostOf(world); index += 1)
-    azure.put(`/providers/Microsoft.Network/publicIPAddresses/${usersIP}s${index}`, {
+  const own = Array.from(
+    { length: mostOf(world) },
+    (_, index) => `/providers/Microsoft.Network/publicIPAddresses/${usersIP}s${index}`,
+  );
+  for (const id of cluster.sharesAddresses ? [...own, sharedIPId] : own)
+    azure.put(id, {
       sku: { name: "Standard" },
       properties: { publicIPAllocationMethod: "Static", publicIPAddressVersion: "IPv4" },
     });
 }
 
-export const isRefused = ({ metadata }: Service): boolean =>
-  metadata?.annotations?.[`${prefix}azure-load-balancer-tcp-idle-timeout`] === "1";
+const drawnShape = (world: World, name: string, pick: number): Shape =>
+  world.cluster.sharesAddresses ? sharedShapeOf(world, name, pick) : shapeOf(world, name, pick);
 
 function serviceOf(world: World, name: string, { annotations = {}, spec }: Shape): Service {
   const values: Readonly<Record<string, string>> = {
@@ -40,7 +45,7 @@ function serviceOf(world: World, name: string, { annotations = {}, spec }: Shape
 
 function create(world: World, name: string, pick: number): void {
   if (world.api.get(kinds.Service, { namespace, name }) !== undefined) return;
-  const shape = shapeOf(world, name, pick);
+  const shape = drawnShape(world, name, pick);
   world.note("user", `creates ${name} as ${JSON.stringify(shape)}`);
   world.api.create(kinds.Service, serviceOf(world, name, shape));
 }
@@ -66,7 +71,7 @@ export function createService(world: World, { pick }: Pick<Action, "pick">): voi
 export function changeService(world: World, { pick }: Action): void {
   const service = chosen(world, pick);
   if (service === undefined) return;
-  const shape = shapeOf(world, nameOf(service), Math.floor(pick / 7));
+  const shape = drawnShape(world, nameOf(service), Math.floor(pick / 7));
   const wanted = serviceOf(world, nameOf(service), shape);
   world.note("user", `changes ${nameOf(service)} to ${JSON.stringify(shape)}`);
   world.api.update(kinds.Service, { namespace, name: nameOf(service) }, (before) => ({
@@ -81,6 +86,7 @@ const changeable = ({
   loadBalancerSourceRanges: _ranges,
   healthCheckNodePort: _port,
   clusterIPs: _ips,
+  loadBalancerIP: _ip,
   ...spec
 }: NonNullable<Service["spec"]> = {}) => ({
   ...spec,

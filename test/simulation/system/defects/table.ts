@@ -6,6 +6,7 @@ import { nodeDefects } from "./nodes.ts";
 import { planDefects } from "./plans.ts";
 import { readDefects } from "./reads.ts";
 import { serviceDefects } from "./services.ts";
+import { sharedAddressDefects } from "./shared-addresses.ts";
 
 /** Defects that the product had once or might have. */
 export const defects: Defects = {
@@ -16,4 +17,5 @@ export const defects: Defects = {
   ...loadBalancerDefects,
   ...planDefects,
   ...nodeDefects,
+  ...sharedAddressDefects,
 };

@@ -1,9 +1,10 @@
 import { keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { addressesOf } from "../../../kit/services.ts";
-import { isRefused } from "../actions/services.ts";
 import { familiesOf } from "../azure-view.ts";
 import type { World } from "../world.ts";
+import { leftOpenings, leftoversIn } from "./leftovers.ts";
+import { isRefused } from "./refusals.ts";
 import { differences, lacking, wantedMembers } from "./services.ts";
 import { isBalanced } from "./wishes.ts";
 
@@ -38,10 +39,11 @@ export function problemsOf(world: World): readonly Problem[] {
       problemsOfService(world, nodes, service).map((text) => ({
         ...subjectOf("Service", service),
         text: `${keyOf(service)} ${text}`,
-        ...(isBalanced(service) && isRefused(service) && { isRefusal: true as const }),
+        ...(isBalanced(service) && isRefused(world, service) && { isRefusal: true as const }),
       })),
     ),
-    ...view.leftovers([...balanced, ...world.forgiven]).map((part) => ({ text: `${part} is left over` })),
+    ...(world.cluster.sharesAddresses ? leftOpenings(view, balanced) : []).map((text) => ({ text })),
+    ...leftoversIn(view, [...balanced, ...world.forgiven]).map((part) => ({ text: `${part} is left over` })),
   ];
 }
 
@@ -56,7 +58,7 @@ function problemsOfService(world: World, nodes: readonly Node[], service: Servic
     if (service.metadata?.deletionTimestamp !== undefined) return ["is still being deleted"];
     return addressesOf(service).length > 0 ? ["still shows an address"] : [];
   }
-  if (isRefused(service)) return hasEvent(world, service, "Warning") ? [] : ["fails without an event"];
+  if (isRefused(world, service)) return hasEvent(world, service, "Warning") ? [] : ["fails without an event"];
   const view = world.view();
   return familiesOf(service).flatMap((family) => {
     const found = view.serviceOf(service, family);

@@ -1,7 +1,7 @@
 import { defaultLoadBalancerName, keyOf, kinds, type Node } from "cloud-controller-host/sdk";
 
 import type { AzureView } from "../azure-view.ts";
-import { addressOwners, type OwnedPart, ownedParts } from "../owned-parts.ts";
+import { addressOwners, type OwnedPart, ownedParts, portOwners } from "../owned-parts.ts";
 import type { World } from "../world.ts";
 import { balancerOf } from "./services.ts";
 import type { Violate } from "./table.ts";
@@ -22,7 +22,12 @@ export class Removals {
   #parts: ReadonlyMap<string, OwnedPart> = new Map();
   /** The last change by a user of each Service, by the start of its names in Azure; and of nodes, by name. */
   readonly #changedAt = new Map<string, number>();
+  /** Services of addresses, and of their ports where Services share addresses. */
   readonly #owners = new Map<string, string>();
+  /** When a port of an address has gone from a Service to another one. */
+  readonly #handedOverAt = new Map<string, number>();
+  /** All Services that have had ports of an address. */
+  readonly #sharers = new Map<string, Set<string>>();
 
   constructor(world: World, violate: Violate) {
     this.#world = world;
@@ -44,6 +49,7 @@ export class Removals {
 
   check(view: AzureView): void {
     for (const [address, service] of addressOwners(view)) this.#owners.set(address, service);
+    if (this.#world.cluster.sharesAddresses) this.#followPorts(view);
     const parts = ownedParts(view);
     const removed = [...this.#parts].filter(([what]) => !parts.has(what));
     if (removed.length > 0) {
@@ -54,6 +60,21 @@ export class Removals {
     this.#next(parts);
   }
 
+  #followPorts(view: AzureView): void {
+    for (const [port, service] of portOwners(view)) {
+      const before = this.#owners.get(port);
+      if (before !== undefined && before !== service) this.#handedOverAt.set(port, this.#world.now);
+      this.#owners.set(port, service);
+      this.#sharers.getOrInsertComputed(port.split(" ")[0] ?? "", () => new Set()).add(service);
+    }
+  }
+
+  /** Of an address that Services share: what denies the rest of it is for any of them, and a port without rules serves none. */
+  #sharersOf(port: string): readonly string[] | undefined {
+    if (!this.#world.cluster.sharesAddresses || this.#owners.has(port)) return undefined;
+    return port.endsWith(" * *") ? [...(this.#sharers.get(port.split(" ")[0] ?? "") ?? [])] : [];
+  }
+
   #next(parts: ReadonlyMap<string, OwnedPart>): void {
     for (const what of this.#parts.keys()) if (!parts.has(what)) this.#since.delete(what);
     for (const what of parts.keys()) if (!this.#since.has(what)) this.#since.set(what, this.#world.now);
@@ -61,14 +82,18 @@ export class Removals {
   }
 
   /** Its node has, or all of its Services have: a member is for every Service of its pool. */
-  #hasCause(what: string, { services, node, balancer }: OwnedPart, living: ReadonlySet<string>): boolean {
+  #hasCause(what: string, { services, port, node, balancer }: OwnedPart, living: ReadonlySet<string>): boolean {
     const earliest = this.#earliest(what);
     const hasChanged = (one: string): boolean => (this.#changedAt.get(one) ?? Number.NEGATIVE_INFINITY) >= earliest;
     if (node !== undefined && (!this.#isThere(node) || hasChanged(node))) return true;
     // Nodes of a load balancer that does not exist yet serve on another one.
     if (balancer !== undefined && balancerOf(this.#world, node ?? "") !== balancer) return true;
-    const owners = services.map((service) => this.#owners.get(service) ?? service);
-    return owners.length > 0 && owners.every((owner) => !living.has(owner) || hasChanged(owner));
+    if ((this.#handedOverAt.get(port ?? "") ?? Number.NEGATIVE_INFINITY) >= earliest) return true;
+    const isOver = (owner: string): boolean => !living.has(owner) || hasChanged(owner);
+    const sharers = port === undefined ? undefined : this.#sharersOf(port);
+    if (sharers !== undefined) return sharers.length === 0 || sharers.some(isOver);
+    const owners = services.map((service) => this.#owners.get(port ?? "") ?? this.#owners.get(service) ?? service);
+    return owners.length > 0 && owners.every(isOver);
   }
 
   #earliest(what: string): number {

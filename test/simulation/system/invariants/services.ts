@@ -4,6 +4,7 @@ import { addressesOf } from "../../../kit/services.ts";
 import { usersIP } from "../actions/service-shapes.ts";
 import { type AzureView, familiesOf, type ServiceInAzure } from "../azure-view.ts";
 import type { World } from "../world.ts";
+import { isHeld, isRefused } from "./refusals.ts";
 import type { Violate } from "./table.ts";
 import {
   additionalAddresses,
@@ -11,6 +12,7 @@ import {
   isBalanced,
   isDirect,
   isInternal,
+  requestedAddress,
   visibleWishOf,
   wantedOpenings,
   wantedRules,
@@ -35,8 +37,12 @@ export function lacking(world: World, service: Service, family: string, found: S
       !balancers.some((balancer) => frontend.startsWith(balancer)) ||
       frontend.includes("-subnet1") !== wantsSubnet,
   );
-  const wantsAddress = annotationOf(service, "azure-load-balancer-ipv4") ?? address;
+  const wantsAddress = requestedAddress(service) ?? address;
   const wanted = [...(address === undefined ? [] : [address]), ...additionalAddresses(service, family)].join();
+  // Others have other ports of an address that they share.
+  const ports = new Set(service.spec?.ports?.map(({ protocol = "TCP", port }) => `${protocol} ${port}`));
+  const isOwn = (opening: string): boolean => ports.has(opening.split(" from ")[0] ?? "");
+  const ownOpenings = world.cluster.sharesAddresses ? opened.filter(isOwn) : opened;
   return [
     ...(isOfKind(service, publicIP) ? [] : [`has the public IP ${publicIP}`]),
     ...(address === wantsAddress ? [] : [`has the address ${address}`]),
@@ -44,13 +50,14 @@ export function lacking(world: World, service: Service, family: string, found: S
     ...(address === undefined ? ["has no frontend with an address"] : []),
     ...differences("rule", rules, wantedRules(service, family)),
     ...(status === wanted ? [] : [`shows ${status || "no address"}, not ${wanted || "none"}`]),
-    ...(isInternal(service) || isDirect(service) ? [] : differences("opening", opened, wantedOpenings(service))),
+    ...(isInternal(service) || isDirect(service) ? [] : differences("opening", ownOpenings, wantedOpenings(service))),
   ];
 }
 
-/** It is the user's, or created from the prefix, as wanted. */
+/** It is the user's, or created from the prefix, as wanted; one with a certain address may be of either. */
 const isOfKind = (service: Service, publicIP = ""): boolean =>
-  publicIP.startsWith(usersIP) === (annotationOf(service, "azure-pip-name") !== undefined) &&
+  (requestedAddress(service) !== undefined ||
+    publicIP.startsWith(usersIP) === (annotationOf(service, "azure-pip-name") !== undefined)) &&
   publicIP.includes("-foreign-prefix") === (annotationOf(service, "azure-pip-prefix-id") !== undefined);
 
 const isReady = ({ status }: Node): boolean =>
@@ -82,6 +89,11 @@ interface Settled {
   readonly address: string | undefined;
   /** UIDs and VMs of the nodes behind it, by name. */
   readonly members: ReadonlyMap<string, string>;
+  readonly rules: readonly string[];
+  /** What was open of the ports of its rules. */
+  readonly opened: readonly string[];
+  /** What it has asked for since, and is refused. */
+  readonly refused?: string;
 }
 
 /** Untouched Services stay served, and resources of others stay. */
@@ -107,6 +119,9 @@ export class Continuity {
     world.api.onChange(kinds.Service, (_type, service, before) => {
       if (before === undefined || visibleWishOf(before) === visibleWishOf(service)) return;
       const uid = service.metadata?.uid ?? "";
+      // What it has may change from now on.
+      if (!isRefused(world, service))
+        for (const family of familiesOf(service)) this.#settled.delete(`${uid} ${family}`);
       const leftAt = formerWishes.get(`${uid} ${visibleWishOf(service)}`) ?? Number.NEGATIVE_INFINITY;
       if (world.now - leftAt < returnMs) this.#returnedAt.set(uid, world.now);
       formerWishes.set(`${uid} ${visibleWishOf(before)}`, world.now);
@@ -150,6 +165,11 @@ export class Continuity {
     const hasSettled = this.#hasSettled(service.metadata?.uid ?? "");
     const key = `${service.metadata?.uid} ${family}`;
     const before = this.#settled.get(key);
+    if (before !== undefined && before.wish !== wish && isHeld(this.#world, service)) {
+      if (before.refused === wish && hasSettled) this.#checkRefused(service, before, found);
+      this.#settled.set(key, { ...before, refused: wish });
+      return;
+    }
     const problems = lacking(this.#world, service, family, found);
     if (before?.wish === wish && hasSettled) {
       const lost = [...before.members].filter(([name, id]) => {
@@ -172,7 +192,18 @@ export class Continuity {
       const id = node?.metadata?.uid ?? "";
       return node !== undefined && isReady(node) && this.#hasSettled(id) ? [[name, this.#idOf(node)] as const] : [];
     });
-    this.#settled.set(key, { wish, address: found.address, members: new Map(members) });
+    const { address, rules } = found;
+    this.#settled.set(key, { wish, address, rules, opened: openedFor(rules, found), members: new Map(members) });
+  }
+
+  /** A Service that is refused keeps what it had. */
+  #checkRefused(service: Service, { address, rules, opened }: Settled, found: ServiceInAzure): void {
+    const lost = [
+      ...(address === found.address ? [] : [`moved from ${address} to ${found.address}`]),
+      ...differences("rule", found.rules, rules),
+      ...differences("opening", openedFor(rules, found), opened),
+    ];
+    if (lost.length > 0) this.#violate("continuity", `${keyOf(service)}, which is refused, ${lost.join("; ")}`);
   }
 
   #checkForeign(view: AzureView): void {
@@ -191,6 +222,12 @@ export class Continuity {
     }
     this.#foreign = now;
   }
+}
+
+/** What is open of the ports of some rules. */
+function openedFor(rules: readonly string[], { opened }: ServiceInAzure): readonly string[] {
+  const ports = new Set(rules.map((rule) => rule.split(" ", 2).join(" ")));
+  return opened.filter((opening) => ports.has(opening.split(" from ")[0] ?? ""));
 }
 
 export function differences(what: string, found: readonly string[], wanted: readonly string[]): readonly string[] {

@@ -12,6 +12,10 @@ export const annotationOf = ({ metadata }: Service, key: string): string | undef
 const isTrue = (service: Service, key: string): boolean => annotationOf(service, key) === "true";
 const listOf = (service: Service, key: string): readonly string[] => annotationOf(service, key)?.split(",") ?? [];
 
+/** The IPv4 address that it asks for. */
+export const requestedAddress = (service: Service): string | undefined =>
+  annotationOf(service, "azure-load-balancer-ipv4") ?? service.spec?.loadBalancerIP;
+
 export const isInternal = (service: Service): boolean => isTrue(service, "azure-load-balancer-internal");
 /** Its traffic reaches nodes under their own addresses. Rules for its own address from before may stay, as upstream. */
 export const isDirect = (service: Service): boolean => isTrue(service, "azure-disable-load-balancer-floating-ip");
@@ -68,6 +72,7 @@ export const visibleWishOf = (service: Service): string =>
     isBalanced(service),
     isInternal(service),
     placing.map((key) => annotationOf(service, key)),
+    service.spec?.loadBalancerIP,
     familiesOf(service).map((family) => [family, wantedRules(service, family), additionalAddresses(service, family)]),
     wantedOpenings(service),
   ]);

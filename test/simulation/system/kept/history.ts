@@ -1,6 +1,7 @@
 import { changes } from "../actions/reads.ts";
 import { features } from "../actions/service-shapes.ts";
 import { maxServices } from "../actions/services.ts";
+import { sharedAddresses, sharedFeatures, sharedPorts } from "../actions/shared-shapes.ts";
 import type { Action, History } from "../history.ts";
 import type { FaultName } from "../weather.ts";
 
@@ -44,6 +45,20 @@ export const change = (index: number, of: number, shape = '"none"'): Happening =
   kind: "changeService",
   pick: pickOf([1, of, index], ...featureWith(7, shape)),
 });
+
+/** Changes one where Services share addresses: to an address and ports by their names, and to the feature that has a text. */
+export function share(index: number, of: number, address: string, ports: string, feature?: string): Happening {
+  const [addresses, lists] = [Object.keys(sharedAddresses), Object.keys(sharedPorts)];
+  const [, modulus, row] = rowWith(sharedFeatures, feature ?? "");
+  const pick = pickOf(
+    [1, of, index],
+    [7, addresses.length, addresses.indexOf(address)],
+    [7 * addresses.length, lists.length, lists.indexOf(ports)],
+    [7 * addresses.length * lists.length, 2, feature === undefined ? 0 : 1],
+    ...(feature === undefined ? [] : [[7, modulus, row] as const]),
+  );
+  return { kind: "changeService", pick };
+}
 
 /** A user removes the finalizer of one, deletes it and creates it again. */
 export const forceDelete = (index: number, of: number): Happening => ({

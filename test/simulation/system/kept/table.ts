@@ -4,6 +4,7 @@ import { loadBalancerHistories } from "./load-balancers.ts";
 import { nodeHistories } from "./nodes.ts";
 import { readHistories } from "./reads.ts";
 import { serviceHistories } from "./services.ts";
+import { sharedAddressHistories } from "./shared-addresses.ts";
 
 /** Histories that show defects, by what happens in them: they are clean without one. */
 export const keptHistories: Readonly<Record<string, History>> = {
@@ -12,4 +13,5 @@ export const keptHistories: Readonly<Record<string, History>> = {
   ...readHistories,
   ...loadBalancerHistories,
   ...hostHistories,
+  ...sharedAddressHistories,
 };

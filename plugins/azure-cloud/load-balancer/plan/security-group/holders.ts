@@ -2,12 +2,14 @@ import type { LoadBalancingRule } from "@azure/arm-network";
 import { keyOf, type Node, type Service, type ServicePort } from "cloud-controller-host/sdk";
 
 import { oncePer } from "../../model/once-per.ts";
-import { readSubject, type Subject } from "../../service/subject.ts";
+import { readSubject, type Subject, wantedAddresses, wantedPublicIP } from "../../service/subject.ts";
 import type { Draft } from "../draft/draft.ts";
 import { baseOf, rulesOn } from "../draft/edits.ts";
 import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
 import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
+import { indexPublicIPs, wantedPublicIPs } from "../public-ip/desired.ts";
 import type { Holder } from "./edits.ts";
+import { hasRulesFor } from "./settled.ts";
 
 /** Addresses of the nodes behind a Service's pools after the plan. */
 export type BackendAddresses = (subject: Subject) => readonly string[];
@@ -20,6 +22,17 @@ export function holdersOf(draft: Draft, backendAddresses: BackendAddresses): rea
   const ruled = ruledOn(draft, new Set(holders.flatMap(({ addresses, left }) => [...addresses, ...left])));
   return [...holders, ...others.map((one) => keptHolder(draft, readSubject(one, draft.config).subject, ruled))];
 }
+
+/** The existing addresses that a Service asks for. */
+export const chosenAddresses = ({ observed, config }: Draft, subject: Subject): readonly string[] => [
+  ...wantedAddresses(subject),
+  ...(subject.internal ? [] : wantedPublicIPs(subject, indexPublicIPs(observed.publicIPs), config)).flatMap(
+    ({ ipAddress }) => ipAddress ?? [],
+  ),
+];
+
+const choosesAddress = (subject: Subject): boolean =>
+  wantedAddresses(subject).length > 0 || subject.families.some((family) => wantedPublicIP(subject, family) !== "");
 
 /** The Services of the cluster that are not planned. */
 function othersOf({ services, observed }: Draft): readonly Service[] {
@@ -34,28 +47,26 @@ function othersOf({ services, observed }: Draft): readonly Service[] {
 /** Another Service may have been created under the name of one that is deleted. */
 const identityOf = (service: Service): string => `${keyOf(service)} ${service.metadata?.uid}`;
 
-/** Addresses and ports of the load-balancing rules of a Service. */
+/** Addresses and ports of load-balancing rules. */
 interface Ruled {
-  readonly addresses: string[];
-  readonly ports: ServicePort[];
+  readonly addresses: ReadonlyMap<string, readonly string[]>;
+  readonly ports: ReadonlyMap<string, readonly ServicePort[]>;
 }
 
-type RuledByBase = ReadonlyMap<string, Ruled>;
-
-/** Only of frontends with one of these addresses: no planned Service uses the others. */
-function ruledOn(draft: Draft, among: ReadonlySet<string>): RuledByBase {
-  const ruled = new Map<string, Ruled>();
+/** By base of a Service, and ports by address as well; of other frontends it makes no difference which Service has them. */
+function ruledOn(draft: Draft, among: ReadonlySet<string>): Ruled {
+  const addresses = new Map<string, string[]>();
+  const ports = new Map<string, ServicePort[]>();
   for (const { current = {} } of draft.balancers.values())
     for (const frontend of current.frontendIPConfigurations ?? []) {
       const address = addressOf(draft, frontend);
       if (address !== undefined && among.has(address))
         for (const rule of rulesOn(current, frontend.id ?? "")) {
-          const { addresses, ports } = ruled.getOrInsertComputed(baseOf(rule), () => ({ addresses: [], ports: [] }));
-          addresses.push(address);
-          ports.push(portOf(rule));
+          addresses.getOrInsertComputed(baseOf(rule), () => []).push(address);
+          for (const key of [baseOf(rule), address]) ports.getOrInsertComputed(key, () => []).push(portOf(rule));
         }
     }
-  return ruled;
+  return { addresses, ports };
 }
 
 /** The Service port that a rule is for. A rule of all ports has port 0, which no security rule has. */
@@ -90,18 +101,46 @@ export const nodeAddresses = oncePer((nodes: readonly Node[]): readonly string[]
  * The status of a Service that was synced a moment ago may not be visible yet: its load-balancing rules have its
  * addresses, too. Those of a refused Service have the ports that stay open for it.
  */
-function keptHolder(draft: Draft, wanted: Subject, behind?: RuledByBase): Holder {
+function keptHolder(draft: Draft, wanted: Subject, behind?: Ruled): Holder {
   const used = (draft.frontends.get(wanted.key) ?? []).flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
-  const ruled = behind?.get(wanted.base.toLowerCase());
-  const subject = ruled === undefined ? wanted : { ...wanted, ports: [...wanted.ports, ...ruled.ports] };
-  const addresses = [
-    ...new Set([
-      ...statusAddresses(subject.service),
-      ...used,
-      ...(ruled?.addresses ?? []),
-      ...subject.additionalAddresses,
-    ]),
-  ];
-  const destinations = subject.floatingIP ? addresses : nodeAddresses(draft.observed.nodes);
+  const base = wanted.base.toLowerCase();
+  const known = [...statusAddresses(wanted.service), ...used, ...(behind?.addresses.get(base) ?? [])];
+  const isSettled = behind === undefined || (known.length > 0 && !choosesAddress(wanted));
+  const awaited = isSettled ? [] : awaitedAddresses(draft, wanted, behind);
+  const addresses = [...new Set([...known, ...awaited, ...wanted.additionalAddresses])];
+  const isAlone = behind === undefined || !addresses.some((one) => behind.ports.has(one));
+  const subject = isAlone ? wanted : { ...wanted, ports: keptPorts(draft, wanted, addresses, behind) };
+  const destinations = wanted.floatingIP ? addresses : nodeAddresses(draft.observed.nodes);
   return { subject, action: "keep", addresses, destinations, left: [] };
 }
+
+/**
+ * Addresses that a Service has opened and does not have yet: its security rules may be written before its load balancer.
+ * It will not get one on which another Service has one of its ports.
+ */
+const awaitedAddresses = (draft: Draft, subject: Subject, { ports }: Ruled): readonly string[] =>
+  chosenAddresses(draft, subject).filter(
+    (address) => hasOpened(draft, subject, address) && !subject.ports.some((one) => isAmong(ports.get(address), one)),
+  );
+
+/**
+ * Ports that a Service has open: those of its load-balancing rules, and those that it asks for, if it has opened them and
+ * no other one has them. A Service that is refused must not keep open what the one that has the port closes.
+ */
+function keptPorts(draft: Draft, wanted: Subject, addresses: readonly string[], { ports }: Ruled) {
+  const own = ports.get(wanted.base.toLowerCase()) ?? [];
+  if (!wanted.floatingIP) return [...wanted.ports, ...own.filter((one) => !isAmong(wanted.ports, one))];
+  const opened = addresses.filter((address) => hasOpened(draft, wanted, address));
+  const asked =
+    opened.length === 0 ? [] : wanted.ports.filter((one) => !opened.some((at) => isAmong(ports.get(at), one)));
+  return [...asked, ...own];
+}
+
+const hasOpened = ({ observed }: Draft, subject: Subject, address: string): boolean =>
+  hasRulesFor(observed.securityGroup?.securityRules ?? [], subject, address);
+
+const isAmong = (ports: readonly ServicePort[] = [], one: ServicePort): boolean =>
+  ports.some((port) => isSamePort(port, one));
+
+const isSamePort = (left: ServicePort, right: ServicePort): boolean =>
+  left.port === right.port && (left.protocol ?? "TCP") === (right.protocol ?? "TCP");

@@ -5,12 +5,10 @@ import { lowerId, securityGroupId } from "../../model/ids.ts";
 import { isServiceFrontend } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import { reconcileTags } from "../../model/tags.ts";
-import { wantedAddresses } from "../../service/subject.ts";
 import { type Draft, reject, type ResourceDraft } from "../draft/draft.ts";
 import { addressOf } from "../draft/ingress.ts";
-import { indexPublicIPs, wantedPublicIPs } from "../public-ip/desired.ts";
 import { clean, cleanFormerPorts, cleanNodes, type Holder, patch } from "./edits.ts";
-import { type BackendAddresses, holdersOf, nodeAddresses } from "./holders.ts";
+import { type BackendAddresses, chosenAddresses, holdersOf, nodeAddresses } from "./holders.ts";
 import { destinationsOf, RuleSet } from "./rules.ts";
 import { settledHolders } from "./settled.ts";
 import { rejectTooManyPrefixes, rejectTooManyRules, warnOfPrefixes } from "./size.ts";
@@ -191,12 +189,5 @@ function knownDestinations(draft: Draft, holders: readonly Holder[]): (destinati
 }
 
 /** Addresses that Services request. Few plans need them: all other addresses are known without them. */
-function wantedDestinations({ observed, config }: Draft, staying: readonly Holder[]): ReadonlySet<string> {
-  const index = indexPublicIPs(observed.publicIPs);
-  return new Set(
-    staying.flatMap(({ subject }) => [
-      ...wantedAddresses(subject),
-      ...(subject.internal ? [] : wantedPublicIPs(subject, index, config)).flatMap((one) => one.ipAddress ?? []),
-    ]),
-  );
-}
+const wantedDestinations = (draft: Draft, staying: readonly Holder[]): ReadonlySet<string> =>
+  new Set(staying.flatMap(({ subject }) => chosenAddresses(draft, subject)));

@@ -2,6 +2,7 @@ import type { SecurityRule } from "@azure/arm-network";
 
 import { familyOf } from "../../model/addresses.ts";
 import { oncePer } from "../../model/once-per.ts";
+import type { Subject } from "../../service/subject.ts";
 import { type Holder, ruleNamesOf } from "./edits.ts";
 import { destinationsOf, isCleaned, isManaged } from "./rules.ts";
 
@@ -15,6 +16,12 @@ const rulesByDestination = oncePer((rules: Rules): ReadonlyMap<string, ReadonlyM
     for (const one of destinationsOf(rule)) found.getOrInsertComputed(one, () => new Map()).set(name, rule);
   return found;
 });
+
+/** True if the group has the rules that a Service would get on an address, and it would get some. */
+export function hasRulesFor(present: Rules, subject: Subject, destination: string): boolean {
+  const wanted = ruleNamesOf(subject)[familyOf(destination) ?? "IPv4"];
+  return wanted.size > 0 && wanted.isSubsetOf(rulesByDestination(present).get(destination) ?? new Map());
+}
 
 /**
  * Services of which the group has exactly the rules that they would get, on addresses that nothing else of the plan

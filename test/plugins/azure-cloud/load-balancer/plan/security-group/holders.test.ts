@@ -1,8 +1,10 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 
+import type { ServiceIntent } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { destinationsOf } from "../../../../../../plugins/azure-cloud/load-balancer/plan/security-group/rules.ts";
 import { intentOf, plannerConfigOf } from "../../fixtures.ts";
-import { converge, nodesNamed, world } from "../../world.ts";
+import { converge, nodesNamed, publicIP, world } from "../../world.ts";
 
 const config = plannerConfigOf({ loadBalancerBackendPoolConfigurationType: "nodeIP" });
 const nodes = nodesNamed("node-0", "node-1");
@@ -78,4 +80,77 @@ test("the address that an internal Service requests stays open although its load
   const changed = openPort("b-other", [443], slower);
   const observed = { ...before, securityGroup, services: [web.service, changed.service] };
   expect(plan([changed], observed, config).stages.map(({ name }) => name)).toEqual(["load-balancers"]);
+});
+
+describe("rules of an address that Services share", () => {
+  const asking = (name: string, ports: readonly number[], ...loadBalancerSourceRanges: readonly string[]) =>
+    intentOf({
+      name,
+      nodes,
+      annotations: external,
+      spec: {
+        ports: ports.map((port) => ({ protocol: "TCP", port, nodePort: 30_000 + port })),
+        loadBalancerSourceRanges,
+      },
+    });
+  const start = world({ nodes, publicIPs: [publicIP("users", "20.9.9.9"), publicIP("others", "20.9.9.8")] });
+  const { service, ...intent } = asking("b-newer", [80], "192.0.2.0/24");
+  const deny = { "service.beta.kubernetes.io/azure-deny-all-except-load-balancer-source-ranges": "true" };
+  const annotated = { ...service.metadata, annotations: { ...service.metadata?.annotations, ...deny } };
+  const newer: ServiceIntent = { ...intent, service: { ...service, metadata: annotated } };
+  const elsewhere = intentOf({ name: "c-elsewhere", nodes, annotations: { "azure-load-balancer-ipv4": "20.9.9.8" } });
+  /** What the security group opens after a plan of the older one, which has had something else so far. */
+  const openedBy = (
+    older: ServiceIntent,
+    before: ServiceIntent,
+    opened: readonly ServiceIntent[],
+    other = newer,
+    ...served: readonly ServiceIntent[]
+  ) => {
+    const { observed } = converge([before, elsewhere, ...served], start, config);
+    const { securityGroup } = converge(opened, observed, config).observed;
+    const services = [older, other, elsewhere].map((one) => one.service);
+    const { stages } = plan([older, elsewhere], { ...observed, securityGroup, services }, config);
+    const [write] = stages.find(({ name }) => name === "security-group")?.writes ?? [];
+    const group = write?.kind === "put-security-group" ? write.body : securityGroup;
+    return group?.securityRules?.flatMap((rule) => {
+      const { name = "", sourceAddressPrefix, destinationPortRanges = [] } = rule;
+      return name.startsWith("k8s-azure") && destinationsOf(rule).includes("20.9.9.9")
+        ? [[sourceAddressPrefix, ...destinationPortRanges].join()]
+        : [];
+    });
+  };
+
+  test("the port of a Service whose load balancer is still being written stays open", () => {
+    const older = asking("a-older", [443]);
+    expect(openedBy(older, older, [older, newer])).toEqual(["Internet,443", "192.0.2.0/24,80", "*"]);
+  });
+
+  test("a port that another Service has is closed to former sources, whatever a waiting one asks for", () => {
+    const older = asking("a-older", [80], "192.0.2.0/24");
+    const narrower = asking("a-older", [80], "192.0.2.0/25");
+    expect(openedBy(narrower, older, [older])).toEqual(["192.0.2.0/25,80"]);
+  });
+
+  test("a port that a Service gives up is closed, although a waiting one asks for it", () => {
+    const [older, less] = [asking("a-older", [80, 443]), asking("a-older", [443])];
+    expect(openedBy(less, older, [older])).toEqual(["Internet,443"]);
+  });
+
+  const refused = asking("b-newer", [8080]);
+
+  test("a port of a refused Service that another one has is closed to its former sources", () => {
+    const [older, narrower] = [asking("a-older", [80, 443]), asking("a-older", [80, 443], "192.0.2.0/24")];
+    const asksForMore = asking("b-newer", [80, 8080]);
+    expect(openedBy(narrower, older, [older, refused], asksForMore, refused)).toEqual([
+      "Internet,8080",
+      "192.0.2.0/24,443,80",
+    ]);
+  });
+
+  test("a port that a Service gives up is closed, although a refused one asks for it", () => {
+    const [older, less] = [asking("a-older", [80, 443]), asking("a-older", [443])];
+    const asksForMore = asking("b-newer", [80, 8080]);
+    expect(openedBy(less, older, [older, refused], asksForMore, refused)).toEqual(["Internet,8080", "Internet,443"]);
+  });
 });

@@ -1,0 +1,42 @@
+import type { Defects } from "./defect.ts";
+
+const plan = "plugins/azure-cloud/load-balancer/plan";
+
+/** Of addresses that several Services have. */
+export const sharedAddressDefects: Defects = {
+  "keeps open for a refused Service what another one closes": {
+    file: `${plan}/security-group/holders.ts`,
+    from: "ports: keptPorts(draft, wanted, addresses, behind)",
+    to: "ports: [...wanted.ports, ...(behind.ports.get(base) ?? [])]",
+    needs: ["changeService"],
+    kept: "a Service is refused for a port that another one narrows",
+  },
+  "closes the former port of a refused Service": {
+    file: `${plan}/security-group/holders.ts`,
+    from: "return [...asked, ...own];",
+    to: "return own.length < 0 ? own : asked;",
+    needs: ["changeService"],
+    kept: "a Service is refused for a port that another one narrows",
+  },
+  "closes what others have open on a shared address": {
+    file: `${plan}/security-group/plan.ts`,
+    from: "[...new Set(found)].filter((other) => other !== holder);",
+    to: "found.filter((other) => other === holder).slice(1);",
+    needs: ["changeService"],
+    kept: "a Service is refused for a port that another one narrows",
+  },
+  "gives no two Services one internal address": {
+    file: `${plan}/draft/frontends.ts`,
+    from: 'return address === "" ? undefined : ',
+    to: "return address !== undefined ? undefined : ",
+    needs: ["changeService"],
+    kept: "Services share an internal address",
+  },
+  "deletes a public IP that another Service has": {
+    file: `${plan}/public-ip/plan.ts`,
+    from: 'return servicesIn(tags).length === 0 ? "delete" : {',
+    to: 'return servicesIn(tags).length >= 0 ? "delete" : {',
+    needs: ["deleteService"],
+    kept: "a Service goes whose public IP another one has",
+  },
+};

@@ -1,0 +1,79 @@
+import { isIP } from "node:net";
+
+import { defaultLoadBalancerName, keyOf, type Service } from "cloud-controller-host/sdk";
+
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
+import { type AzureView, familiesOf, isOfType, isOn, nameOf, propertiesOf, textsAt } from "../azure-view.ts";
+
+/** Parts that bear the name, the tag or the address of a Service that does not want a load balancer. */
+export function leftoversIn(view: AzureView, wanting: readonly Service[]): readonly string[] {
+  const bases = wanting.map((service) => defaultLoadBalancerName(service));
+  const keys = new Set(wanting.map(keyOf));
+  const isLeft = (name: string): boolean =>
+    /^a[0-9a-f]{31}/u.test(name) && !bases.some((base) => name.startsWith(base));
+  const links = view.resources.filter(isOfType("privatelinkservices")).filter((link) => {
+    const owner = stringAt(objectAt(link, "tags"), "k8s-azure-owner-service");
+    return owner !== undefined && !keys.has(owner);
+  });
+  const addresses = view.publicIPs.filter((publicIP) => {
+    const owners = ownersOf(publicIP);
+    const isOfNone = owners.length === 0 && isLeft(nameOf(publicIP).replace("kubernetes-", ""));
+    return isOfNone || owners.some((owner) => !keys.has(owner));
+  });
+  return [
+    ...links.map((link) => `private link service ${nameOf(link)}`),
+    ...view.balancers.flatMap((balancer) => leftIn(balancer, isLeft)),
+    ...addresses.map((publicIP) => `public IP ${nameOf(publicIP)}`),
+    ...rulesForNone(view, wanting, keys).map((rule) => `security rule ${nameOf(rule)}`),
+  ];
+}
+
+const ownersOf = (publicIP: JsonObject): readonly string[] =>
+  (stringAt(objectAt(publicIP, "tags"), "k8s-azure-service") ?? "").split(",").filter((owner) => owner !== "");
+
+/** A frontend stays as long as Services use it that are not left over. */
+function leftIn(balancer: JsonObject, isLeft: (name: string) => boolean): readonly string[] {
+  const properties = propertiesOf(balancer);
+  const users = objectsAt(properties, "loadBalancingRules").filter((rule) => !isLeft(nameOf(rule)));
+  return ["frontendIPConfigurations", "loadBalancingRules", "probes"].flatMap((property) =>
+    objectsAt(properties, property)
+      .filter((part) => isLeft(nameOf(part)) && !users.some((rule) => isOn(rule, part)))
+      .map((part) => `${nameOf(balancer)}/${property}/${nameOf(part)}`),
+  );
+}
+
+/** Security rules of ours with an address that no Service has. */
+function rulesForNone(view: AzureView, wanting: readonly Service[], keys: ReadonlySet<string>): readonly JsonObject[] {
+  // A Service that is refused keeps the address and the rules of its last accepted settings.
+  const kept = view.publicIPs.filter((publicIP) => ownersOf(publicIP).some((owner) => keys.has(owner)));
+  const given = wanting.flatMap(({ metadata }) => Object.entries(metadata?.annotations ?? {}));
+  const valuesOf = (suffix: string) => given.flatMap(([key, value]) => (key.endsWith(suffix) ? value.split(",") : []));
+  const served = new Set([
+    ...valuesOf("/azure-additional-public-ips"),
+    ...(valuesOf("/azure-disable-load-balancer-floating-ip").length > 0 ? view.nodeNames.keys() : []),
+    ...wanting.flatMap((service) => familiesOf(service).map((family) => view.serviceOf(service, family).address)),
+    ...kept.map((publicIP) => stringAt(propertiesOf(publicIP), "ipAddress")),
+  ]);
+  return view.securityRules.filter((rule) => {
+    const destinations = textsAt(propertiesOf(rule), "destinationAddressPrefix");
+    return nameOf(rule).startsWith("k8s-azure-lb") && destinations.some((one) => isIP(one) > 0 && !served.has(one));
+  });
+}
+
+/** Ports of addresses that no Service with the address has or asks for. */
+export function leftOpenings(view: AzureView, wanting: readonly Service[]): readonly string[] {
+  const ports = new Map<string, Set<string>>();
+  for (const service of wanting) {
+    const { address, rules } = view.serviceOf(service, "IPv4");
+    if (address === undefined) continue;
+    const known = ports.getOrInsertComputed(address, () => new Set());
+    for (const { protocol = "TCP", port } of service.spec?.ports ?? []) known.add(`${protocol} ${port}`);
+    for (const rule of rules) known.add(rule.split(" ", 2).join(" "));
+  }
+  return [...ports].flatMap(([address, known]) =>
+    view.openedAt(address).flatMap((opening) => {
+      const [port = ""] = opening.split(" from ");
+      return known.has(port) ? [] : [`opening ${opening} of ${address} is left over`];
+    }),
+  );
+}
