@@ -39,6 +39,8 @@ export interface StateAccess extends Pick<CloudSimulator, "addInstances" | "remo
   setLimits(change: Partial<SubscriptionLimits>): void;
   /** Makes operations of the resources whose lower-case id the function accepts last for as long as it does. */
   prolongOperations(lasts: (id: string) => boolean): void;
+  /** Lower-case ids of the resources with an operation in progress. */
+  operations(): readonly string[];
   /** Makes reads show resources (not scale-set instances) as they were this long ago; 0: current. */
   setReadLag(ms: number): void;
   /** Omits the instance from lists, as paging does when the list changes between two pages. */
@@ -81,6 +83,7 @@ export function accessTo(state: SubscriptionState, resourceGroup: string): State
     },
     setLimits: (change) => void (state.limits = { ...state.limits, ...change }),
     prolongOperations: (lasts) => void (state.operations.lasts = lasts),
+    operations: () => state.operations.underway,
     setReadLag: (ms) => state.store.setReadLag(ms),
     hideFromLists: (nodeName) => state.changeInstance(nodeName, { hidden: true }),
     removeInstance(nodeName) {

@@ -2,12 +2,12 @@ import type { AzureSimulator } from "../../../plugins/azure-cloud/simulator/simu
 
 /** Operations that take most of an hour. */
 export class LongOperations {
-  readonly #azure: Pick<AzureSimulator, "prolongOperations">;
+  readonly #azure: Pick<AzureSimulator, "operations" | "prolongOperations">;
   readonly #now: () => number;
   /** When those on a resource whose path has a text end, in virtual time. */
   readonly #ends = new Map<string, number>();
 
-  constructor(azure: Pick<AzureSimulator, "prolongOperations">, now: () => number) {
+  constructor(azure: Pick<AzureSimulator, "operations" | "prolongOperations">, now: () => number) {
     this.#azure = azure;
     this.#now = now;
   }
@@ -21,6 +21,11 @@ export class LongOperations {
   /** Lower-case parts of the paths of resources whose operations last now. */
   get paths(): readonly string[] {
     return [...this.#ends].flatMap(([path, end]) => (this.#now() < end ? [path] : []));
+  }
+
+  /** The same, and lower-case ids of resources with any operation in progress. */
+  get underway(): readonly string[] {
+    return [...this.paths, ...this.#azure.operations()];
   }
 
   /** When the last of them ends. */

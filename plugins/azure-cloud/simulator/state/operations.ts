@@ -56,6 +56,11 @@ export class Operations {
     this.settings = settings;
   }
 
+  /** Lower-case ids of the resources with an operation in progress. */
+  get underway(): readonly string[] {
+    return [...this.#current.keys()];
+  }
+
   start(target: string, outcome: Outcome): string {
     const key = target.toLowerCase();
     this.supersede(key);

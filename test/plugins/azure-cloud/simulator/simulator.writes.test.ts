@@ -49,8 +49,10 @@ describe("a long-running operation", () => {
     expect(stateOf(await arm("GET", `${table}2`))).toBe("Succeeded");
     expect((await arm("GET", asyncUrl(accepted))).body).toEqual({ status: "InProgress" });
     expect(stateOf(await arm("GET", table))).toBe("Updating");
+    expect(world.simulator.operations()).toEqual([table.toLowerCase()]);
     isLong = false;
     expect((await arm("GET", asyncUrl(accepted))).body).toEqual({ status: "Succeeded" });
+    expect(world.simulator.operations()).toEqual([]);
     expect(stateOf(await arm("GET", table))).toBe("Succeeded");
     isLong = true;
     expect(stateOf(await arm("PUT", table, { body: routes("10.2.0.0/16") }))).toBe("Updating");

@@ -16,7 +16,7 @@ interface Scene {
   readonly warnings?: readonly string[];
   /** The generation of each minute, or one that lasts; undefined: none runs. */
   readonly generationAt?: (minute: number) => number | undefined;
-  /** Resources whose operations take an hour, and the minutes in which they do; default: all. */
+  /** Resources whose operations take long, and the minutes in which they do; default: all. */
   readonly prolonged?: readonly [path: string, minutes?: readonly number[]];
   readonly meddled?: boolean;
   readonly isLeftOver?: boolean;
@@ -38,7 +38,7 @@ function foundAt(scene: Scene): number | undefined {
     },
     meddled,
     operations: {
-      get paths() {
+      get underway() {
         const [path, minutes = [minute]] = prolonged ?? [];
         return path !== undefined && minutes.includes(minute) ? [path] : [];
       },

@@ -59,7 +59,7 @@ type Leader = Pick<SimulatedHost, "identity"> & {
   readonly status: Pick<HostStatus, "generation" | "running" | "warnings"> | undefined;
 };
 
-type Around = Pick<World, "now" | "meddled"> & { readonly operations: Pick<World["operations"], "paths"> };
+type Around = Pick<World, "now" | "meddled"> & { readonly operations: Pick<World["operations"], "underway"> };
 
 /** What is not as users want it, and fails for minutes, shows at its object or in `/statusz` of the process that leads. */
 export class Visibility {
@@ -120,7 +120,7 @@ export class Visibility {
     const { withinMs, waitsFor } = showings[kind];
     // What a person has removed fails for no one: it is back with the next sync.
     const isExempt = kind === "Service" && this.#world.meddled;
-    if (isExempt || this.#world.operations.paths.some((path) => waitsFor?.test(path))) {
+    if (isExempt || this.#world.operations.underway.some((path) => waitsFor?.test(path))) {
       this.#known.delete(key);
       return undefined;
     }
