@@ -222,6 +222,7 @@ export function azureLoadBalancers(
   const reconciler = new Reconciler({
     ...shared,
     observer,
+    pools: members.reads,
     applier: new Applier({ clients, network, members, signal, forgetSubnet, newServices }),
     activity,
     lock: new ResourceLock(context),

@@ -8,6 +8,7 @@ import type { VirtualMachineRecord } from "../../instances/virtual-machine-recor
 import type { VmReads } from "../../instances/vm-types.ts";
 import { groupOf } from "../model/ids.ts";
 import type { PoolMember } from "../model/model.ts";
+import { isUnended } from "../model/unended.ts";
 import { joining } from "./member-jobs.ts";
 import type { EditOptions, PoolEdit } from "./pool-edits.ts";
 import { editedModel } from "./scale-set-models.ts";
@@ -146,6 +147,22 @@ export class PoolReads {
     if (gone) this.#existing.delete(key);
     else this.#existing.add(key, existenceMs);
     return gone ?? false;
+  }
+
+  /**
+   * Those of instances of uniform scale sets whose last operation has not ended. `cached`: by lists that the passes over nodes
+   * share; `fresh`: by reads that begin now.
+   */
+  async unended(instanceIds: readonly string[], freshness: "cached" | "fresh"): Promise<readonly string[]> {
+    const states = await Promise.all(instanceIds.map((id) => this.#stateOf(id, freshness)));
+    return instanceIds.filter((_, index) => isUnended(states[index]));
+  }
+
+  async #stateOf(instanceId: string, freshness: "cached" | "fresh"): Promise<string | undefined> {
+    const { resourceGroup = "", names: [scaleSet = "", instance = ""] = [] } = parseArmPath(instanceId) ?? {};
+    const { instances, freshLookups } = this.#options.scaleSets.reads({ resourceGroup, scaleSet });
+    const record = freshness === "fresh" ? freshLookups.get(instance) : (await instances.get("cached")).get(instance);
+    return (await record)?.provisioningState;
   }
 
   /** False where the model cannot or need not change, so that nothing is tried again and again. */

@@ -14,8 +14,10 @@ import type { ServiceIntent, ServiceKey } from "../model/model.ts";
 import { observedAddresses } from "../plan/draft/ingress.ts";
 import { nodeName } from "../plan/draft/nodes.ts";
 import { plan } from "../plan/plan.ts";
+import type { PoolReads } from "../pools/pool-reads.ts";
 import { loadBalancerOf } from "./held-resources.ts";
 import { Loop, type LoopOptions } from "./loop.ts";
+import { UnendedInstances } from "./unended-instances.ts";
 import { UnendedOperations } from "./unended-operations.ts";
 import type { Reconciled } from "./wanted.ts";
 
@@ -23,7 +25,9 @@ import type { Reconciled } from "./wanted.ts";
 const firstPauseMs = 5_000;
 const longestPauseMs = 300_000;
 
-export type ReconcilerOptions = Omit<LoopOptions, "followUp" | "gone" | "unended">;
+export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "gone" | "unended"> {
+  readonly pools: Pick<PoolReads, "unended">;
+}
 
 /**
  * The entrance to the loop, which does the work: submits Services to it, also for nodes, late members and held removals,
@@ -46,11 +50,7 @@ export class Reconciler {
         // Its nodes belong to the others now, of which no Service may be planned again for long.
         if (options.config.loadBalancers.length > 0) void this.#followUp(id, [], Promise.resolve());
       },
-      unended: new UnendedOperations({
-        context: options.context,
-        outdate: (id) => options.observer.outdate(id),
-        refresh: () => this.#refreshAll(),
-      }),
+      unended: this.#unended(),
     });
     options.rounds.guard.onRecheck = (keys) => this.#recheck(new Set(keys));
     this.#looks = new KeyedBatcher({
@@ -59,6 +59,20 @@ export class Reconciler {
       apply: (_key, services) => this.#lookAt(services),
       sourceOf: keyOf,
     });
+  }
+
+  #unended(): LoopOptions["unended"] {
+    const { context, observer, pools } = this.#options;
+    const outdate = (id: string): void => observer.outdate(id);
+    const refresh = (): Promise<unknown> => this.#refreshAll();
+    const operations = new UnendedOperations({ context, outdate, refresh });
+    const instances = new UnendedInstances({ context, reads: pools, outdate, refresh });
+    return {
+      seen(observed, flights) {
+        operations.seen(observed, flights);
+        instances.seen(observed);
+      },
+    };
   }
 
   reconcile(intent: ServiceIntent, signal?: AbortSignal): Promise<Reconciled> {

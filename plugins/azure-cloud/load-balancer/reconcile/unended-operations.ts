@@ -3,15 +3,13 @@ import type { CloudContext } from "cloud-controller-host/sdk";
 import { lastSegment, sameName } from "../../arm/resource-id.ts";
 import type { Observed } from "../model/model.ts";
 import { isServiceFrontend } from "../model/names.ts";
+import { isUnended } from "../model/unended.ts";
 import { servicesIn } from "../plan/public-ip/owners.ts";
 import type { Flight } from "./in-flight.ts";
 
 /** Pauses before the resources are read again: ARM's operations take seconds to minutes. */
 const firstPauseMs = 60_000;
 const longestPauseMs = 300_000;
-
-/** Provisioning states of an operation that may still fail. */
-const unended = new Set(["updating", "deleting"]);
 
 export interface UnendedOperationsOptions {
   readonly context: Pick<CloudContext, "clock" | "signal" | "log" | "planning">;
@@ -72,12 +70,12 @@ export class UnendedOperations {
 function unendedIn({ loadBalancers, publicIPs, securityGroup, privateLinkServices }: Observed): readonly string[] {
   const ofServices = [
     ...loadBalancers
-      .filter(isUnended)
+      .filter(hasUnended)
       .filter(({ frontendIPConfigurations: all = [] }) => all.some(({ name }) => isServiceFrontend(name))),
-    ...publicIPs.filter(isUnended).filter(({ tags }) => servicesIn(tags).length > 0),
-    ...(securityGroup === undefined ? [] : [securityGroup].filter(isUnended)),
+    ...publicIPs.filter(hasUnended).filter(({ tags }) => servicesIn(tags).length > 0),
+    ...(securityGroup === undefined ? [] : [securityGroup].filter(hasUnended)),
     ...privateLinkServices
-      .filter(isUnended)
+      .filter(hasUnended)
       .filter(({ loadBalancerFrontendIpConfigurations: all = [] }) =>
         all.some(({ id = "" }) => isServiceFrontend(lastSegment(id))),
       ),
@@ -85,5 +83,5 @@ function unendedIn({ loadBalancers, publicIPs, securityGroup, privateLinkService
   return ofServices.flatMap(({ id }) => id ?? []);
 }
 
-const isUnended = ({ provisioningState = "" }: { readonly provisioningState?: string }): boolean =>
-  unended.has(provisioningState.toLowerCase());
+const hasUnended = ({ provisioningState }: { readonly provisioningState?: string }): boolean =>
+  isUnended(provisioningState);

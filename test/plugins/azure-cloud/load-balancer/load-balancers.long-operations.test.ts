@@ -5,6 +5,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import type { Failure } from "../../../../plugins/azure-cloud/simulator/faults.ts";
 import { errorOf } from "../../../kit/rejection.ts";
+import { rawClient } from "../raw-client.ts";
 import { expectConverged } from "./azure-state.ts";
 import { fast, openCluster, serviceOf } from "./cluster.ts";
 
@@ -68,3 +69,33 @@ describe.each(creations)("%s whose creation takes ten minutes", (what, path, web
       expectConverged(cluster);
     });
 });
+
+test("a node that comes back while an operation of a former process takes its instance out of the pool is in it again", async () => {
+  await using cluster = await openCluster(3);
+  const { simulator } = cluster.world;
+  const web = serviceOf("web");
+  const first = await cluster.start({}, fast(100));
+  await cluster.ensure(first, web);
+  expectConverged(cluster);
+  let isLong = true;
+  simulator.prolongOperations((id) => isLong && id.endsWith("/virtualmachines/0"));
+  const [node] = cluster.nodes;
+  if (node !== undefined) cluster.lose(node);
+  await cluster.ensure(first, web);
+  await eventually("its instance leaves the pool", () => simulator.operations().length === 1);
+  await eventually("the operation is polled", () => simulator.log.at(-1)?.path.includes("/operations/") === true);
+  const poll = simulator.log.at(-1)?.path ?? "";
+  first.crash();
+  cluster.hidden.clear();
+  const second = await cluster.start({}, fast(100));
+  simulator.clearLog();
+  await cluster.ensure(second, web);
+  expect(cluster.writes()).toEqual([]);
+  isLong = false;
+  await (
+    await rawClient(simulator)
+  )("GET", poll);
+  await eventually("its instance is written", () => cluster.writes().includes("PUT virtualMachines/0"), 20_000);
+  await eventually("the operation has ended", () => simulator.operations().length === 0, 20_000);
+  expectConverged(cluster);
+}, 60_000);

@@ -1,0 +1,131 @@
+import { expect, test } from "bun:test";
+
+import type { CloudContext } from "cloud-controller-host/sdk";
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
+import type { Observed } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { UnendedInstances } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/unended-instances.ts";
+import { capturedLog } from "../../../../host/kube/captured-log.ts";
+import { usersBalancer, world } from "../world.ts";
+
+const group = "/subscriptions/sub0/resourceGroups/rg0/providers";
+const instance = (id: number): string =>
+  `${group}/Microsoft.Compute/virtualMachineScaleSets/vmss0/virtualMachines/${id}`;
+const configuration = (id: number): string => `${instance(id)}/networkInterfaces/nic0/ipConfigurations/ipConfig0`;
+const member = (ipConfigurationId: string, node?: string) => ({ ipConfigurationId, node, gone: false, complete: true });
+
+const ignore = (): void => undefined;
+
+/** Instances 0 and 1 of nodes are in two pools; so are one without a node, and an interface. */
+const observed: Observed = world({
+  loadBalancers: [usersBalancer("one"), usersBalancer("two")],
+  poolMembers: new Map([
+    ["one", [member(configuration(0), "node-0"), member(configuration(1), "node-1"), member(configuration(2))]],
+    [
+      "two",
+      [
+        member(configuration(0), "node-0"),
+        member(`${group}/Microsoft.Network/networkInterfaces/nic/ipConfigurations/one`, "node-3"),
+      ],
+    ],
+  ]),
+});
+
+interface LabOptions {
+  /** Ids that are unended at the first read, the second, and so on; the last one stays. An error fails the read. */
+  readonly reads: readonly (readonly number[] | Error)[];
+  readonly errors?: readonly unknown[];
+  readonly planning?: CloudContext["planning"];
+}
+
+function open({ reads, errors = [], planning }: LabOptions) {
+  const clock = manualClock();
+  const stop = new AbortController();
+  const { log, lines } = capturedLog();
+  const seconds = (): number => clock.monotonic() / 1000;
+  const asked: (readonly [atSeconds: number, freshness: string, ids: readonly string[]])[] = [];
+  const outdated: string[] = [];
+  const refreshes: number[] = [];
+  const unended = new UnendedInstances({
+    context: { clock, signal: stop.signal, log, ...(planning && { planning }) },
+    reads: {
+      async unended(ids, freshness) {
+        asked.push([seconds(), freshness, ids]);
+        const read = reads[Math.min(asked.length, reads.length) - 1] ?? [];
+        if (read instanceof Error) throw read;
+        return read.map(instance);
+      },
+    },
+    outdate: (id) => void outdated.push(id.slice(id.lastIndexOf("/") + 1)),
+    refresh: async () => errors[refreshes.push(seconds()) - 1],
+  });
+  const advance = async (amount: number): Promise<void> => {
+    await clock.advance(0);
+    await clock.advance(amount * 1000);
+  };
+  return { advance, stop, lines, asked, outdated, refreshes, unended };
+}
+
+test("instances whose operation a former process began are read until it has ended, and then all Services are planned", async () => {
+  const { advance, asked, outdated, refreshes, unended } = open({ reads: [[1], [1], [], []] });
+  unended.seen(observed);
+  unended.seen(world({ loadBalancers: [usersBalancer("three")] }));
+  await advance(3600);
+  const both = [instance(0), instance(1)];
+  expect(asked).toEqual([
+    [0, "cached", both],
+    [30, "fresh", [instance(1)]],
+    [90, "fresh", [instance(1)]],
+  ]);
+  expect([outdated, refreshes]).toEqual([["three"], [90]]);
+});
+
+test("instances of which no operation is in progress at the start are not read again", async () => {
+  const { advance, asked, refreshes, unended } = open({ reads: [[]] });
+  for (let count = 0; count < 2; count += 1) unended.seen(observed);
+  await advance(3600);
+  expect([asked.length, refreshes]).toEqual([1, []]);
+});
+
+test("an operation on an instance that takes hours costs a read in five minutes, and those that end a plan each", async () => {
+  const { advance, asked, refreshes, unended } = open({ reads: [[0, 1], [0, 1], [0], [0]] });
+  unended.seen(observed);
+  await advance(3600);
+  expect(asked.slice(0, 6).map(([at]) => at)).toEqual([0, 30, 90, 210, 450, 750]);
+  expect(asked).toHaveLength(15);
+  expect(refreshes).toEqual([90]);
+});
+
+test("instances that cannot be read are read again later", async () => {
+  const { advance, asked, refreshes, unended } = open({ reads: [new Error("503"), [0], new Error("503"), []] });
+  unended.seen(observed);
+  await advance(3600);
+  expect(asked.map(([at, freshness, ids]) => [at, freshness, ids.length])).toEqual([
+    [0, "cached", 2],
+    [30, "cached", 2],
+    [90, "fresh", 1],
+    [210, "fresh", 1],
+  ]);
+  expect(refreshes).toEqual([210]);
+});
+
+test("Services that cannot be planned after an operation on an instance are planned again, with the error in the log", async () => {
+  const { advance, lines, refreshes, unended } = open({ reads: [[0], []], errors: [new Error("throttled")] });
+  unended.seen(observed);
+  await advance(3600);
+  expect(refreshes).toEqual([30, 90]);
+  expect(JSON.stringify(lines())).toContain("throttled");
+});
+
+test("operations on instances are followed neither for a plan nor after the end of the process", async () => {
+  const plan = open({ reads: [[0]], planning: { record: ignore, unknown: ignore, hold: ignore, inFlight: ignore } });
+  plan.unended.seen(observed);
+  await plan.advance(60);
+  expect(plan.asked).toEqual([]);
+  const ended = open({ reads: [[0]] });
+  ended.unended.seen(observed);
+  await ended.advance(10);
+  ended.stop.abort();
+  await ended.advance(3600);
+  expect(ended.asked).toHaveLength(1);
+});
