@@ -125,11 +125,11 @@ async function system(options: Readonly<Record<string, string>>): Promise<readon
 /** Histories that each process of `twice` runs: the second one in the opposite order, with other things in its caches. */
 const twiceInProcess = 8;
 
-/** Runs each history in two processes, and names the first line in which their traces differ. */
+/** Runs each history in two processes, and names the first line in which their traces differ, and what it breaks. */
 async function twice(options: Readonly<Record<string, string>>): Promise<readonly Figure[]> {
   const [first, count] = [numberOf(options, "first"), numberOf(options, "seeds")];
   const reportsOf = (seeds: readonly number[]) => Array.fromAsync(systemCampaign({ seeds: seeds.join(), trace: true }));
-  let [seeds, differences] = [0, 0];
+  let [seeds, differences, failures] = [0, 0, 0];
   for (let from = first; from < first + count; from += twiceInProcess) {
     const size = Math.min(twiceInProcess, first + count - from);
     const some = Array.from({ length: size }, (_, index) => from + index);
@@ -139,13 +139,16 @@ async function twice(options: Readonly<Record<string, string>>): Promise<readonl
       const difference = other === undefined ? [] : firstDifference(one, other);
       if (difference.length > 0) process.stdout.write(`${difference.join("\n")}\n`);
       differences += Math.sign(difference.length);
+      if (one.violations.length > 0) process.stdout.write(`${describeFailure(one)}\n`);
+      failures += Math.sign(one.violations.length);
       seeds += 1;
     }
-    progress(`${seeds} seeds twice, ${differences} differ`);
+    progress(`${seeds} seeds twice, ${differences} differ, ${failures} failures`);
   }
   return [
     { name: "seeds", value: seeds },
     { name: "differences", value: differences, aim: "0" },
+    { name: "failures", value: failures, aim: "0" },
   ];
 }
 
