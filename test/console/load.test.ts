@@ -104,7 +104,8 @@ test("20 pages that read every view at once never hold the event loop for more t
     Promise.all(Array.from({ length: pages }, (_, page) => read(views[page % views.length] ?? "overview")));
   // Open pages have connections: handshakes, also the client's in this process, are not what is measured.
   await readAll();
-  const longest = await best(5, async () => {
+  // Linux may count processor time in steps of 4 ms.
+  const longest = await best(15, async () => {
     lab.api.update(kinds.Node, { name: "node-1" }, (before) => ({
       ...before,
       metadata: { ...before.metadata, labels: {} },

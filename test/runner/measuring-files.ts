@@ -3,6 +3,7 @@
  * runs beside them is what they would measure.
  */
 export const measuringFiles: readonly string[] = [
+  "test/console/load.test.ts",
   "test/host/main.unread-output.test.ts",
   "test/host/process/log/log.test.ts",
   "test/host/process/serving/listener.test.ts",
