@@ -202,9 +202,11 @@ describe.concurrent("a host with --shadow", () => {
     await eventually("the change is compared", () => shadow.status().changesAgreed > changesAgreed, 60_000);
     const agreed = shadow.status().changesAgreed;
 
+    // The host has this list in its cache: it does its work, and only the shadow cannot judge.
     const denied = { status: 403, code: "AuthorizationFailed", times: 1_000 };
-    lab.azure.simulator.failNext({ method: "GET", path: "/publicIPAddresses" }, denied);
+    lab.azure.simulator.failNext({ method: "GET", path: "/privateLinkServices" }, denied);
     await lab.admin.create(kinds.Service, balancedService("api"));
+    await served(lab, "api");
     await eventually("the plan could not judge", () => shadow.status().notCompared.length > 0, 60_000);
     expect(shadow.status()).toMatchObject({ changesAgreed: agreed, changesDiffered: 0, differences: [] });
     lab.azure.simulator.clearFailures();
@@ -212,10 +214,9 @@ describe.concurrent("a host with --shadow", () => {
       { method: "GET", path: "/loadBalancers" },
       { status: 429, code: "Throttled", times: 1 },
     );
-    // The host has failed as well, and tries again after up to five minutes.
-    await eventually("the change is compared later", () => shadow.status().changesAgreed > agreed, 320_000);
+    await eventually("the change is compared later", () => shadow.status().changesAgreed > agreed, 90_000);
     expect(shadow.status()).toMatchObject({ changesDiffered: 0, differences: [], notCompared: [] });
-  }, 600_000);
+  });
 
   test("finds no difference in a change that it has missed while its watches were interrupted", async () => {
     await using lab = await SandboxLab.open();
