@@ -96,7 +96,7 @@ export const hostDefects: Readonly<Record<string, HostDefect>> = {
     from: "return atMs + record.leaseDurationSeconds * 1000 > this.#monotonic();",
     to: "return atMs + record.leaseDurationSeconds * 500 > this.#monotonic();",
     by: "may write",
-    seed: 25,
+    seed: 70,
   },
   "leads by the record alone, however long ago it was renewed": {
     file: `${election}/elector.ts`,
