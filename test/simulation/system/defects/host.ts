@@ -75,7 +75,7 @@ export const hostDefects: Readonly<Record<string, HostDefect>> = {
     from: "    this.#availableSinceMs = this.#monotonic();\n    if (this.held) slowPath",
     to: "    this.#availableSinceMs = 0;\n    if (this.held) slowPath",
     by: "starts with version",
-    seed: 30,
+    seed: 55,
   },
   "takes a lease whose release a watch has shown for free since the process began": {
     file: `${election}/lock.ts`,
