@@ -70,3 +70,9 @@ const unsuccessful = new Set(["failed", "canceled"]);
 /** True if the last operation on a resource did not succeed: what ARM shows of it may not be in effect. */
 export const isUnprovisioned = (resource: { readonly provisioningState?: string } | undefined): boolean =>
   unsuccessful.has(resource?.provisioningState?.toLowerCase() ?? "");
+
+const unended = new Set(["updating", "deleting"]);
+
+/** True if an operation on a resource is in progress: it may still fail, and what it changes may not be in effect. */
+export const isUnended = (resource: { readonly provisioningState?: string } | undefined): boolean =>
+  unended.has(resource?.provisioningState?.toLowerCase() ?? "");

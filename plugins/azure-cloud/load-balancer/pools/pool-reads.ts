@@ -1,14 +1,15 @@
 import type { LoadBalancer } from "@azure/arm-network";
 import { type Clock, forEachConcurrently, type Node } from "cloud-controller-host/sdk";
 
+import { isUnended } from "../../arm/errors.ts";
 import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
 import { ExpiringSet } from "../../instances/expiring-set.ts";
 import { ownerOf, scaleSetIdOf, vmIdOf } from "../../instances/provider-id.ts";
+import type { InstanceRecord } from "../../instances/records.ts";
 import type { VirtualMachineRecord } from "../../instances/virtual-machine-record.ts";
 import type { VmReads } from "../../instances/vm-types.ts";
 import { groupOf } from "../model/ids.ts";
 import type { PoolMember } from "../model/model.ts";
-import { isUnended } from "../model/unended.ts";
 import { joining } from "./member-jobs.ts";
 import type { EditOptions, PoolEdit } from "./pool-edits.ts";
 import { editedModel } from "./scale-set-models.ts";
@@ -154,15 +155,14 @@ export class PoolReads {
    * share; `fresh`: by reads that begin now.
    */
   async unended(instanceIds: readonly string[], freshness: "cached" | "fresh"): Promise<readonly string[]> {
-    const states = await Promise.all(instanceIds.map((id) => this.#stateOf(id, freshness)));
-    return instanceIds.filter((_, index) => isUnended(states[index]));
+    const records = await Promise.all(instanceIds.map((id) => this.#recordOf(id, freshness)));
+    return instanceIds.filter((_, index) => isUnended(records[index]));
   }
 
-  async #stateOf(instanceId: string, freshness: "cached" | "fresh"): Promise<string | undefined> {
+  async #recordOf(instanceId: string, freshness: "cached" | "fresh"): Promise<InstanceRecord | undefined> {
     const { resourceGroup = "", names: [scaleSet = "", instance = ""] = [] } = parseArmPath(instanceId) ?? {};
     const { instances, freshLookups } = this.#options.scaleSets.reads({ resourceGroup, scaleSet });
-    const record = freshness === "fresh" ? freshLookups.get(instance) : (await instances.get("cached")).get(instance);
-    return (await record)?.provisioningState;
+    return freshness === "fresh" ? freshLookups.get(instance) : (await instances.get("cached")).get(instance);
   }
 
   /** False where the model cannot or need not change, so that nothing is tried again and again. */

@@ -1,20 +1,14 @@
-import type { CloudContext } from "cloud-controller-host/sdk";
-
 import { ownerOf } from "../../instances/provider-id.ts";
 import type { Observed } from "../model/model.ts";
 import type { PoolReads } from "../pools/pool-reads.ts";
+import type { UnendedOperationsOptions } from "./unended-operations.ts";
 
 /** Pauses between reads of instances: most operations take less than a minute. */
 const firstPauseMs = 30_000;
 const longestPauseMs = 300_000;
 
-export interface UnendedInstancesOptions {
-  readonly context: Pick<CloudContext, "clock" | "signal" | "log" | "planning">;
+export interface UnendedInstancesOptions extends UnendedOperationsOptions {
   readonly reads: Pick<PoolReads, "unended">;
-  /** Makes the next plan read the resource again. */
-  readonly outdate: (id: string) => void;
-  /** Plans all Services; resolves with the error of one that fails for a reason other than its own settings. */
-  readonly refresh: () => Promise<unknown>;
 }
 
 /**
@@ -24,7 +18,8 @@ export interface UnendedInstancesOptions {
  */
 export class UnendedInstances {
   readonly #options: UnendedInstancesOptions;
-  #observed: Observed | undefined;
+  /** Ids of those that were observed last; undefined before the first observation. */
+  #loadBalancers: readonly string[] | undefined;
 
   constructor(options: UnendedInstancesOptions) {
     this.#options = options;
@@ -32,8 +27,8 @@ export class UnendedInstances {
 
   /** Called with each observation; the members of the first one are looked up. */
   seen(observed: Observed): void {
-    const isFirst = this.#observed === undefined;
-    this.#observed = observed;
+    const isFirst = this.#loadBalancers === undefined;
+    this.#loadBalancers = observed.loadBalancers.flatMap(({ id }) => id ?? []);
     if (isFirst && this.#options.context.planning === undefined) void this.#follow(instancesIn(observed));
   }
 
@@ -54,7 +49,7 @@ export class UnendedInstances {
     const { context, reads, outdate, refresh } = this.#options;
     const unended = await reads.unended(instances, "fresh");
     if (unended.length === instances.length) return unended;
-    for (const { id = "" } of this.#observed?.loadBalancers ?? []) outdate(id);
+    for (const id of this.#loadBalancers ?? []) outdate(id);
     const error = await refresh();
     if (error === undefined || context.signal.aborted) return unended;
     context.log.warn("Failed to bring Services to their desired state after an operation in Azure; trying again", {

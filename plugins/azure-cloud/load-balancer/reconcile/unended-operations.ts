@@ -1,9 +1,9 @@
 import type { CloudContext } from "cloud-controller-host/sdk";
 
+import { isUnended } from "../../arm/errors.ts";
 import { lastSegment, sameName } from "../../arm/resource-id.ts";
 import type { Observed } from "../model/model.ts";
 import { isServiceFrontend } from "../model/names.ts";
-import { isUnended } from "../model/unended.ts";
 import { servicesIn } from "../plan/public-ip/owners.ts";
 import type { Flight } from "./in-flight.ts";
 
@@ -70,18 +70,15 @@ export class UnendedOperations {
 function unendedIn({ loadBalancers, publicIPs, securityGroup, privateLinkServices }: Observed): readonly string[] {
   const ofServices = [
     ...loadBalancers
-      .filter(hasUnended)
+      .filter(isUnended)
       .filter(({ frontendIPConfigurations: all = [] }) => all.some(({ name }) => isServiceFrontend(name))),
-    ...publicIPs.filter(hasUnended).filter(({ tags }) => servicesIn(tags).length > 0),
-    ...(securityGroup === undefined ? [] : [securityGroup].filter(hasUnended)),
+    ...publicIPs.filter(isUnended).filter(({ tags }) => servicesIn(tags).length > 0),
+    ...(securityGroup === undefined ? [] : [securityGroup].filter(isUnended)),
     ...privateLinkServices
-      .filter(hasUnended)
+      .filter(isUnended)
       .filter(({ loadBalancerFrontendIpConfigurations: all = [] }) =>
         all.some(({ id = "" }) => isServiceFrontend(lastSegment(id))),
       ),
   ];
   return ofServices.flatMap(({ id }) => id ?? []);
 }
-
-const hasUnended = ({ provisioningState }: { readonly provisioningState?: string }): boolean =>
-  isUnended(provisioningState);
