@@ -13,6 +13,10 @@ export const ids = {
 /** The families of a Service. */
 export const familiesOf = ({ spec }: Service): readonly string[] => spec?.ipFamilies ?? ["IPv4"];
 
+/** Keys of the Services that have a public IP by its tag. */
+export const ownersOf = (publicIP: JsonObject): readonly string[] =>
+  (stringAt(objectAt(publicIP, "tags"), "k8s-azure-service") ?? "").split(",").filter((owner) => owner !== "");
+
 /** What a Service has in Azure of one family. */
 export interface ServiceInAzure {
   /** `load balancer/frontend`. */

@@ -1,4 +1,5 @@
 import { objectAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
+import { ownersOf } from "../azure-view.ts";
 import type { World } from "../world.ts";
 import { type Feature, features, type Port, port, type Shape, usersIP } from "./service-shapes.ts";
 
@@ -28,8 +29,8 @@ export const sharedAddresses: Readonly<Record<string, (world: World, name: strin
 /** The address of a public IP that the product has created for other Services. */
 function addressOfOther(world: World, name: string): string | undefined {
   const ofOthers = world.view().publicIPs.filter((one) => {
-    const owners = (stringAt(objectAt(one, "tags"), "k8s-azure-service") ?? "").split(",");
-    return owners[0] !== "" && !owners.includes(`default/${name}`);
+    const owners = ownersOf(one);
+    return owners.length > 0 && !owners.includes(`default/${name}`);
   });
   return ofOthers.map(addressOf).find((address) => address !== "");
 }

@@ -3,7 +3,7 @@ import { isIP } from "node:net";
 import { defaultLoadBalancerName, keyOf, type Service } from "cloud-controller-host/sdk";
 
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
-import { type AzureView, familiesOf, isOfType, isOn, nameOf, propertiesOf, textsAt } from "../azure-view.ts";
+import { type AzureView, familiesOf, isOfType, isOn, nameOf, ownersOf, propertiesOf, textsAt } from "../azure-view.ts";
 
 /** Parts that bear the name, the tag or the address of a Service that does not want a load balancer. */
 export function leftoversIn(view: AzureView, wanting: readonly Service[]): readonly string[] {
@@ -27,9 +27,6 @@ export function leftoversIn(view: AzureView, wanting: readonly Service[]): reado
     ...rulesForNone(view, wanting, keys).map((rule) => `security rule ${nameOf(rule)}`),
   ];
 }
-
-const ownersOf = (publicIP: JsonObject): readonly string[] =>
-  (stringAt(objectAt(publicIP, "tags"), "k8s-azure-service") ?? "").split(",").filter((owner) => owner !== "");
 
 /** A frontend stays as long as Services use it that are not left over. */
 function leftIn(balancer: JsonObject, isLeft: (name: string) => boolean): readonly string[] {
