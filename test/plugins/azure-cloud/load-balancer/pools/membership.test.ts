@@ -8,6 +8,7 @@ import { type JsonObject, parseJson } from "../../../../../plugins/azure-cloud/j
 import type { MembersWrite } from "../../../../../plugins/azure-cloud/load-balancer/pools/member-jobs.ts";
 import { type MembersResult, PoolMembers } from "../../../../../plugins/azure-cloud/load-balancer/pools/membership.ts";
 import { PoolReads } from "../../../../../plugins/azure-cloud/load-balancer/pools/pool-reads.ts";
+import { rawClient } from "../../raw-client.ts";
 import { instanceID, nodeOf, openWorld, type World } from "../../world.ts";
 
 const scope = "/subscriptions/sub0/resourceGroups/rg0/providers";
@@ -211,6 +212,20 @@ describe("instances of a uniform scale set", () => {
     held.release();
     expect(await applied).toEqual(written(12));
     expect(requests(/GET .+\/pool\/virtualMachines$/u)).toBe(1);
+  });
+
+  test("instances with an operation in progress are known by a list that is cached, or as they are now", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(2);
+    const { reads } = (await open(world)).members;
+    const ids = [0, 1].map((index) => instanceID(index).replace("azure://", ""));
+    expect(await reads.unended(ids, "cached")).toEqual([]);
+    world.simulator.prolongOperations(() => true);
+    await (
+      await rawClient(world.simulator)
+    )("PUT", ids[1] ?? "", { body: { location: "eastus", properties: {} } });
+    expect(await reads.unended(ids, "cached")).toEqual([]);
+    expect(await reads.unended(ids, "fresh")).toEqual(ids.slice(1));
   });
 
   test("instances of several scale sets share one window of writes", async () => {

@@ -148,6 +148,19 @@ describe("rules of an address that Services share", () => {
     ]);
   });
 
+  test("a port of a refused Service that another one has is closed to former sources that both ask for", () => {
+    const [older, narrower] = [asking("a-older", [80], "192.0.2.0/24"), asking("a-older", [80], "192.0.2.0/25")];
+    const [has, asks] = [asking("b-newer", [8080], "192.0.2.0/24"), asking("b-newer", [80], "192.0.2.0/24")];
+    expect(openedBy(narrower, older, [older, elsewhere], asks, has)).toEqual(["192.0.2.0/25,80"]);
+  });
+
+  test("the port of a Service that moves here from another address stays open while its load balancer is being written", () => {
+    const older = asking("a-older", [443]);
+    const status = { loadBalancer: { ingress: [{ ip: "20.9.9.7" }] } };
+    const moving = { ...newer, service: { ...newer.service, status } };
+    expect(openedBy(older, older, [older, newer], moving)).toEqual(["Internet,443", "192.0.2.0/24,80", "*"]);
+  });
+
   test("a port that a Service gives up is closed, although a refused one asks for it", () => {
     const [older, less] = [asking("a-older", [80, 443]), asking("a-older", [443])];
     const asksForMore = asking("b-newer", [80, 8080]);
