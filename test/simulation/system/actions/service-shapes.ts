@@ -73,9 +73,11 @@ export const features: readonly Feature[] = [
     isIPv4Only: true,
     annotations: { ...internal, "azure-load-balancer-ipv4": "10.240.250.1{number}" },
   },
+  // Azure allows one rule for all ports per pool without floating IP, which internal IPv6 addresses cannot have.
   {
     group: "scheme",
     scheme: "internal",
+    isIPv4Only: true,
     annotations: { ...internal, "azure-load-balancer-enable-high-availability-ports": "true" },
   },
   { group: "scheme", scheme: "internal", isIPv4Only: true, annotations: link },
