@@ -16,6 +16,7 @@ import { deleteIfGone, isInGrace } from "./deletion.ts";
 import { checkNode } from "./node-check.ts";
 import { NodesToCheck } from "./nodes-to-check.ts";
 import type { LifecycleOptions } from "./options.ts";
+import { UnreadyNodes } from "./unready-nodes.ts";
 
 /** A shorter failure is only logged: the next pass may succeed. */
 const failureGraceMs = 60_000;
@@ -35,22 +36,16 @@ export function lifecycleController(
   const deletionsThatFail = new FailingObjects("NodesFail", clock, failureGraceMs);
   /** The cloud's last answer about nodes that are not ready, by UID. */
   const verdicts = new Map<string, "exists" | "missing" | "unknown">();
-  /** When nodes that are not ready were first seen so, by UID, in monotonic time. */
-  const firstSeenMs = new Map<string, number>();
+  const unready = new UnreadyNodes(clock);
 
   /** Missing nodes that may be deleted; a node that has become ready again needs a new verdict. */
   function deletable(): readonly Node[] {
     const notReady = toCheck.list().filter((node) => readyStatus(node) !== "True");
     const relevant = new Set(notReady.map(uidOf));
     for (const uid of verdicts.keys()) if (!relevant.has(uid)) verdicts.delete(uid);
-    for (const uid of firstSeenMs.keys()) if (!relevant.has(uid)) firstSeenMs.delete(uid);
-    const [now, monotonicMs] = [clock.now(), clock.monotonic()];
-    const observedMs = (uid: string): number => {
-      const sinceMs = firstSeenMs.get(uid) ?? monotonicMs;
-      firstSeenMs.set(uid, sinceMs);
-      return monotonicMs - sinceMs;
-    };
-    const old = notReady.filter((node) => !isInGrace(node, now, options, observedMs(uidOf(node))));
+    unready.keepOnly(relevant);
+    const now = clock.now();
+    const old = notReady.filter((node) => !isInGrace(node, now, options, unready.lastingMs(uidOf(node))));
     return guard.release({
       missing: old.filter((node) => verdicts.get(uidOf(node)) === "missing"),
       unanswered: old.map(uidOf).filter((uid) => !verdicts.has(uid)),
@@ -81,7 +76,9 @@ export function lifecycleController(
           // An answer of an earlier pass proves nothing while the cloud begins to report instances as missing.
           for (const node of unchecked) if (verdicts.get(uidOf(node)) !== "missing") verdicts.delete(uidOf(node));
           await checks.run(unchecked, signal, async (node) => {
-            const verdict = await checkNode({ context, instances, failing: checksThatFail, signal }, node);
+            // No cache keeps a node whose instance is missing already.
+            const nextRead = () => (verdicts.get(uidOf(node)) === "missing" ? {} : unready.nextRead(uidOf(node)));
+            const verdict = await checkNode({ context, instances, failing: checksThatFail, nextRead, signal }, node);
             if (verdict === "ready" || verdict === "exists") deletionsThatFail.ended(keyOf(node));
             if (verdict === "ready") verdicts.delete(uidOf(node));
             else verdicts.set(uidOf(node), verdict);

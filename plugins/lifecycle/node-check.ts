@@ -1,6 +1,7 @@
 import {
   type ControllerContext,
   type FailingObjects,
+  type InstanceRead,
   type Instances,
   keyOf,
   type Node,
@@ -21,6 +22,8 @@ interface NodeCheck {
   readonly context: Pick<ControllerContext, "client" | "clock" | "log">;
   readonly instances: Instances;
   readonly failing: FailingObjects;
+  /** The read that looks up the instance of a node that is not ready. */
+  readonly nextRead: () => Pick<InstanceRead, "read">;
   readonly signal: AbortSignal;
 }
 
@@ -33,7 +36,7 @@ export const needsCheck = (node: Node): boolean =>
  * whatever the cloud says: the cloud is not called. Never throws.
  */
 export async function checkNode(check: NodeCheck, node: Node): Promise<Verdict> {
-  const { context, instances, failing, signal } = check;
+  const { context, instances, failing, nextRead, signal } = check;
   const name = keyOf(node);
   let verdict: Verdict = "unknown";
   let step = "checking if node exists";
@@ -41,7 +44,7 @@ export async function checkNode(check: NodeCheck, node: Node): Promise<Verdict> 
     if (readyStatus(node) === "True") {
       [verdict, step] = ["ready", "patching node taints"];
       await removeShutdownTaint(check, node);
-    } else if (await instances.instanceExists(node, { signal })) {
+    } else if (await instances.instanceExists(node, { ...nextRead(), signal })) {
       [verdict, step] = ["exists", "checking if node is shutdown"];
       await addShutdownTaint(check, node);
     } else verdict = "missing";

@@ -89,3 +89,34 @@ test("nodes that are ready count among all nodes of which too many may be missin
   await scene.pass();
   expect(scene.names().toSorted()).toEqual(ready);
 });
+
+test("a node whose instance the cloud's caches still have is deleted once it has been unready for 20 s", async () => {
+  await using scene = await Scene.open();
+  scene.node("node0", { ready: "Unknown" });
+  scene.memory.intercept("instanceExists", async ({ args: [, options], proceed }) =>
+    options?.read === "fresh" ? await proceed() : true,
+  );
+  await scene.run();
+  await scene.rest();
+  scene.memory.machines.clear();
+  for (let pass = 0; pass < 3; pass++) await scene.pass();
+  expect(scene.names()).toEqual(["node0"]);
+  await scene.pass();
+  expect(scene.names()).toEqual([]);
+});
+
+test("an unready node that was ready in between is looked up past the caches 20 s after that", async () => {
+  await using scene = await Scene.open();
+  scene.node("node0", { ready: "Unknown" });
+  await scene.run();
+  for (let pass = 0; pass < 3; pass++) await scene.pass();
+  scene.becomesReady("node0");
+  await scene.pass();
+  scene.becomes("node0", "Unknown");
+  for (let pass = 0; pass < 3; pass++) await scene.pass();
+  const looks = () =>
+    scene.memory.callsOf("instanceExists").filter(({ args }) => Bun.deepMatch({ read: "fresh" }, args[1]));
+  expect(looks()).toEqual([]);
+  for (let pass = 0; pass < 2; pass++) await scene.pass();
+  expect(looks()).toHaveLength(1);
+});
