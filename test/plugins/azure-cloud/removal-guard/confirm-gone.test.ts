@@ -38,6 +38,18 @@ describe("objects that a list lacks", () => {
     expect(["a", "b", "c"].map((name) => isGone(node(name)))).toEqual([true, false, true]);
   });
 
+  test("are not gone when they can be read", async () => {
+    const client: Pick<KubeClient, "get" | "list"> = {
+      async get(kind, { name }) {
+        if (name === "b") throw new ApiError(404, "NotFound", name);
+        return JSON.parse(JSON.stringify({ kind: kind.kind, metadata: { name } }));
+      },
+      list: async () => [],
+    };
+    const isGone = await confirmGone(client, ["a", "b"].map(node));
+    expect(["a", "b"].map((name) => isGone(node(name)))).toEqual([false, true]);
+  });
+
   test("are all gone when those that are read are", async () => {
     const names = Array.from({ length: 1_000 }, (_, index) => `n${index}`);
     const { client, read } = apiServer(() => 404);
