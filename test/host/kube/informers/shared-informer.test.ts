@@ -20,6 +20,7 @@ const listed = { apiVersion: "test.io/v1", kind: "WidgetList", metadata: { resou
 /** An informer whose API server sends what a test lets it send, and ends a watch when a test lets it end. */
 function setUp() {
   const { log } = capturedLog();
+  const clock = manualClock();
   const watching = Promise.withResolvers<ReadableStreamDefaultController<Uint8Array>>();
   const ends = Promise.withResolvers<void>();
   const send = async ({ query, signal }: ApiRequest): Promise<Response> => {
@@ -36,7 +37,7 @@ function setUp() {
     kind: widgets,
     selection: {},
     transport,
-    clock: manualClock(),
+    clock,
     log,
     metrics: { queued: (items) => queued.push(items), processed: () => undefined, stored: () => undefined },
     unreachable: new LogOnce(log, "it answers"),
@@ -47,7 +48,7 @@ function setUp() {
     while (informer.version !== String(version)) await setImmediate();
   };
   const endWatch = async (): Promise<void> => (await watching.promise).close();
-  return { informer, queued, change, endWatch, end: () => ends.resolve() };
+  return { informer, clock, queued, change, endWatch, end: () => ends.resolve() };
 }
 
 test("an informer calls back once when a condition holds, and never after that was canceled", async () => {
@@ -75,6 +76,23 @@ test("an informer counts a change as queued from the moment that it is stored", 
   await setImmediate();
   await setImmediate();
   expect(queued).toEqual([1, 0]);
+});
+
+test("a handler is brought all objects again at its period, which is at least a second, until it is removed", async () => {
+  const { informer, clock, change } = setUp();
+  await change("a", 2);
+  let brought = 0;
+  const registration = informer.handle({ updated: () => (brought += 1) }, 1);
+  const after = async (ms: number): Promise<number> => {
+    await clock.advance(ms);
+    return brought;
+  };
+  expect([await after(999), await after(1), await after(1_000)]).toEqual([0, 1, 2]);
+  const sleepers = clock.sleepers;
+  registration.remove();
+  await setImmediate();
+  expect(clock.sleepers).toBe(sleepers - 1);
+  expect(await after(5_000)).toBe(2);
 });
 
 test("an informer that is closed has ended only when its last request has", async () => {
