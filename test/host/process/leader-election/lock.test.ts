@@ -161,6 +161,21 @@ describe("an attempt to acquire or renew the Lease", () => {
     expect(lock.lastFailure).toBeUndefined();
   });
 
+  test("is logged once while a standby's fail alike, and again when one has succeeded in between", async () => {
+    const { lock, leases, lines } = setup();
+    leases.put(held("other"));
+    const fails = (): void => {
+      throw new ApiError(500, "InternalError", "it fails");
+    };
+    const errors = async (before: typeof leases.before): Promise<number> => {
+      leases.before = before;
+      await lock.tryAcquireOrRenew();
+      return lines.filter((line) => line.startsWith("E") && line.includes("Failed to update lock")).length;
+    };
+    expect([await errors(fails), await errors(fails)]).toEqual([1, 1]);
+    expect([await errors(() => undefined), await errors(fails)]).toEqual([1, 2]);
+  });
+
   test("a race for a free lease has one winner", async () => {
     const leases = memoryLeases();
     const candidates = Array.from({ length: 8 }, (_, i) => setup(`candidate-${i}`, leases).lock);
