@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
+import { setImmediate } from "node:timers/promises";
 
 import { keyOf, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
@@ -70,7 +71,7 @@ describe.each(creations)("%s whose creation takes ten minutes", (what, path, web
     });
 });
 
-test("a node that comes back while an operation of a former process takes its instance out of the pool is in it again", async () => {
+test("a node that comes back while an operation of a former process takes its instance out of the pool is in it again, although another Service is refused", async () => {
   await using cluster = await openCluster(3);
   const { simulator } = cluster.world;
   const web = serviceOf("web");
@@ -87,6 +88,8 @@ test("a node that comes back while an operation of a former process takes its in
   const poll = simulator.log.at(-1)?.path ?? "";
   first.crash();
   cluster.hidden.clear();
+  const refused = serviceOf("refused", { annotations: { "azure-load-balancer-tcp-idle-timeout": "1" } });
+  cluster.services.set(keyOf(refused), refused);
   const second = await cluster.start({}, fast(100));
   simulator.clearLog();
   await cluster.ensure(second, web);
@@ -97,5 +100,11 @@ test("a node that comes back while an operation of a former process takes its in
   )("GET", poll);
   await eventually("its instance is written", () => cluster.writes().includes("PUT virtualMachines/0"), 20_000);
   await eventually("the operation has ended", () => simulator.operations().length === 0, 20_000);
+  await cluster.ensure(second, web);
+  await setImmediate();
+  cluster.services.delete(keyOf(refused));
   expectConverged(cluster);
+  expect(cluster.world.logged.map(({ message }) => message)).not.toContainEqual(
+    expect.stringContaining("trying again"),
+  );
 }, 60_000);
