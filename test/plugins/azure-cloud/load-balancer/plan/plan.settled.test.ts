@@ -190,6 +190,23 @@ test("a rule that a Service has lost is created again beside the rules of a sett
   expect(rulesAfter(intents, edited).toSorted()).toEqual(before.toSorted());
 });
 
+test("a rule of a port that a Service has given up is removed although no probe goes with it", () => {
+  const spec = (...ports: readonly number[]): ServiceShape["spec"] => ({
+    externalTrafficPolicy: "Local",
+    healthCheckNodePort: 32_000,
+    ports: ports.map((port) => ({ name: `p${port}`, protocol: "TCP", port, nodePort: 30_000 + port })),
+  });
+  const { intents, observed } = settled({ spec: spec(80, 443) });
+  const [web, ...others] = intents;
+  if (web === undefined) throw new Error("two Services");
+  const less = { ...web, service: { ...web.service, spec: { ...web.service.spec, ...spec(80) } } };
+  const services = [less, ...others].map(({ service }) => service);
+  const after = converge([less, ...others], { ...observed, services }, config).observed.loadBalancers[0];
+  const before = observed.loadBalancers[0];
+  expect(after?.probes).toEqual(before?.probes ?? []);
+  expect(after?.loadBalancingRules?.map(({ frontendPort }) => frontendPort).toSorted()).toEqual([80, 80]);
+});
+
 test("a node that claims the address of a Service does not close its ports", () => {
   const { intents, observed, address } = settled();
   const [node] = nodesNamed("node-0");
