@@ -109,6 +109,25 @@ describe("a generation under several locks", () => {
     expect(running()).toEqual([]);
   });
 
+  test("a lock that is acquired later starts its controllers once the caches have been read again since", async () => {
+    lead();
+    rig.watchedKinds = [kinds.Service];
+    await rig.install(alpha(), beta());
+    const read = Promise.withResolvers<void>();
+    let reads = 0;
+    rig.refresh = () => {
+      reads += 1;
+      return read.promise;
+    };
+    const since = performance.now();
+    rig.heldSince = () => since;
+    rig.slot.lockWon(side);
+    await eventually("the caches are being read", () => reads > 0);
+    expect(running()).toEqual(["1 alpha"]);
+    read.resolve();
+    await runs("1 alpha", "1 beta");
+  });
+
   test("resumes under every lock after the cloud provider was disabled", async () => {
     lead();
     await rig.install(alpha(), beta());
@@ -193,7 +212,10 @@ describe("the fences of a generation under several locks", () => {
     expect(seen).toEqual([expect.any(FencedError), true, expect.any(FencedError), true]);
   });
 
-  test("stay open in the drain of a clean stop", async () => {
+  test.each([
+    ["without a reason", undefined],
+    ["with another reason than the loss of the lease", new CodedError("Stopping", "the process stops")],
+  ])("stay open in the drain of a clean stop %s", async (_, reason) => {
     lead();
     const seen: unknown[] = [];
     const lateWriter = rig.controller("beta", side, async (signal) => {
@@ -202,7 +224,7 @@ describe("the fences of a generation under several locks", () => {
     });
     await rig.install(alpha(), lateWriter);
     rig.slot.lockWon(side);
-    rig.stop();
+    rig.stop(reason);
     await led;
     expect(seen).toEqual([undefined]);
     expect(rig.cloudFence?.closed).toBe(true);
