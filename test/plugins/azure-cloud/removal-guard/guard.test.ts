@@ -52,6 +52,15 @@ function guarded() {
 }
 
 describe("the removal guard", () => {
+  test("counts as unrequested what a plan removes without a cause, and neither what stays nor what has one", async () => {
+    using lab = guarded();
+    const causeOf: Causes["causeOf"] = ({ name }) => (name === "r1" ? "known" : "none");
+    const unrequested = (from: number) => lab.guard.unrequested([change(items(1, 5), items(from, 5))], causeOf);
+    expect(await unrequested(1)).toBeUndefined();
+    expect(await unrequested(2)).toBeUndefined();
+    expect((await unrequested(4))?.removals).toEqual(["rules r2 of load balancer lb", "rules r3 of load balancer lb"]);
+  });
+
   test("counts removals of ten minutes, and forgets older ones", async () => {
     using lab = guarded();
     const take = async (from: number): Promise<number> => {

@@ -53,6 +53,16 @@ describe("a shared read", () => {
     expect(begun()).toBe(1);
   });
 
+  test("serves callers of one turn that come one after another", async () => {
+    const { read, answer, begun } = readByHand();
+    const first = read.get("fresh");
+    for (let step = 0; step < 5; step++) await Promise.resolve();
+    const second = read.get("fresh");
+    await answer();
+    expect(await Promise.all([first, second])).toEqual([{ number: 1 }, { number: 1 }]);
+    expect(begun()).toBe(1);
+  });
+
   test("a shared read that is forgotten while it is in flight answers no caller after that, whether of all items or of one", async () => {
     const { read, answer, turn, begun } = readByHand();
     const running = read.get("cached");
