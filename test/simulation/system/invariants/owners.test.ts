@@ -53,14 +53,14 @@ test("an address belongs to the Service of its frontend rather than to that of i
 
 test("an opening is a part of its own for each address and port, and names the port that it opens", () => {
   putRules({ to: ["192.0.2.1", "192.0.2.2"], ports: ["80", "443"] }, { name: "theirs", to: ["192.0.2.3"] });
-  const openings = [...ownedParts(view())].map(([what, { services, port }]) => [what, services, port]);
-  expect(openings.toSorted()).toEqual(
-    ["192.0.2.1", "192.0.2.2"].flatMap((address) =>
-      ["443", "80"].map((port) => [
-        `Allow Tcp from Internet to ${address} ${port}`,
-        [address],
-        `${address} TCP ${port}`,
-      ]),
+  expect(ownedParts(view())).toEqual(
+    new Map(
+      ["192.0.2.1", "192.0.2.2"].flatMap((address) =>
+        ["80", "443"].map((port) => [
+          `Allow Tcp from Internet to ${address} ${port}`,
+          { services: [address], port: `${address} TCP ${port}` },
+        ]),
+      ),
     ),
   );
 });

@@ -191,7 +191,7 @@ test("a rule that a Service has lost is created again beside the rules of a sett
 });
 
 test("a rule of a port that a Service has given up is removed although no probe goes with it", () => {
-  const spec = (...ports: readonly number[]): ServiceShape["spec"] => ({
+  const spec = (...ports: readonly number[]): NonNullable<ServiceShape["spec"]> => ({
     externalTrafficPolicy: "Local",
     healthCheckNodePort: 32_000,
     ports: ports.map((port) => ({ name: `p${port}`, protocol: "TCP", port, nodePort: 30_000 + port })),
