@@ -67,6 +67,7 @@ export function lifecycleController(
         });
       try {
         await repeat({ clock, signal, periodMs: options.periodMs }, async () => {
+          unready.beginPass();
           // Answers that came too late for the last pass come first: checked again before that, a node would never be
           // deleted where the cloud always takes longer than a period.
           if (verdicts.size > 0) await deleteMissing();

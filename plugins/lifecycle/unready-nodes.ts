@@ -2,6 +2,8 @@ import type { Clock, InstanceRead } from "cloud-controller-host/sdk";
 
 /** Time until the instance of a node that is not ready is first looked up past the cloud's caches. */
 const firstLookMs = 20_000;
+/** Such looks per pass: an outage of all nodes must not use up the cloud's requests. */
+const maxLooks = 16;
 
 interface Unready {
   readonly sinceMs: number;
@@ -13,9 +15,15 @@ interface Unready {
 export class UnreadyNodes {
   readonly #clock: Clock;
   readonly #nodes = new Map<string, Unready>();
+  /** Looks of this pass. */
+  #looks = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
+  }
+
+  beginPass(): void {
+    this.#looks = 0;
   }
 
   /** For how long the node has been seen so, in milliseconds. */
@@ -25,12 +33,14 @@ export class UnreadyNodes {
 
   /**
    * The read that looks up its instance now: `fresh` after 20 s, 40 s, 80 s and so on. A list that was read while the instance
-   * existed would keep its node until the cache expires. Nodes that stay so for days cost few reads.
+   * existed would keep its node until the cache expires. Nodes that stay so for days cost few reads. Of many at once,
+   * each pass looks up 16.
    */
   nextRead(uid: string): Pick<InstanceRead, "read"> {
     const node = this.#of(uid);
     const lastingMs = this.lastingMs(uid);
-    if (lastingMs < node.lookAfterMs) return {};
+    if (lastingMs < node.lookAfterMs || this.#looks >= maxLooks) return {};
+    this.#looks += 1;
     while (node.lookAfterMs <= lastingMs) node.lookAfterMs *= 2;
     return { read: "fresh" };
   }

@@ -120,3 +120,17 @@ test("an unready node that was ready in between is looked up past the caches 20 
   for (let pass = 0; pass < 2; pass++) await scene.pass();
   expect(looks()).toHaveLength(1);
 });
+
+test("the instances of many nodes that become unready together are looked up past the caches 16 per pass", async () => {
+  await using scene = await Scene.open();
+  for (let index = 0; index < 40; index++) scene.node(`node${index}`, { ready: "Unknown" });
+  await scene.run();
+  const looks = (): number =>
+    scene.memory.callsOf("instanceExists").filter(({ args }) => Bun.deepMatch({ read: "fresh" }, args[1])).length;
+  const after: number[] = [];
+  for (let pass = 0; pass < 7; pass++) {
+    await scene.pass();
+    after.push(looks());
+  }
+  expect(after).toEqual([0, 0, 0, 16, 32, 40, 40]);
+});

@@ -38,3 +38,15 @@ test("a node that has been ready in between begins again, and no other one does"
   expect(nodes.nextRead("a")).toEqual({});
   expect(nodes.nextRead("b")).toEqual({ read: "fresh" });
 });
+
+test("an instance whose turn did not come in one pass is looked up in the next one", async () => {
+  const clock = manualClock();
+  const nodes = new UnreadyNodes(clock);
+  const uids = Array.from({ length: 17 }, (_, index) => `${index}`);
+  const looks = (): number => uids.filter((uid) => nodes.nextRead(uid).read === "fresh").length;
+  expect(looks()).toBe(0);
+  await clock.advance(20_000);
+  expect([looks(), looks()]).toEqual([16, 0]);
+  nodes.beginPass();
+  expect([looks(), looks()]).toEqual([1, 0]);
+});
