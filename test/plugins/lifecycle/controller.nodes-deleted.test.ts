@@ -105,6 +105,9 @@ test("a node whose instance the cloud's caches still have is deleted once it has
   expect(scene.names()).toEqual([]);
 });
 
+const freshReads = ({ memory }: Scene): number =>
+  memory.callsOf("instanceExists").filter(({ args }) => Bun.deepMatch({ read: "fresh" }, args[1])).length;
+
 test("an unready node that was ready in between is looked up past the caches 20 s after that", async () => {
   await using scene = await Scene.open();
   scene.node("node0", { ready: "Unknown" });
@@ -114,23 +117,19 @@ test("an unready node that was ready in between is looked up past the caches 20 
   await scene.pass();
   scene.becomes("node0", "Unknown");
   for (let pass = 0; pass < 3; pass++) await scene.pass();
-  const looks = () =>
-    scene.memory.callsOf("instanceExists").filter(({ args }) => Bun.deepMatch({ read: "fresh" }, args[1]));
-  expect(looks()).toEqual([]);
+  expect(freshReads(scene)).toBe(0);
   for (let pass = 0; pass < 2; pass++) await scene.pass();
-  expect(looks()).toHaveLength(1);
+  expect(freshReads(scene)).toBe(1);
 });
 
 test("the instances of many nodes that become unready together are looked up past the caches 16 per pass", async () => {
   await using scene = await Scene.open();
   for (let index = 0; index < 40; index++) scene.node(`node${index}`, { ready: "Unknown" });
   await scene.run();
-  const looks = (): number =>
-    scene.memory.callsOf("instanceExists").filter(({ args }) => Bun.deepMatch({ read: "fresh" }, args[1])).length;
   const after: number[] = [];
   for (let pass = 0; pass < 7; pass++) {
     await scene.pass();
-    after.push(looks());
+    after.push(freshReads(scene));
   }
   expect(after).toEqual([0, 0, 0, 16, 32, 40, 40]);
 });
