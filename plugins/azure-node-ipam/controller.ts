@@ -16,6 +16,7 @@ import {
 import { chooseAllocator } from "./allocation/allocators.ts";
 import { listNodes, OrphanAudit } from "./allocation/audit.ts";
 import { findControllerManager } from "./allocation/other-allocator.ts";
+import { StarvedNodes } from "./allocation/starved.ts";
 import { Suspension } from "./allocation/suspension.ts";
 import { syncNode, type SyncParts } from "./allocation/sync.ts";
 import { Allocations } from "./cidrset/allocations.ts";
@@ -40,7 +41,7 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
   const nodes = context.informers.of(kinds.Node);
   const queue = context.workqueue("node-ipam");
   const suspension = new Suspension({ ...context, resumed: () => enqueueWaiting() });
-  const starved = new Set<string>();
+  const starved = new StarvedNodes();
   const failing = new FailingObjects("NodesFail", clock, failureGraceMs);
   /** True from the begin of the initial list: a change during the list is processed after it. */
   let listening = false;
@@ -50,7 +51,7 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
   function enqueueIfOpen(node: Node): void {
     if (!listening || (records?.isSettled(node) === true && !records.isDoubtful(node))) return;
     records?.seen(node);
-    queue.add(keyOf(node));
+    if (podCidrTexts(node).length > 0 || !starved.waits(keyOf(node))) queue.add(keyOf(node));
   }
 
   const registration = nodes.handle({
@@ -67,10 +68,7 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
 
   /** Retries as many nodes without room as blocks have become free. */
   function wake(blocks: number): void {
-    for (const name of [...starved].slice(0, blocks)) {
-      starved.delete(name);
-      queue.add(name);
-    }
+    for (const name of starved.wake(blocks)) queue.add(name);
   }
 
   function begin(listed: readonly Node[]): SyncParts {

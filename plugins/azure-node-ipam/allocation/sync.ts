@@ -7,6 +7,7 @@ import {
   type KubeClient,
   type Logger,
   type Node,
+  RetryAfterError,
   type Store,
 } from "cloud-controller-host/sdk";
 
@@ -18,6 +19,7 @@ import { podCidrTexts, uidOf } from "../nodes/pod-cidrs.ts";
 import type { NodeRecords } from "../nodes/records.ts";
 import { type CidrAllocator, invalidNodeMask } from "./allocators.ts";
 import type { OrphanAudit } from "./audit.ts";
+import type { StarvedNodes } from "./starved.ts";
 import type { Suspension } from "./suspension.ts";
 
 export interface SyncParts {
@@ -30,8 +32,7 @@ export interface SyncParts {
   readonly audit: OrphanAudit;
   readonly suspension: Suspension;
   readonly events: IpamEvents;
-  /** Nodes for which no CIDR was free. */
-  readonly starved: Set<string>;
+  readonly starved: StarvedNodes;
   /** Consecutive failures of a node's sync. */
   failures(name: string): number;
 }
@@ -43,7 +44,7 @@ export interface SyncParts {
  */
 export async function syncNode(parts: SyncParts, name: string, signal: AbortSignal): Promise<void> {
   const { nodes, allocations, records, allocator } = parts;
-  parts.starved.delete(name);
+  parts.starved.attempted(name);
   const node = nodes.get(name);
   const claim = allocations.claimOf(name);
   if (claim === undefined) {
@@ -77,10 +78,11 @@ async function resolve(parts: SyncParts, name: string, claim: Claim, signal: Abo
   }
 }
 
-function release({ records, allocator, suspension }: SyncParts, name: string): void {
+function release({ records, allocator, suspension, starved }: SyncParts, name: string): void {
   records.released(name);
   allocator.forget(name);
   suspension.forget(name);
+  starved.forget(name);
 }
 
 async function readFresh(client: KubeClient, name: string, signal: AbortSignal): Promise<Node | undefined> {
@@ -133,12 +135,12 @@ async function findRoom(parts: SyncParts, node: Node, signal: AbortSignal): Prom
     const cidrs = allocations.allocate(name, uidOf(node), prefixes);
     if (cidrs !== undefined) return cidrs;
   }
-  starved.add(name);
   events.status(node, "CIDRNotAvailable");
-  throw new CodedError(
+  const cause = new CodedError(
     "CIDRsExhausted",
     `failed to allocate cidr for node ${name}: CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range`,
   );
+  throw new RetryAfterError(starved.missed(name), cause.message, { cause });
 }
 
 async function prefixesFor(parts: SyncParts, node: Node, signal: AbortSignal): Promise<readonly number[] | undefined> {

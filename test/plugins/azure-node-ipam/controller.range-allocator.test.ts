@@ -139,7 +139,8 @@ test("records an event when no CIDR is left", async () => {
   await using cluster = await TestCluster.start();
   await occupied(cluster, [0, 1, 2, 3]);
   const node = await cluster.admin.create(kinds.Node, aNode("node0"));
-  await runIpam(cluster, four);
+  const clock = manualClock();
+  await runIpam(cluster, four, { clock });
   const event = await eventually("the event is recorded", () => cluster.event("CIDRNotAvailable"));
   expect(event).toMatchObject({
     type: "Normal",
@@ -147,7 +148,8 @@ test("records an event when no CIDR is left", async () => {
     involvedObject: { apiVersion: "v1", kind: "Node", name: "node0", uid: node.metadata?.uid },
     source: { component: "node-ipam" },
   });
-  await eventually("it is tried again", () => cluster.worked("node-ipam", 4));
+  await clock.advance(1_000);
+  await eventually("it is tried again", () => cluster.worked("node-ipam", 2));
   expect(cluster.writes()).toEqual([]);
   expect(cluster.log.join("\n")).toContain(
     "failed to allocate cidr for node node0: CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range",

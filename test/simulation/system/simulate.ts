@@ -9,7 +9,7 @@ import { type Action, type ActionKind, type History } from "./history.ts";
 import type { SimulatedHost } from "./host-program.ts";
 import { buildDifferences, builtIn, raze } from "./invariants/fresh-build.ts";
 import { watchNodes } from "./invariants/nodes.ts";
-import { problemsOf } from "./invariants/problems.ts";
+import { hasCIDR, problemsOf } from "./invariants/problems.ts";
 import { isRefused } from "./invariants/refusals.ts";
 import { Removals } from "./invariants/removals.ts";
 import { Continuity } from "./invariants/services.ts";
@@ -47,7 +47,7 @@ const buildMs = 10 * minuteMs;
 const maxPerMinute = 1_500;
 /** The same of one host at rest, without renewals and reads of the Lease. */
 const maxAtRest = 30;
-/** More of them for each Service that is refused: its condition, its events and their counts, when a process starts. */
+/** More of them for each Service that is refused and each node without room for its CIDR: events and their counts, when a process starts. */
 const maxOfRefused = 8;
 const lookMs = 15_000;
 
@@ -284,7 +284,8 @@ class Run {
     const before = this.#requests;
     await this.#until(world.now + ms);
     const perMinute = ((this.#requests - before) * minuteMs) / ms / world.hosts.length;
-    const most = maxAtRest + minuteMs / world.lease.retryPeriodMs + this.#refused.length * maxOfRefused;
+    const refused = this.#refused.length + world.api.list(kinds.Node).filter((node) => !hasCIDR(node)).length;
+    const most = maxAtRest + minuteMs / world.lease.retryPeriodMs + refused * maxOfRefused;
     if (this.#holds() && perMinute > most)
       this.#violate("no request storm", `${perMinute} requests in a minute of each host at rest`);
   }

@@ -104,7 +104,7 @@ function hasEvent(world: World, { metadata }: Service | Node, wanted: string): b
   );
 }
 
-const hasCIDR = ({ spec }: Node): boolean => spec?.podCIDR !== undefined;
+export const hasCIDR = ({ spec }: Node): boolean => spec?.podCIDR !== undefined;
 
 /** As many nodes have a CIDR as there are CIDRs, and each of the others has an event. */
 function problemsOfCIDRs(world: World, all: readonly Node[], nodes: readonly Node[]): readonly Problem[] {
