@@ -5,6 +5,7 @@ import { usersIP } from "../actions/service-shapes.ts";
 import { type AzureView, familiesOf, type ServiceInAzure } from "../azure-view.ts";
 import type { World } from "../world.ts";
 import { isHeld, isRefused } from "./refusals.ts";
+import { Returns } from "./returns.ts";
 import type { Violate } from "./table.ts";
 import {
   additionalAddresses,
@@ -21,7 +22,7 @@ import {
 
 /** What a Service lacks of a family in Azure and in its status; empty: all is as its user wants. */
 export function lacking(world: World, service: Service, family: string, found: ServiceInAzure): readonly string[] {
-  const { address, publicIP, frontends, rules, opened } = found;
+  const { address, publicIP, ipTags, frontends, rules, opened } = found;
   const status = addressesOf(service)
     .filter((one) => one.includes(":") === (family === "IPv6"))
     .join();
@@ -38,6 +39,7 @@ export function lacking(world: World, service: Service, family: string, found: S
       frontend.includes("-subnet1") !== wantsSubnet,
   );
   const wantsAddress = requestedAddress(service) ?? address;
+  const wantsTags = annotationOf(service, "azure-pip-ip-tags") ?? ipTags;
   const wanted = [...(address === undefined ? [] : [address]), ...additionalAddresses(service, family)].join();
   // Others have other ports of an address that they share.
   const ports = new Set(service.spec?.ports?.map(({ protocol = "TCP", port }) => `${protocol} ${port}`));
@@ -45,6 +47,8 @@ export function lacking(world: World, service: Service, family: string, found: S
   const ownOpenings = world.cluster.sharesAddresses ? opened.filter(isOwn) : opened;
   return [
     ...(isOfKind(service, publicIP) ? [] : [`has the public IP ${publicIP}`]),
+    // Azure does not change them: it takes another public IP, with another address.
+    ...(ipTags === wantsTags ? [] : [`has the IP tags "${ipTags}"`]),
     ...(address === wantsAddress ? [] : [`has the address ${address}`]),
     ...misplaced.map((frontend) => `has the frontend ${frontend}`),
     ...(address === undefined ? ["has no frontend with an address"] : []),
@@ -81,9 +85,6 @@ export function wantedMembers(world: World, view: AzureView, found: ServiceInAzu
   return placed.length > 0 ? placed : nodes;
 }
 
-/** Longest time for the end of a write from before a node came back or a user took a change back, and for the news of it. */
-const returnMs = 3 * 60_000;
-
 interface Settled {
   readonly wish: string;
   readonly address: string | undefined;
@@ -103,39 +104,26 @@ export class Continuity {
   /** By UID and family. */
   readonly #settled = new Map<string, Settled>();
   #foreign: ReadonlyMap<string, string> = new Map();
-  /** When nodes have come back under their names, and Services to what their users wanted before, by UID. */
-  readonly #returnedAt = new Map<string, number>();
+  readonly #returns: Returns;
 
   constructor(world: World, violate: Violate) {
     this.#world = world;
     this.#violate = violate;
-    const left = new Set<string>();
-    world.api.onChange(kinds.Node, (type, node) => {
-      if (type === "DELETED") left.add(keyOf(node));
-      else if (type === "ADDED" && left.has(keyOf(node))) this.#returnedAt.set(node.metadata?.uid ?? "", world.now);
-    });
-    /** When each Service was last asked for something else, by UID and former wish. */
-    const formerWishes = new Map<string, number>();
+    this.#returns = new Returns(() => world.now);
+    world.api.onChange(kinds.Node, (type, node) => this.#returns.nodeChanged(type, node));
     world.api.onChange(kinds.Service, (_type, service, before) => {
       if (before === undefined || visibleWishOf(before) === visibleWishOf(service)) return;
       const uid = service.metadata?.uid ?? "";
       // What it has may change from now on.
       if (!isRefused(world, service))
         for (const family of familiesOf(service)) this.#settled.delete(`${uid} ${family}`);
-      const leftAt = formerWishes.get(`${uid} ${visibleWishOf(service)}`) ?? Number.NEGATIVE_INFINITY;
-      if (world.now - leftAt < returnMs) this.#returnedAt.set(uid, world.now);
-      formerWishes.set(`${uid} ${visibleWishOf(before)}`, world.now);
+      this.#returns.wishChanged(uid, visibleWishOf(before), visibleWishOf(service));
     });
-  }
-
-  /** A write from before its return may still take a node out of its pools, or have what a Service no longer wants. */
-  #hasSettled(uid: string): boolean {
-    return this.#world.now - (this.#returnedAt.get(uid) ?? Number.NEGATIVE_INFINITY) > returnMs;
   }
 
   /** How many of those that have come back have settled: a change that only time makes. */
   get settledReturns(): number {
-    return [...this.#returnedAt.keys()].filter((uid) => this.#hasSettled(uid)).length;
+    return this.#returns.settled;
   }
 
   readonly #idOf = (node: Node): string => `${node.metadata?.uid} ${this.#world.vmOf(keyOf(node))}`;
@@ -162,7 +150,7 @@ export class Continuity {
   #checkService(service: Service, family: string, view: AzureView, nodes: ReadonlyMap<string, Node>): void {
     const found = view.serviceOf(service, family);
     const wish = wishOf(service);
-    const hasSettled = this.#hasSettled(service.metadata?.uid ?? "");
+    const hasSettled = this.#returns.hasSettled(service.metadata?.uid ?? "");
     const key = `${service.metadata?.uid} ${family}`;
     const before = this.#settled.get(key);
     if (before !== undefined && before.wish !== wish && isHeld(this.#world, service)) {
@@ -190,7 +178,9 @@ export class Continuity {
     const members = [...found.members].flatMap((name) => {
       const node = nodes.get(name);
       const id = node?.metadata?.uid ?? "";
-      return node !== undefined && isReady(node) && this.#hasSettled(id) ? [[name, this.#idOf(node)] as const] : [];
+      return node !== undefined && isReady(node) && this.#returns.hasSettled(id)
+        ? [[name, this.#idOf(node)] as const]
+        : [];
     });
     const { address, rules } = found;
     this.#settled.set(key, { wish, address, rules, opened: openedFor(rules, found), members: new Map(members) });
