@@ -59,9 +59,8 @@ export class UnendedInstances {
   }
 }
 
-/** Ids of the instances of nodes that are in pools. */
+/** Ids of the instances that are in pools. The node of one that is about to leave may come back later. */
 const instancesIn = ({ poolMembers }: Observed): readonly string[] => {
-  const members = [...poolMembers.values()].flat().filter(({ node }) => node !== undefined);
-  const owners = members.map(({ ipConfigurationId }) => ownerOf(ipConfigurationId));
+  const owners = [...poolMembers.values()].flat().map(({ ipConfigurationId }) => ownerOf(ipConfigurationId));
   return [...new Set(owners.flatMap((owner) => (owner?.kind === "instance" ? [owner.id] : [])))];
 };

@@ -16,7 +16,7 @@ const member = (ipConfigurationId: string, node?: string) => ({ ipConfigurationI
 
 const ignore = (): void => undefined;
 
-/** Instances 0 and 1 of nodes are in two pools; so are one without a node, and an interface. */
+/** Instances 0 and 1 of nodes are in two pools; so are instance 2, whose node is away, and an interface. */
 const observed: Observed = world({
   loadBalancers: [usersBalancer("one"), usersBalancer("two")],
   poolMembers: new Map([
@@ -66,14 +66,14 @@ function open({ reads, errors = [], planning }: LabOptions) {
   return { advance, stop, lines, asked, outdated, refreshes, unended };
 }
 
-test("instances whose operation a former process began are read until it has ended, and then all Services are planned", async () => {
+test("instances whose operation a former process began, with a node or without, are read until it has ended, and then all Services are planned", async () => {
   const { advance, asked, outdated, refreshes, unended } = open({ reads: [[1], [1], [], []] });
   unended.seen(observed);
   unended.seen(world({ loadBalancers: [usersBalancer("three")] }));
   await advance(3600);
-  const both = [instance(0), instance(1)];
+  const all = [instance(0), instance(1), instance(2)];
   expect(asked).toEqual([
-    [0, "cached", both],
+    [0, "cached", all],
     [30, "fresh", [instance(1)]],
     [90, "fresh", [instance(1)]],
   ]);
@@ -101,8 +101,8 @@ test("instances that cannot be read are read again later", async () => {
   unended.seen(observed);
   await advance(3600);
   expect(asked.map(([at, freshness, ids]) => [at, freshness, ids.length])).toEqual([
-    [0, "cached", 2],
-    [30, "cached", 2],
+    [0, "cached", 3],
+    [30, "cached", 3],
     [90, "fresh", 1],
     [210, "fresh", 1],
   ]);
