@@ -131,6 +131,8 @@ export const networkInterfaces: ResourceType = {
       );
   },
   removed(nic, state) {
+    // What it would write is gone, and another interface may have the name by then.
+    state.operations.supersede(nic.id);
     linkPublicAddresses(state, publicReferences(nic), new Map());
     touchLoadBalancers(state, poolsOf(nic), []);
   },

@@ -147,6 +147,22 @@ describe("a long-running operation", () => {
     expect((await arm("DELETE", address)).status).toBe(202);
   });
 
+  test("an operation on a network interface that has been deleted does not change the next one of its name", async () => {
+    await using world = await openWorld({ operationPolls: 1 });
+    const id = `${network}/networkInterfaces/nic`;
+    const withAddress = (privateIPAddress: string) => ({
+      properties: { ipConfigurations: [{ name: "c", properties: { privateIPAddress } }] },
+    });
+    world.simulator.put(id, withAddress("10.240.0.9"));
+    const arm = await rawClient(world.simulator);
+    const accepted = await arm("PUT", id, { body: { location: "eastus", ...withAddress("10.240.0.9") } });
+    world.simulator.delete(id);
+    world.simulator.put(id, withAddress("10.240.0.77"));
+    expect((await arm("GET", asyncUrl(accepted))).body).toMatchObject({ status: "Canceled" });
+    const [configuration] = objectsAt(objectAt((await arm("GET", id)).body, "properties"), "ipConfigurations");
+    expect(configuration).toMatchObject({ properties: { privateIPAddress: "10.240.0.77" } });
+  });
+
   test("a long-running operation of an instance of a scale set changes its pools at the end only", async () => {
     await using world = await openWorld({ operationPolls: 1 });
     await world.simulator.addInstances(1);
