@@ -2,6 +2,7 @@ import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk
 
 import { type JsonObject, objectAt, objectsAt, stringAt, stringsAt } from "../../../plugins/azure-cloud/json.ts";
 import type { AzureSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
+import type { Machine } from "./machines.ts";
 
 const network = "/providers/Microsoft.Network";
 export const ids = {
@@ -26,8 +27,6 @@ export interface ServiceInAzure {
   readonly address: string | undefined;
   /** The name of its public IP. */
   readonly publicIP: string | undefined;
-  /** The IP tags of its public IP, as its annotation would have them. */
-  readonly ipTags: string;
   /** Names of the nodes in its pools. */
   readonly members: ReadonlySet<string>;
   /** `TCP 80 from Internet`: what allow rules let through to its address, sorted. */
@@ -65,15 +64,10 @@ export const textsAt = (rule: JsonObject, key: string): readonly string[] => [
   ...stringsAt(rule, key.endsWith("x") ? `${key}es` : `${key}s`),
 ];
 
-const ipTagsOf = (publicIP: JsonObject | undefined): string =>
-  objectsAt(propertiesOf(publicIP), "ipTags")
-    .map((one) => `${stringAt(one, "ipTagType")}=${stringAt(one, "tag")}`)
-    .toSorted()
-    .join();
-
 const hasFailed = (one: JsonObject): boolean => stringAt(propertiesOf(one), "provisioningState") === "Failed";
 
-const instanceOf = /\/virtualMachineScaleSets\/([^/]+)\/virtualMachines\/(\d+)\//iu;
+/** What has an IP configuration: an instance of a scale set, or a network interface that is a resource itself. */
+const ownerOf = /\/providers\/[^/]+\/(?:virtualMachineScaleSets\/[^/]+\/virtualMachines|networkInterfaces)\/[^/]+/iu;
 
 /** The simulated subscription at one moment, in the terms of Services and nodes. */
 export class AzureView {
@@ -82,13 +76,15 @@ export class AzureView {
   readonly balancers: readonly JsonObject[];
   readonly publicIPs: readonly JsonObject[];
   readonly securityRules: readonly JsonObject[];
-  /** Nodes by `scale set/instance` and by private address. */
+  /** Nodes by what has their IP configurations, and by private address. */
   readonly nodeNames: ReadonlyMap<string, string>;
-  /** `scale set/instance` by node. */
-  readonly #vms = new Map<string, string>();
+  /** Scale sets that have a machine. */
+  readonly scaleSets: ReadonlySet<string>;
+  /** By node. */
+  readonly #machines = new Map<string, Machine>();
   readonly #members = new Map<JsonObject, readonly string[]>();
 
-  constructor(azure: AzureSimulator, scaleSets: readonly string[]) {
+  constructor(azure: AzureSimulator, machines: readonly Machine[]) {
     this.resources = azure.resources();
     this.#names = new Set(this.resources.map(nameOf));
     this.balancers = this.resources.filter(isOfType("loadbalancers"));
@@ -96,15 +92,13 @@ export class AzureView {
     this.securityRules = this.resources
       .filter(isOfType("networksecuritygroups"))
       .flatMap((group) => objectsAt(propertiesOf(group), "securityRules"));
+    this.scaleSets = new Set(machines.map(({ set }) => set));
     this.nodeNames = new Map(
-      scaleSets.flatMap((scaleSet) =>
-        azure.instances(scaleSet).flatMap(({ instanceId, computerName, privateIP }) => {
-          const name = computerName.toLowerCase();
-          const vm = `${scaleSet}/${instanceId}`;
-          if (!this.#vms.has(name)) this.#vms.set(name, vm);
-          return [[vm, name] as const, [privateIP, name] as const];
-        }),
-      ),
+      machines.flatMap((machine) => {
+        const { name, owner, privateIP } = machine;
+        if (!this.#machines.has(name)) this.#machines.set(name, machine);
+        return [[owner, name] as const, [privateIP, name] as const];
+      }),
     );
   }
 
@@ -112,9 +106,9 @@ export class AzureView {
     return this.#names.has(name);
   }
 
-  /** The VM that has a name, as `scale set/instance`. */
-  vmOf(name: string): string | undefined {
-    return this.#vms.get(name);
+  /** The machine that a node runs on. */
+  machineOf(name: string): Machine | undefined {
+    return this.#machines.get(name);
   }
 
   serviceOf(service: Service, family: string): ServiceInAzure {
@@ -126,7 +120,6 @@ export class AzureView {
     const failed = this.resources.filter(isOfType("networksecuritygroups")).filter(hasFailed).map(nameOf);
     let address: string | undefined;
     let publicIP: string | undefined;
-    let ipTags = "";
     for (const balancer of this.balancers) {
       const properties = propertiesOf(balancer);
       const own = frontendsUsed(balancer, isOwn).filter(
@@ -138,7 +131,6 @@ export class AzureView {
         frontends.push(`${nameOf(balancer)}/${nameOf(frontend)}`);
         address = this.addressOf(propertiesOf(frontend));
         publicIP = itsIP?.["name"]?.toString();
-        ipTags = ipTagsOf(itsIP);
         failed.push(...[balancer, ...(itsIP === undefined ? [] : [itsIP])].filter(hasFailed).map(nameOf));
       }
       for (const rule of objectsAt(properties, "loadBalancingRules").filter(isOwn)) {
@@ -151,8 +143,7 @@ export class AzureView {
         for (const name of this.membersOf(pool)) members.add(name);
       }
     }
-    const opened = this.openedAt(address);
-    return { frontends, rules: rules.toSorted(), address, publicIP, ipTags, members, opened, failed };
+    return { frontends, rules: rules.toSorted(), address, publicIP, members, opened: this.openedAt(address), failed };
   }
 
   #familyOf(frontend: JsonObject): string {
@@ -186,10 +177,9 @@ export class AzureView {
   }
 
   #readMembers(pool: JsonObject): readonly string[] {
-    const configurations = objectsAt(propertiesOf(pool), "backendIPConfigurations").map((configuration) => {
-      const [, scaleSet, instance] = instanceOf.exec(stringAt(configuration, "id") ?? "") ?? [];
-      return `${scaleSet?.toLowerCase()}/${instance}`;
-    });
+    const configurations = objectsAt(propertiesOf(pool), "backendIPConfigurations").map(
+      (configuration) => ownerOf.exec(stringAt(configuration, "id") ?? "")?.[0].toLowerCase() ?? "",
+    );
     const addresses = objectsAt(propertiesOf(pool), "loadBalancerBackendAddresses").map(
       (address) => stringAt(propertiesOf(address), "ipAddress") ?? "",
     );

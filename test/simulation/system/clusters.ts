@@ -8,7 +8,10 @@ export interface Cluster {
   readonly config: Readonly<Record<string, unknown>>;
   /** The scale set whose nodes each load balancer has; undefined: all nodes. */
   readonly balancers: Readonly<Record<string, string | undefined>>;
+  /** Uniform ones. */
   readonly scaleSets: readonly string[];
+  /** Sets of VMs that have network interfaces of their own. */
+  readonly virtualMachines: readonly string[];
   readonly dualStack: boolean;
   /** Services ask for addresses that others have. */
   readonly sharesAddresses: boolean;
@@ -18,10 +21,15 @@ export interface Cluster {
   readonly podCIDRs: number;
 }
 
+/** VMs without a scale set, and those of a flexible one. */
+export const standalone = "standalone";
+export const flexible = "flex0";
+
 const plain: Cluster = {
   config: {},
   balancers: { kubernetes: undefined },
   scaleSets: ["vmss0"],
+  virtualMachines: [],
   dualStack: false,
   sharesAddresses: false,
   podCIDR: "10.244.0.0/16",
@@ -48,29 +56,34 @@ export const clusters = {
     scaleSets: ["vmss0", "vmss1"],
   },
   "shared addresses": { ...plain, sharesAddresses: true },
+  "virtual machines": { ...plain, virtualMachines: [standalone, flexible] },
 } as const satisfies Readonly<Record<string, Cluster>>;
 
 export type ClusterName = keyof typeof clusters;
 const isName = (name: string): name is ClusterName => name in clusters;
 const clusterNames: readonly ClusterName[] = Object.keys(clusters).filter(isName);
-/** Drawn in place of plain ones, so that the histories of all other seeds stay as they were before there were these. */
-const later: readonly ClusterName[] = ["shared addresses"];
+/** Drawn in place of plain ones, each from a number of its own, so that the histories of all other seeds stay the same. */
+const later: readonly (readonly [name: ClusterName, salt: number, share: number])[] = [
+  ["shared addresses", 0x5a1e_d1b5, 1 / 3],
+  ["virtual machines", 0x0f1e_c51c, 1 / 4],
+];
 
 /** The cluster of a seed, from numbers of its own: a third of them are plain. */
 export function clusterNameOf(seed: number): ClusterName {
   const random = randomOf(seed ^ 0x0c10_57e5);
-  const others = clusterNames.filter((name) => name !== "plain" && !later.includes(name));
+  const others = clusterNames.filter((name) => name !== "plain" && !later.some(([one]) => one === name));
   const first = random() < 0.5 ? "plain" : (others[Math.floor(random() * others.length)] ?? "plain");
-  const apart = randomOf(seed ^ 0x5a1e_d1b5)();
-  return first === "plain" ? (later[Math.floor(apart * 3 * later.length)] ?? first) : first;
+  const [drawn] = later.find(([, salt, share]) => randomOf(seed ^ salt)() < share) ?? [];
+  return first === "plain" ? (drawn ?? first) : first;
 }
 
 const vnet = "/providers/Microsoft.Network/virtualNetworks/vnet0";
 
 /** Creates what the network of every simulator does not have. */
-export function seedCluster(azure: AzureSimulator, { scaleSets, dualStack }: Cluster): void {
+export function seedCluster(azure: AzureSimulator, { scaleSets, virtualMachines, dualStack }: Cluster): void {
   const { properties = {} } = azure.get(vnet) ?? {};
   const subnet = { name: "subnet1", properties: { addressPrefixes: ["10.241.0.0/16", "fd12:3457::/32"] } };
   azure.put(vnet, { properties: { ...properties, subnets: [...objectsAt(properties, "subnets"), subnet] } });
   for (const name of scaleSets) if (dualStack || name !== "vmss0") azure.addScaleSet({ name, dualStack });
+  if (virtualMachines.includes(flexible)) azure.addScaleSet({ name: flexible, orchestrationMode: "Flexible" });
 }

@@ -11,6 +11,8 @@ export interface OwnedPart {
   readonly node?: string;
   /** The load balancer that has the node as a member. */
   readonly balancer?: string;
+  /** True if that is an internal one. */
+  readonly internal?: boolean;
 }
 
 const serviceIn = (name: string): string | undefined => /a[0-9a-f]{31}/u.exec(name)?.[0];
@@ -56,7 +58,8 @@ function members(view: AzureView, balancer: JsonObject): readonly Entry[] {
     if (services.length === 0) return [];
     const path = `${nameOf(balancer)}/${nameOf(pool)}`;
     const name = nameOf(balancer).replace(/-internal$/u, "");
-    return view.membersOf(pool).map((node): Entry => [`member ${node} of ${path}`, { node, services, balancer: name }]);
+    const of = { services, balancer: name, internal: nameOf(balancer) !== name };
+    return view.membersOf(pool).map((node): Entry => [`member ${node} of ${path}`, { node, ...of }]);
   });
 }
 

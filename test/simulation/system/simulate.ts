@@ -7,6 +7,7 @@ import { perform } from "./actions/perform.ts";
 import { createService, createUsersIPs } from "./actions/services.ts";
 import { type Action, type ActionKind, type History } from "./history.ts";
 import type { SimulatedHost } from "./host-program.ts";
+import { Departures } from "./invariants/departures.ts";
 import { buildDifferences, builtIn, raze } from "./invariants/fresh-build.ts";
 import { watchNodes } from "./invariants/nodes.ts";
 import { hasCIDR, problemsOf } from "./invariants/problems.ts";
@@ -64,6 +65,7 @@ class Run {
   readonly #history: History;
   readonly #pace: Pace;
   readonly #violations: Violation[] = [];
+  readonly #departures: Departures;
   readonly #continuity: Continuity;
   readonly #removals: Removals;
   readonly #writers: Writers;
@@ -81,8 +83,9 @@ class Run {
     this.#world = world;
     this.#history = history;
     this.#pace = history.pace ?? fullPace;
-    this.#continuity = new Continuity(world, this.#violate);
-    this.#removals = new Removals(world, this.#violate);
+    this.#departures = new Departures(world);
+    this.#continuity = new Continuity(world, this.#departures, this.#violate);
+    this.#removals = new Removals(world, this.#departures, this.#violate);
     this.#writers = new Writers(world, this.#violate);
     this.#visibility = new Visibility(world, () => problemsOf(world), this.#violate);
     world.api.onChange(kinds.Event, (_type, { reason = "", involvedObject: { uid = "" } }) =>
@@ -165,6 +168,7 @@ class Run {
       this.#violate("no request storm", `${maxPerMinute} requests in a minute`);
     if (request.isWrite) this.#writes += 1;
     this.#writers.sent(request);
+    this.#departures.sent(request);
   }
 
   #lost(host: SimulatedHost): void {

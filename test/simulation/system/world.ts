@@ -2,11 +2,10 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { kinds, type KubeObject, type Service } from "cloud-controller-host/sdk";
+import { kinds, type KubeObject, type Node, type Service } from "cloud-controller-host/sdk";
 
 import type { HostInput } from "../../../host/run/process-parts.ts";
 import { type AzureSimulator, startSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
-import type { Instance } from "../../../plugins/azure-cloud/simulator/state/scale-set-instances.ts";
 import { SandboxApiServer } from "../../../sdk/testing/api-server/index.ts";
 import { AzureView } from "./azure-view.ts";
 import { type Cluster, clusters, seedCluster } from "./clusters.ts";
@@ -14,6 +13,7 @@ import { HeldReads } from "./held-reads.ts";
 import type { History } from "./history.ts";
 import { configKey, configSecret, SimulatedHost } from "./host-program.ts";
 import { LongOperations } from "./long-operations.ts";
+import { type Machine, Machines } from "./machines.ts";
 import { fullPace, leases, type LeaseTimings } from "./pace.ts";
 import { enter } from "./runtime/install.ts";
 import { type Exchange, type Fate, VirtualNetwork } from "./runtime/network.ts";
@@ -58,6 +58,7 @@ export class World implements AsyncDisposable {
   readonly operations: LongOperations;
   readonly api: SandboxApiServer;
   readonly azure: AzureSimulator;
+  readonly machines: Machines;
   readonly history: History;
   readonly cluster: Cluster;
   readonly lease: LeaseTimings;
@@ -120,6 +121,7 @@ export class World implements AsyncDisposable {
     this.azure = parts.azure;
     this.history = history;
     this.cluster = clusters[history.cluster];
+    this.machines = new Machines(parts.azure, this.cluster);
     this.lease = leases[(history.pace ?? fullPace).lease];
     this.random = runtime.random;
     this.trace = new Trace(runtime.timeline);
@@ -167,7 +169,7 @@ export class World implements AsyncDisposable {
   view(): AzureView {
     const revision = this.azure.revision();
     if (this.#view?.revision !== revision)
-      this.#view = { revision, view: new AzureView(this.azure, this.cluster.scaleSets) };
+      this.#view = { revision, view: new AzureView(this.azure, this.machines.all) };
     return this.#view.view;
   }
 
@@ -176,18 +178,20 @@ export class World implements AsyncDisposable {
     return `${this.azure.revision()} ${this.#changes}`;
   }
 
-  /** The VM that has a name now, as `scale set/instance`. */
-  vmOf(name: string): string | undefined {
-    return this.view().vmOf(name);
+  /** The machine that a node runs on now. */
+  machineOf(name: string): Machine | undefined {
+    return this.view().machineOf(name);
   }
 
-  instances(): readonly Instance[] {
-    return this.cluster.scaleSets.flatMap((scaleSet) => this.azure.instances(scaleSet));
+  /** A node has the provider ID of its machine, or none yet. */
+  isOfMachine(name: string, { spec: { providerID } = {} }: Node): boolean {
+    const machine = this.machineOf(name);
+    return machine !== undefined && (providerID?.endsWith(machine.path) ?? true);
   }
 
   /** True if a VM has the name, and its node is not retired. */
   isInUse(name: string): boolean {
-    return this.azure.hasInstance(name) && !this.retired.has(name);
+    return this.machines.has(name) && !this.retired.has(name);
   }
 
   hostNamed(identity: string | undefined): SimulatedHost | undefined {

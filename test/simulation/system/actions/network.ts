@@ -44,17 +44,25 @@ export function compact(world: World): void {
   world.api.compact();
 }
 
+const instances = "/virtualMachine";
+
 export const operations = [
   "/loadBalancers/",
   "/publicIPAddresses/",
   "/networkSecurityGroups/",
   "/routeTables/",
-  "/virtualMachine",
+  instances,
 ];
+
+/** Where VMs have network interfaces of their own, half of what happens to instances happens to these. */
+const pathFor = ({ cluster }: World, path: string, pick: number): string =>
+  path === instances && cluster.virtualMachines.length > 0 && Math.floor(pick / 64) % 2 === 0
+    ? "/networkInterfaces/"
+    : path;
 
 /** Writes are accepted, and their operations fail. */
 export function failOperations(world: World, { pick }: Action): void {
-  const path = operations[pick % operations.length] ?? "";
+  const path = pathFor(world, operations[pick % operations.length] ?? "", pick);
   world.note("cloud", `fails the next operation on ${path}`);
   world.azure.failNext(
     { path, method: "PUT" },
@@ -64,7 +72,7 @@ export function failOperations(world: World, { pick }: Action): void {
 
 /** Writes of one type are accepted, and their operations take most of an hour. */
 export function prolongOperation(world: World, { pick, forMs }: Action): void {
-  const path = operations[pick % operations.length] ?? "";
+  const path = pathFor(world, operations[pick % operations.length] ?? "", pick);
   world.note("cloud", `lets operations on ${path} last for an hour`);
   world.operations.prolong(path, world.now + 3_600_000 - forMs);
 }
@@ -79,12 +87,12 @@ export function lagReads(world: World, { forMs }: Action): void {
 
 /** Lists omit an instance for a while, as paging does when the list changes between two pages. */
 export function hideInstance(world: World, { pick, forMs }: Action): void {
-  const instances = world.instances();
-  const name = instances[pick % Math.max(1, instances.length)]?.computerName.toLowerCase();
+  const { all } = world.machines;
+  const name = all[pick % Math.max(1, all.length)]?.name;
   if (name === undefined) return;
   world.note("cloud", `omits ${name} from lists for ${forMs} ms`);
-  world.azure.changeInstance(name, { hidden: true });
-  world.after(forMs, () => world.azure.hasInstance(name) && world.azure.changeInstance(name, { hidden: false }));
+  world.machines.hide(name, true);
+  world.after(forMs, () => world.machines.has(name) && world.machines.hide(name, false));
 }
 
 export function revokeTokens(world: World): void {
@@ -94,7 +102,7 @@ export function revokeTokens(world: World): void {
 
 /** Writes of one type are accepted, and their operations fail after most of an hour. */
 export function failLateOperation(world: World, { pick, forMs }: Action): void {
-  const path = operations[(pick + 1) % operations.length] ?? "";
+  const path = pathFor(world, operations[(pick + 1) % operations.length] ?? "", pick);
   world.note("cloud", `lets operations on ${path} last for an hour, and the next one fail`);
   world.operations.prolong(path, world.now + 3_600_000 - forMs);
   world.azure.failNext({ path, method: "PUT" }, { status: 500, code: "InternalServerError", stage: "operation" });
@@ -103,14 +111,15 @@ export function failLateOperation(world: World, { pick, forMs }: Action): void {
 export const denials = [
   ["/publicIPAddresses/", 400],
   ["/loadBalancers/", 403],
-  ["/virtualMachine", 409],
+  [instances, 409],
   ["/networkSecurityGroups/", 403],
   ["/routeTables/", 403],
 ] as const;
 
 /** A quota is reached, or a policy denies every write of a type, until an operator lifts it. */
 export function denyWrites(world: World, { pick, forMs }: Action): void {
-  const [path, status] = denials[pick % denials.length] ?? denials[0];
+  const [type, status] = denials[pick % denials.length] ?? denials[0];
+  const path = pathFor(world, type, pick);
   const lastMs = forMs * 4;
   world.note("cloud", `denies writes of ${path} with ${status} for ${lastMs} ms`);
   world.azure.fail?.({ method: "PUT", path, status, forMs: lastMs });
@@ -143,12 +152,13 @@ const refusals = [
   ["/loadBalancers/", 403, "RequestDisallowedByPolicy"],
   ["/networkSecurityGroups/", 409, "ScopeLocked"],
   ["/routeTables/", 403, "AuthorizationFailed"],
-  ["/virtualMachine", 409, "OperationNotAllowed"],
+  [instances, 409, "OperationNotAllowed"],
 ] as const;
 
 /** A quota, a policy, a lock or a missing role: ARM refuses writes of one type, attempt after attempt. */
 export function refuseWrites(world: World, { pick }: Action): void {
-  const [path, status, code] = refusals[pick % refusals.length] ?? refusals[0];
+  const [type, status, code] = refusals[pick % refusals.length] ?? refusals[0];
+  const path = pathFor(world, type, pick);
   const times = 1 + (pick % 12);
   world.note("cloud", `refuses ${times} writes of ${path} with ${code}`);
   world.azure.failNext({ path, method: "PUT" }, { status, code, times });

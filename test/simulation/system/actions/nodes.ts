@@ -1,17 +1,16 @@
 import { kinds } from "cloud-controller-host/sdk";
 
 import { freshNode, setReady } from "../../../../host/sandbox/kubelet.ts";
+import { standalone } from "../clusters.ts";
 import { type Action, maxNodesOf } from "../history.ts";
+import { scaleSetPath } from "../machines.ts";
 import type { World } from "../world.ts";
 
 /** Without heartbeats for so long, a node is Unknown. */
 const graceMs = 40_000;
 
-const instancesOf = (world: World) => world.instances();
-const nameAt = (world: World, pick: number): string | undefined => {
-  const instances = instancesOf(world);
-  return instances[pick % Math.max(1, instances.length)]?.computerName.toLowerCase();
-};
+const nameAt = ({ machines: { all } }: World, pick: number): string | undefined =>
+  all[pick % Math.max(1, all.length)]?.name;
 
 /** A kubelet registers its node. */
 function register(world: World, name: string): void {
@@ -26,22 +25,24 @@ const become = (world: World, name: string, status: "True" | "Unknown"): void =>
 };
 
 export function joinNodes(world: World, { pick, forMs }: Pick<Action, "pick" | "forMs">): void {
-  const count = Math.min(1 + (pick % 3), maxNodesOf(world.history) - instancesOf(world).length);
+  const { length } = world.machines.all;
+  const count = Math.min(1 + (pick % 3), maxNodesOf(world.history) - length);
   if (count <= 0) return;
   world.note("cloud", `adds ${count} VMs`);
-  const { scaleSets } = world.cluster;
-  const scaleSet = scaleSets[instancesOf(world).length % scaleSets.length] ?? "vmss0";
-  if (world.azure.get(`/providers/Microsoft.Compute/virtualMachineScaleSets/${scaleSet}`) === undefined) return;
-  for (const { computerName } of world.azure.addScaleSetInstances(scaleSet, count))
-    world.after(forMs * world.random() * 0.1, () => register(world, computerName.toLowerCase()));
+  const { scaleSets, virtualMachines } = world.cluster;
+  const sets = [...scaleSets, ...virtualMachines];
+  const set = sets[length % sets.length] ?? "vmss0";
+  if (set !== standalone && world.azure.get(scaleSetPath(set)) === undefined) return;
+  for (const name of world.machines.add(set, count))
+    world.after(forMs * world.random() * 0.1, () => register(world, name));
 }
 
 /** A VM is deleted, as by a scale-in; its kubelet falls silent. */
 export function loseNode(world: World, { pick }: Action): void {
   const name = nameAt(world, pick);
-  if (name === undefined || instancesOf(world).length <= 1) return;
+  if (name === undefined || world.machines.all.length <= 1) return;
   world.note("cloud", `deletes the VM ${name}`);
-  void world.azure.removeInstance(name);
+  world.machines.remove(name);
   world.after(graceMs, () => become(world, name, "Unknown"));
 }
 
@@ -79,26 +80,28 @@ export const deletedByUser = new WeakMap<World, string>();
 
 /** Registers a node when the one of the VM that had its name before is gone. */
 function registerAgain(world: World, name: string): void {
-  if (!world.azure.hasInstance(name)) return;
+  const machine = world.machineOf(name);
+  if (machine === undefined) return;
   if (world.api.get(kinds.Node, { name }) === undefined) register(world, name);
+  // Another VM has the id of the former one: nothing deletes the node, which is that of the new VM from now on.
+  else if (machine.set === standalone) become(world, name, "True");
   else world.after(5_000, () => registerAgain(world, name));
 }
 
 /** The node under that name has not been initialized yet, or is the one of the VM that has the name now. */
 function isOfVM(world: World, name: string): boolean {
-  const providerID = world.api.get(kinds.Node, { name })?.spec?.providerID;
-  const vm = world.vmOf(name)?.replace("/", "/virtualMachines/");
-  return providerID === undefined || providerID.endsWith(`/${vm}`);
+  const node = world.api.get(kinds.Node, { name });
+  return node === undefined || world.isOfMachine(name, node);
 }
 
 /** A VM is deleted, and another one with another address has its name. */
 export function replaceVM(world: World, { pick, forMs }: Action): void {
   const name = nameAt(world, pick);
-  const [scaleSet] = (name === undefined ? undefined : world.vmOf(name))?.split("/") ?? [];
-  if (name === undefined || scaleSet === undefined) return;
+  const set = name === undefined ? undefined : world.machineOf(name)?.set;
+  if (name === undefined || set === undefined) return;
   world.note("cloud", `replaces the VM ${name}`);
-  void world.azure.removeInstance(name);
-  world.azure.addScaleSetInstances(scaleSet, 1, { computerName: name });
+  world.machines.remove(name);
+  world.machines.add(set, 1, name);
   world.after(graceMs, () => become(world, name, "Unknown"));
   world.after(graceMs + forMs * 0.2, () => registerAgain(world, name));
 }
@@ -108,7 +111,7 @@ export function replaceScaleSet(world: World, { pick, forMs }: Action): void {
   const { scaleSets, dualStack } = world.cluster;
   const scaleSet = scaleSets[pick % scaleSets.length] ?? "vmss0";
   const names = world.azure.instances(scaleSet).map(({ computerName }) => computerName.toLowerCase());
-  const id = `/providers/Microsoft.Compute/virtualMachineScaleSets/${scaleSet}`;
+  const id = scaleSetPath(scaleSet);
   if (world.azure.get(id) === undefined) return;
   world.note("cloud", `deletes the scale set ${scaleSet}`);
   world.azure.delete(id);
@@ -116,8 +119,7 @@ export function replaceScaleSet(world: World, { pick, forMs }: Action): void {
   world.after(forMs * 0.2, () => {
     world.note("cloud", `creates the scale set ${scaleSet}`);
     world.azure.addScaleSet({ name: scaleSet, dualStack });
-    for (const { computerName } of world.azure.addScaleSetInstances(scaleSet, names.length))
-      register(world, computerName.toLowerCase());
+    for (const name of world.machines.add(scaleSet, names.length)) register(world, name);
   });
 }
 
@@ -126,11 +128,11 @@ export function stopNode(world: World, { pick, forMs }: Action): void {
   const name = nameAt(world, pick);
   if (name === undefined) return;
   world.note("cloud", `stops the VM ${name}`);
-  world.azure.changeInstance(name, { powerState: "stopped" });
-  world.after(graceMs, () => world.azure.hasInstance(name) && become(world, name, "Unknown"));
+  world.machines.setPower(name, "stopped");
+  world.after(graceMs, () => world.machines.has(name) && become(world, name, "Unknown"));
   world.after(graceMs + forMs, () => {
-    if (!world.azure.hasInstance(name)) return;
-    world.azure.changeInstance(name, { powerState: "running" });
+    if (!world.machines.has(name)) return;
+    world.machines.setPower(name, "running");
     // The VM may have replaced another one whose node is still there: once ready, it would never be deleted.
     if (!isOfVM(world, name)) {
       registerAgain(world, name);

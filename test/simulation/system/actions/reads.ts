@@ -6,6 +6,10 @@ import { joinNodes, loseNode, replaceVM, returnNode } from "./nodes.ts";
 import { foreignFrontend, foreignRoute, foreignRule, foreignTag } from "./others.ts";
 import { changeService, createService, flipService, recreateService, revertService } from "./services.ts";
 
+const scaleSets = "/virtualMachineScaleSets";
+/** Lists that show other VMs. */
+const ofOtherVMs = ["/Microsoft.Compute/virtualMachines", "/networkInterfaces"] as const;
+
 /** What is read, and what others do meanwhile: to the same resource, or to what the product writes it for. */
 export const changes: readonly (readonly [path: string, change: (world: World, action: Action) => void])[] = [
   ["/loadBalancers", foreignFrontend],
@@ -20,10 +24,10 @@ export const changes: readonly (readonly [path: string, change: (world: World, a
   ["/publicIPAddresses", recreateService],
   ["/routeTables", foreignRoute],
   ["/routeTables", joinNodes],
-  ["/virtualMachineScaleSets", replaceVM],
-  ["/virtualMachineScaleSets", joinNodes],
-  ["/virtualMachineScaleSets", loseNode],
-  ["/virtualMachineScaleSets", returnNode],
+  [scaleSets, replaceVM],
+  [scaleSets, joinNodes],
+  [scaleSets, loseNode],
+  [scaleSets, returnNode],
   ["/nodes", returnNode],
   ["/nodes", replaceVM],
   ["/services", changeService],
@@ -35,7 +39,11 @@ export const changes: readonly (readonly [path: string, change: (world: World, a
 
 /** Something changes between the moment at which a read is answered and the one at which its reply arrives. */
 export function changeAtRead(world: World, action: Action): void {
-  const [path, change] = changes[action.pick % changes.length] ?? ["", foreignTag];
+  const [type, change] = changes[action.pick % changes.length] ?? ["", foreignTag];
+  const { virtualMachines } = world.cluster;
+  const other =
+    virtualMachines.length > 0 && type === scaleSets ? ofOtherVMs[Math.floor(action.pick / 64) % 3] : undefined;
+  const path = other ?? type;
   // Shorter than the time limit of a request to ARM.
   const holdMs = 500 + Math.floor(action.forMs / 4);
   world.note("network", `holds the reply to the next read of ${path} for ${holdMs} ms`);

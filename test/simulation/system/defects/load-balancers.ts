@@ -136,7 +136,6 @@ export const loadBalancerDefects: Defects = {
     from: 'this.#instancesAhead.drop(scaleSetIdOf(id) ?? "");',
     to: "",
     needs: ["deleteService", "createService", "requests"],
-    kept: "instances leave a pool while a Service comes",
   },
   "writes an instance twice at once": {
     file: `${balancing}/pools/job-runner.ts`,

@@ -11,6 +11,20 @@ export const nodeDefects: Defects = {
     to: 'const row = this.#noted(key, (await this.#list.get("fresh")).get(key));',
     needs: ["hideInstance", "stopNode"],
   },
+  "does not wait for operations of a former process on instances": {
+    file: "plugins/azure-cloud/load-balancer/reconcile/unended-instances.ts",
+    from: "void this.#follow(instancesIn(observed));",
+    to: "void instancesIn(observed);",
+    needs: ["prolongOperation", "returnNode", "killHost"],
+    kept: "a node returns while a former process takes its instance out of its pools",
+  },
+  "waits for operations of a former process only on instances that have a node": {
+    file: "plugins/azure-cloud/load-balancer/reconcile/unended-instances.ts",
+    from: "[...poolMembers.values()].flat().map(",
+    to: "[...poolMembers.values()].flat().filter(({ node }) => node !== undefined).map(",
+    needs: ["prolongOperation", "returnNode", "killHost"],
+    kept: "a node returns while a former process takes its instance out of its pools",
+  },
   "keeps a VM that a read has not found": {
     file: "plugins/azure-cloud/instances/fresh-lookups.ts",
     from: "table?.remove(key, clock.monotonic());",

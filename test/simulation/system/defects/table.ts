@@ -7,6 +7,7 @@ import { planDefects } from "./plans.ts";
 import { readDefects } from "./reads.ts";
 import { serviceDefects } from "./services.ts";
 import { sharedAddressDefects } from "./shared-addresses.ts";
+import { virtualMachineDefects } from "./virtual-machines.ts";
 
 /** Defects that the product had once or might have. */
 export const defects: Defects = {
@@ -18,4 +19,5 @@ export const defects: Defects = {
   ...planDefects,
   ...nodeDefects,
   ...sharedAddressDefects,
+  ...virtualMachineDefects,
 };

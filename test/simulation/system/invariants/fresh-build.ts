@@ -12,7 +12,8 @@ import type { World } from "../world.ts";
  */
 const ignored =
   /^(?:etag|provisioningState|resourceGuid|ipAddress|privateIPAddress|privateIPAllocationMethod|priority|visibility|alias|team|calm|ipTags)$/u;
-const builtTypes = new Set(["loadbalancers", "publicipaddresses", "privatelinkservices", "virtualmachinescalesets"]);
+const scaleSets = "virtualmachinescalesets";
+const builtTypes = new Set(["loadbalancers", "publicipaddresses", "privatelinkservices", scaleSets]);
 
 const parts = ["frontendIPConfigurations", "loadBalancingRules", "probes", "outboundRules", "backendAddressPools"];
 const isForeign = (part: JsonObject): boolean => nameOf(part).startsWith("foreign");
@@ -21,7 +22,11 @@ const isForeign = (part: JsonObject): boolean => nameOf(part).startsWith("foreig
 export function builtIn(view: AzureView): readonly string[] {
   const owners = addressOwners(view);
   const worded = (text: string): string => text.replaceAll(/[^\s/]+/gu, (word) => owners.get(word) ?? word);
-  const built = view.resources.filter(({ type }) => builtTypes.has(String(type).toLowerCase().split("/").at(-1) ?? ""));
+  const built = view.resources.filter(({ type, name }) => {
+    const last = String(type).toLowerCase().split("/").at(-1) ?? "";
+    // The model of a scale set without instances keeps its pools, and gets none.
+    return builtTypes.has(last) && (last !== scaleSets || view.scaleSets.has(String(name)));
+  });
   const idle = new Set(built.flatMap((one) => poolsOf(one).filter(isIdle)).map((pool) => stringAt(pool, "id") ?? ""));
   return [
     ...built.flatMap((one) => [
@@ -59,7 +64,7 @@ export function raze(world: World): void {
   const { azure } = world;
   const poolless = (value: object) =>
     JSON.parse(JSON.stringify(value), (key, one) => (key === "loadBalancerBackendAddressPools" ? [] : one));
-  for (const instance of world.instances()) {
+  for (const instance of world.cluster.scaleSets.flatMap((set) => azure.instances(set))) {
     const { networkInterfaceConfigurations } = instance;
     azure.changeInstance(instance.computerName.toLowerCase(), {
       networkInterfaceConfigurations: poolless(networkInterfaceConfigurations),
@@ -68,6 +73,7 @@ export function raze(world: World): void {
   const all = azure.resources();
   const of = (type: string) => all.filter(({ type: found }) => found.toLowerCase().endsWith(type));
   for (const scaleSet of of("/virtualmachinescalesets")) azure.put(scaleSet.id, poolless(scaleSet));
+  for (const nic of of("/networkinterfaces")) azure.put(nic.id, poolless(nic));
   for (const link of of("/privatelinkservices")) azure.delete(link.id);
   for (const balancer of of("/loadbalancers")) {
     const foreign = parts.map((part) => [part, objectsAt(balancer.properties, part).filter(isForeign)] as const);

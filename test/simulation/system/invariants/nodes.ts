@@ -13,7 +13,7 @@ export function watchNodes(world: World, violate: Violate): void {
       cidrs.delete(name);
       world.note("api", `node ${name} is deleted`);
       if (deletedByUser.get(world) === name) deletedByUser.delete(world);
-      else if (isOfVM(node, world.vmOf(name)))
+      else if (world.isOfMachine(name, node))
         violate("no running VM loses its node", `${name} was deleted, and its VM runs`);
       return;
     }
@@ -26,9 +26,5 @@ export function watchNodes(world: World, violate: Violate): void {
     cidrs.set(name, cidr);
   });
 }
-
-/** A VM may have the name of one that is gone. */
-const isOfVM = ({ spec }: Node, vm: string | undefined): boolean =>
-  vm !== undefined && (spec?.providerID?.endsWith(vm.replace("/", "/virtualMachines/")) ?? true);
 
 const cidrOf = (node: Node | undefined): string | undefined => node?.spec?.podCIDR;

@@ -27,16 +27,23 @@ export function problemsOf(world: World): readonly Problem[] {
   const view = world.view();
   const all: readonly Node[] = world.api.list(kinds.Node);
   // One whose VM is gone has no other problem.
-  const nodes = all.filter((node) => world.vmOf(keyOf(node)) !== undefined);
+  const nodes = all.filter((node) => world.machineOf(keyOf(node)) !== undefined);
+  // Routes and pools follow when its address is that of its VM.
+  const former = nodes.filter((node) => hasFormerAddress(world, node));
+  const current = nodes.filter((node) => !former.includes(node));
   const services = world.services();
   const balanced = services.filter(isBalanced);
   return [
     ...nodes.flatMap(problemsOfNode),
     ...problemsOfCIDRs(world, all, nodes),
-    ...problemsOfRoutes(world, all, nodes),
+    ...former.map((node) => ({
+      ...subjectOf("addresses", node),
+      text: `node ${keyOf(node)} has the address of a former VM`,
+    })),
+    ...problemsOfRoutes(world, all, current),
     ...problemsOfExistence(world, all),
     ...services.flatMap((service) =>
-      problemsOfService(world, nodes, service).map((text) => ({
+      problemsOfService(world, nodes, new Set(former.map(keyOf)), service).map((text) => ({
         ...subjectOf("Service", service),
         text: `${keyOf(service)} ${text}`,
         ...(isBalanced(service) && isRefused(world, service) && { isRefusal: true as const }),
@@ -53,7 +60,24 @@ const subjectOf = (kind: ProblemKind, object: Service | Node) => ({
   uid: object.metadata?.uid ?? "",
 });
 
-function problemsOfService(world: World, nodes: readonly Node[], service: Service): readonly string[] {
+/** Another VM has its id: the node is the same. */
+function hasFormerAddress(world: World, node: Node): boolean {
+  const addresses = node.status?.addresses?.filter(({ type }) => type === "InternalIP") ?? [];
+  const { privateIP } = world.machineOf(keyOf(node)) ?? {};
+  return (
+    addresses.length > 0 &&
+    world.isOfMachine(keyOf(node), node) &&
+    addresses.every(({ address }) => address !== privateIP)
+  );
+}
+
+/** `former`: nodes that may be members or not. */
+function problemsOfService(
+  world: World,
+  nodes: readonly Node[],
+  former: ReadonlySet<string>,
+  service: Service,
+): readonly string[] {
   if (!isBalanced(service)) {
     if (service.metadata?.deletionTimestamp !== undefined) return ["is still being deleted"];
     return addressesOf(service).length > 0 ? ["still shows an address"] : [];
@@ -62,7 +86,8 @@ function problemsOfService(world: World, nodes: readonly Node[], service: Servic
   const view = world.view();
   return familiesOf(service).flatMap((family) => {
     const found = view.serviceOf(service, family);
-    const members = differences("member", [...found.members], wantedMembers(world, view, found, nodes.map(keyOf)));
+    const wanted = new Set(wantedMembers(world, view, found, nodes.map(keyOf)));
+    const members = differences("member", [...found.members.difference(former)], [...wanted.difference(former)]);
     const failed = found.failed.map((name) => `uses ${name}, which is Failed`);
     return [...lacking(world, service, family, found), ...members, ...failed].map((problem) => `${family} ${problem}`);
   });
@@ -71,7 +96,7 @@ function problemsOfService(world: World, nodes: readonly Node[], service: Servic
 function problemsOfRoutes(world: World, all: readonly Node[], nodes: readonly Node[]): readonly Problem[] {
   const doomed = new Set(all.map(keyOf)).difference(new Set(nodes.map(keyOf)));
   const found = world.view().routes.filter((route) => !doomed.has(route.split(" ")[0] ?? ""));
-  const privateIPs = new Map(world.instances().map((one) => [one.computerName.toLowerCase(), one.privateIP]));
+  const privateIPs = new Map(world.machines.all.map(({ name, privateIP }) => [name, privateIP]));
   const nodesOfRoutes = new Map(nodes.map((node) => [keyOf(node), node]));
   const wanted = nodes
     .filter(hasCIDR)
@@ -84,7 +109,7 @@ function problemsOfRoutes(world: World, all: readonly Node[], nodes: readonly No
 
 /** Nodes without a VM, and VMs without a node, which only their kubelets can change. */
 function problemsOfExistence(world: World, nodes: readonly Node[]): readonly Problem[] {
-  const vms = new Set(world.instances().map(({ computerName }) => computerName.toLowerCase()));
+  const vms = new Set(world.machines.all.map(({ name }) => name));
   const names = new Set(nodes.map(keyOf));
   return [
     ...nodes

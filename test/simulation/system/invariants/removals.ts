@@ -3,6 +3,7 @@ import { defaultLoadBalancerName, keyOf, kinds, type Node } from "cloud-controll
 import type { AzureView } from "../azure-view.ts";
 import { addressOwners, type OwnedPart, ownedParts, portOwners } from "../owned-parts.ts";
 import type { World } from "../world.ts";
+import type { Departures } from "./departures.ts";
 import { balancerOf } from "./services.ts";
 import type { Violate } from "./table.ts";
 import { isBalanced, wishOf } from "./wishes.ts";
@@ -17,6 +18,7 @@ const lateMs = 10 * 60_000;
 export class Removals {
   readonly #world: World;
   readonly #violate: Violate;
+  readonly #departures: Departures;
   /** When each part has appeared. */
   readonly #since = new Map<string, number>();
   #parts: ReadonlyMap<string, OwnedPart> = new Map();
@@ -29,8 +31,9 @@ export class Removals {
   /** All Services that have had ports of an address. */
   readonly #sharers = new Map<string, Set<string>>();
 
-  constructor(world: World, violate: Violate) {
+  constructor(world: World, departures: Departures, violate: Violate) {
     this.#world = world;
+    this.#departures = departures;
     this.#violate = violate;
     world.api.onChange(kinds.Service, (type, service, before) => {
       if (type === "DELETED" || (before !== undefined && wishOf(before) !== wishOf(service)))
@@ -82,10 +85,15 @@ export class Removals {
   }
 
   /** Its node has, or all of its Services have: a member is for every Service of its pool. */
-  #hasCause(what: string, { services, port, node, balancer }: OwnedPart, living: ReadonlySet<string>): boolean {
+  #hasCause(
+    what: string,
+    { services, port, node, balancer, internal }: OwnedPart,
+    living: ReadonlySet<string>,
+  ): boolean {
     const earliest = this.#earliest(what);
     const hasChanged = (one: string): boolean => (this.#changedAt.get(one) ?? Number.NEGATIVE_INFINITY) >= earliest;
     if (node !== undefined && (!this.#isThere(node) || hasChanged(node))) return true;
+    if (internal !== undefined && this.#departures.excused(internal).has(node ?? "")) return true;
     // Nodes of a load balancer that does not exist yet serve on another one.
     if (balancer !== undefined && balancerOf(this.#world, node ?? "") !== balancer) return true;
     if ((this.#handedOverAt.get(port ?? "") ?? Number.NEGATIVE_INFINITY) >= earliest) return true;
@@ -102,7 +110,7 @@ export class Removals {
   }
 
   #isThere(name: string): boolean {
-    return this.#world.api.get(kinds.Node, { name }) !== undefined && this.#world.azure.hasInstance(name);
+    return this.#world.api.get(kinds.Node, { name }) !== undefined && this.#world.machines.has(name);
   }
 }
 

@@ -32,7 +32,7 @@ const showings: Readonly<Record<ProblemKind, Showing>> = {
     source: controllerNames.serviceLB,
     events: /^(?:Sync|Update|Delete)LoadBalancerFailed /u,
     withinMs: usualMs,
-    waitsFor: /loadBalancers|publicIPAddresses|networkSecurityGroups|virtualMachine/iu,
+    waitsFor: /loadBalancers|publicIPAddresses|networkSecurityGroups|virtualMachine|networkInterfaces/iu,
   },
   uninitialized: { source: controllerNames.cloudNode, events: /^FailedToInitializeNode /u, withinMs: usualMs },
   addresses: { source: controllerNames.cloudNode, withinMs: addressesMs },

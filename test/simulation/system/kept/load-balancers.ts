@@ -19,11 +19,6 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
     [60, { kind: "foreignFrontend", pick: 1 }],
     [61, { kind: "deleteService", pick: 0 }],
   ),
-  "instances leave a pool while a Service comes": history(
-    { services: 1, nodes: 6, operationPolls: 3 },
-    [60, { kind: "deleteService", pick: 0 }],
-    [62, create(1)],
-  ),
   "a node joins during slow writes that fail": history(
     { operationPolls: 21 },
     [99, failing("/virtualMachine", 2)],

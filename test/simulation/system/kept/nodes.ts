@@ -18,6 +18,13 @@ export const nodeHistories: Readonly<Record<string, History>> = {
   "a node is retired": history({}, [60, { kind: "retireNode", pick: 1 }]),
   "a node is retired, of node IPs": history({ cluster: "node IPs" }, [60, { kind: "retireNode", pick: 1 }]),
   "a VM goes, of node IPs": history({ cluster: "node IPs", convergeMinutes: 8 }, [300, { kind: "loseNode", pick: 0 }]),
+  // The operation ends when the node has been back for three minutes.
+  "a node returns while a former process takes its instance out of its pools": history(
+    { eventfulMinutes: 20 },
+    [60, { kind: "prolongOperation", pick: pickOf(rowWith(operations, "/virtualMachine")), forMs: 3_240_000 }],
+    [70, { kind: "returnNode", pick: 1, forMs: 200_000 }],
+    [80, { kind: "killHost" }],
+  ),
   "a node returns": history({}, [60, { kind: "returnNode", pick: 1, forMs: 50_000 }]),
   "a VM is stopped": history(
     { cluster: "node IPs", nodes: 4 },

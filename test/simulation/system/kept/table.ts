@@ -5,6 +5,7 @@ import { nodeHistories } from "./nodes.ts";
 import { readHistories } from "./reads.ts";
 import { serviceHistories } from "./services.ts";
 import { sharedAddressHistories } from "./shared-addresses.ts";
+import { virtualMachineHistories } from "./virtual-machines.ts";
 
 /** Histories that show defects, by what happens in them: they are clean without one. */
 export const keptHistories: Readonly<Record<string, History>> = {
@@ -14,4 +15,5 @@ export const keptHistories: Readonly<Record<string, History>> = {
   ...loadBalancerHistories,
   ...hostHistories,
   ...sharedAddressHistories,
+  ...virtualMachineHistories,
 };
