@@ -7,6 +7,7 @@ import { hasBase, hasBaseInAnyCase } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { Subject } from "../../service/subject.ts";
 import type { Draft, UsedFrontend } from "./draft.ts";
+import { type Balancer, namedFor } from "./edits.ts";
 import type { Frontend } from "./frontends.ts";
 
 /** The address of a frontend after the plan, `undefined` while Azure has not chosen it. */
@@ -42,6 +43,25 @@ export function formerAddresses(draft: Draft, subject: Subject): readonly string
   const publicIPOf = (id: string): PublicIP | undefined => draft.publicIPs.get(id)?.observed;
   return [...new Set([...statusAddresses(subject.service), ...ownAddresses(draft.observed, subject, publicIPOf)])];
 }
+
+const frontendsById = oncePer(
+  ({ frontendIPConfigurations = [] }: Balancer): ReadonlyMap<string, Frontend> =>
+    new Map(frontendIPConfigurations.map((frontend) => [lowerId(frontend), frontend])),
+);
+
+/** Addresses of a Service's load-balancing rules before the plan or after it: its status may not show them yet. */
+export const ruledAddresses = (
+  { balancers, publicIPs }: Draft,
+  { base }: Subject,
+  when: "observed" | "current",
+): readonly string[] =>
+  [...balancers.values()].flatMap(({ [when]: balancer = {} }) =>
+    namedFor(balancer.loadBalancingRules, base).flatMap(({ frontendIPConfiguration = {} }) => {
+      const { privateIPAddress, publicIPAddress = {} } =
+        frontendsById(balancer).get(lowerId(frontendIPConfiguration)) ?? {};
+      return privateIPAddress || publicIPs.get(lowerId(publicIPAddress))?.observed?.ipAddress || [];
+    }),
+  );
 
 /** Addresses of the frontends that Azure has of a Service, external or internal, whatever the Service wants now. */
 export function observedAddresses(observed: Observed, service: Service): readonly string[] {

@@ -5,7 +5,7 @@ import { oncePer } from "../../model/once-per.ts";
 import { readSubject, type Subject, wantedAddresses, wantedPublicIP } from "../../service/subject.ts";
 import type { Draft } from "../draft/draft.ts";
 import { baseOf, rulesOn } from "../draft/edits.ts";
-import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
+import { addressesOf, addressOf, formerAddresses, ruledAddresses, statusAddresses } from "../draft/ingress.ts";
 import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
 import { indexPublicIPs, wantedPublicIPs } from "../public-ip/desired.ts";
 import type { Holder } from "./edits.ts";
@@ -83,14 +83,25 @@ function plannedHolder(
   backendAddresses: BackendAddresses,
 ): Holder {
   const addresses = action === "delete" ? formerAddresses(draft, subject) : addressesOf(draft, subject);
-  if (addresses === undefined) return keptHolder(draft, subject);
+  if (addresses === undefined) return pendingHolder(draft, subject);
   const behind = (): readonly string[] =>
     action === "delete" ? nodeAddresses(draft.observed.nodes) : backendAddresses(subject);
   const targets = subject.floatingIP ? addresses : behind();
   const additional = subject.additionalAddresses;
   const has = new Set([...addresses, ...additional]);
-  const left = statusAddresses(subject.service).filter((one) => !has.has(one));
-  return { subject, action, addresses: [...has], destinations: [...targets, ...additional], left };
+  const before = new Set([...statusAddresses(subject.service), ...ruledAddresses(draft, subject, "observed")]);
+  const left = before.difference(has);
+  return { subject, action, addresses: [...has], destinations: [...targets, ...additional], left: [...left] };
+}
+
+/**
+ * Without an address yet, nothing is opened. What this plan takes its load-balancing rules from is closed with it: once
+ * they are gone, nothing but its status would tell of that address, and it may never have shown it.
+ */
+function pendingHolder(draft: Draft, subject: Subject): Holder {
+  const kept = keptHolder(draft, subject);
+  const has = new Set([...kept.addresses, ...ruledAddresses(draft, subject, "current")]);
+  return { ...kept, left: ruledAddresses(draft, subject, "observed").filter((one) => !has.has(one)) };
 }
 
 export const nodeAddresses = oncePer((nodes: readonly Node[]): readonly string[] =>

@@ -28,7 +28,7 @@ export function planSecurityGroup(draft: Draft, backendAddresses: BackendAddress
     return undefined;
   }
   const holders = holdersOf(draft, backendAddresses);
-  const active = holders.filter(({ action }) => action !== "keep");
+  const active = holders.filter(({ action, left }) => action !== "keep" || left.length > 0);
   if (active.length === 0) return undefined;
   const one: ResourceDraft<Group> = {
     id: group.id ?? securityGroupId(config),
@@ -91,7 +91,8 @@ function planRules(
   const settled = settledHolders(present, holders, nodes);
   const edited = active.filter((holder) => !settled.has(holder));
   for (const holder of edited) {
-    for (const { destinations, sharers, at } of sharing.onDestinations(holder)) clean(set, destinations, sharers, at);
+    if (holder.action !== "keep")
+      for (const { destinations, sharers, at } of sharing.onDestinations(holder)) clean(set, destinations, sharers, at);
     clean(set, holder.left, sharing.onLeft(holder));
     if (holder.action === "ensure" && !holder.subject.floatingIP) cleanFormerPorts(set, holder, sharing.shared(holder));
   }

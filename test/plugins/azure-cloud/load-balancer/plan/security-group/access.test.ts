@@ -342,6 +342,35 @@ describe("the security rules of a Service", () => {
     expect(summary(end)).toEqual(["500 Allow Tcp Internet > 20.9.9.9 : 80", "503 Allow Tcp Internet > 20.0.0.1 : 443"]);
   });
 
+  const ranged = { "azure-allowed-ip-ranges": "10.0.0.0/8" };
+  const onInternal = { ...ranged, "azure-load-balancer-internal": "true", "azure-load-balancer-ipv4": "10.240.0.100" };
+  test.each([
+    ["public", { "azure-pip-name": "my-pip" }, {}, "20.9.9.9", "20.0.0.1"],
+    [
+      "public, for an internal one",
+      { "azure-pip-name": "my-pip" },
+      { ...ranged, ...internal },
+      "20.9.9.9",
+      "10.240.0.10",
+    ],
+    ["internal", onInternal, {}, "10.240.0.100", "20.0.0.1"],
+  ])(
+    "closes the ports of a Service that left a shared address before its status showed it: %s",
+    (_, old, later, at, to) => {
+      const [first, second] = [
+        { ...sharing("a", 80), annotations: old, ingress: [] },
+        { ...sharing("b", 443), annotations: old, ingress: [] },
+      ];
+      const targets = (observed: Observed) => summary(observed).map((rule) => rule.split(" > ")[1]);
+      const started = after([first, second]);
+      expect(targets(started)).toEqual([`${at} : 80`, `${at} : 443`]);
+      const kept = intentOf({ ...first, nodes }).service;
+      const moved = intentOf({ ...second, nodes, annotations: later });
+      const end = converge([moved], { ...started, services: [kept, moved.service] }, config).observed;
+      expect(targets(end)).toEqual([`${at} : 80`, `${to} : 443`]);
+    },
+  );
+
   test("a Service that gives up floating IP keeps the rules for its address, as upstream", () => {
     const web = { annotations: { "azure-pip-name": "my-pip" }, ingress: ["20.9.9.9"] };
     const direct = { ...web, annotations: { ...web.annotations, "azure-disable-load-balancer-floating-ip": "true" } };
