@@ -27,6 +27,8 @@ export interface ServiceInAzure {
   readonly address: string | undefined;
   /** The name of its public IP. */
   readonly publicIP: string | undefined;
+  /** The IP tags of its public IP, as its annotation would have them. */
+  readonly ipTags: string;
   /** Names of the nodes in its pools. */
   readonly members: ReadonlySet<string>;
   /** `TCP 80 from Internet`: what allow rules let through to its address, sorted. */
@@ -63,6 +65,12 @@ export const textsAt = (rule: JsonObject, key: string): readonly string[] => [
   ...[stringAt(rule, key) ?? []].flat(),
   ...stringsAt(rule, key.endsWith("x") ? `${key}es` : `${key}s`),
 ];
+
+const ipTagsOf = (publicIP: JsonObject | undefined): string =>
+  objectsAt(propertiesOf(publicIP), "ipTags")
+    .map((one) => `${stringAt(one, "ipTagType")}=${stringAt(one, "tag")}`)
+    .toSorted()
+    .join();
 
 const hasFailed = (one: JsonObject): boolean => stringAt(propertiesOf(one), "provisioningState") === "Failed";
 
@@ -120,6 +128,7 @@ export class AzureView {
     const failed = this.resources.filter(isOfType("networksecuritygroups")).filter(hasFailed).map(nameOf);
     let address: string | undefined;
     let publicIP: string | undefined;
+    let ipTags = "";
     for (const balancer of this.balancers) {
       const properties = propertiesOf(balancer);
       const own = frontendsUsed(balancer, isOwn).filter(
@@ -131,6 +140,7 @@ export class AzureView {
         frontends.push(`${nameOf(balancer)}/${nameOf(frontend)}`);
         address = this.addressOf(propertiesOf(frontend));
         publicIP = itsIP?.["name"]?.toString();
+        ipTags = ipTagsOf(itsIP);
         failed.push(...[balancer, ...(itsIP === undefined ? [] : [itsIP])].filter(hasFailed).map(nameOf));
       }
       for (const rule of objectsAt(properties, "loadBalancingRules").filter(isOwn)) {
@@ -143,7 +153,8 @@ export class AzureView {
         for (const name of this.membersOf(pool)) members.add(name);
       }
     }
-    return { frontends, rules: rules.toSorted(), address, publicIP, members, opened: this.openedAt(address), failed };
+    const opened = this.openedAt(address);
+    return { frontends, rules: rules.toSorted(), address, publicIP, ipTags, members, opened, failed };
   }
 
   #familyOf(frontend: JsonObject): string {

@@ -1,12 +1,12 @@
 import { keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk";
 
-import { objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
 import { addressesOf } from "../../../kit/services.ts";
 import { usersIP } from "../actions/service-shapes.ts";
-import { type AzureView, familiesOf, nameOf, ownersOf, propertiesOf, type ServiceInAzure } from "../azure-view.ts";
+import { type AzureView, familiesOf, type ServiceInAzure } from "../azure-view.ts";
 import type { World } from "../world.ts";
 import type { Departures } from "./departures.ts";
 import { isHeld, isRefused } from "./refusals.ts";
+import { Returns } from "./returns.ts";
 import type { Violate } from "./table.ts";
 import {
   additionalAddresses,
@@ -23,7 +23,7 @@ import {
 
 /** What a Service lacks of a family in Azure and in its status; empty: all is as its user wants. */
 export function lacking(world: World, service: Service, family: string, found: ServiceInAzure): readonly string[] {
-  const { address, publicIP, frontends, rules, opened } = found;
+  const { address, publicIP, ipTags, frontends, rules, opened } = found;
   const status = addressesOf(service)
     .filter((one) => one.includes(":") === (family === "IPv6"))
     .join();
@@ -40,6 +40,7 @@ export function lacking(world: World, service: Service, family: string, found: S
       frontend.includes("-subnet1") !== wantsSubnet,
   );
   const wantsAddress = requestedAddress(service) ?? address;
+  const wantsTags = annotationOf(service, "azure-pip-ip-tags") ?? ipTags;
   const wanted = [...(address === undefined ? [] : [address]), ...additionalAddresses(service, family)].join();
   // Others have other ports of an address that they share.
   const ports = new Set(service.spec?.ports?.map(({ protocol = "TCP", port }) => `${protocol} ${port}`));
@@ -47,6 +48,8 @@ export function lacking(world: World, service: Service, family: string, found: S
   const ownOpenings = world.cluster.sharesAddresses ? opened.filter(isOwn) : opened;
   return [
     ...(isOfKind(service, publicIP) ? [] : [`has the public IP ${publicIP}`]),
+    // Azure does not change them: it takes another public IP, with another address.
+    ...(ipTags === wantsTags ? [] : [`has the IP tags "${ipTags}"`]),
     ...(address === wantsAddress ? [] : [`has the address ${address}`]),
     ...misplaced.map((frontend) => `has the frontend ${frontend}`),
     ...(address === undefined ? ["has no frontend with an address"] : []),
@@ -62,22 +65,8 @@ const isOfKind = (service: Service, publicIP = ""): boolean =>
     publicIP.startsWith(usersIP) === (annotationOf(service, "azure-pip-name") !== undefined)) &&
   publicIP.includes("-foreign-prefix") === (annotationOf(service, "azure-pip-prefix-id") !== undefined);
 
-/** Its IP tags can be changed only by creating it again, which gives it another address. */
-function awaitsIPTags(view: AzureView, service: Service, { publicIP }: ServiceInAzure): boolean {
-  const wanted = annotationOf(service, "azure-pip-ip-tags");
-  const found = view.publicIPs.find((one) => nameOf(one) === publicIP);
-  if (wanted === undefined || found === undefined || ownersOf(found).length !== 1) return false;
-  const tags = objectsAt(propertiesOf(found), "ipTags").map((tag) =>
-    [stringAt(tag, "ipTagType"), stringAt(tag, "tag")].join("="),
-  );
-  return tags.join() !== wanted;
-}
-
 const isReady = ({ status }: Node): boolean =>
   status?.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True") === true;
-
-/** Until then it is behind no Service, though its predecessor may still be in the pools. */
-const isInitialized = (node: Node | undefined): boolean => node?.spec?.providerID !== undefined;
 
 /** The load balancer, of several, that has the scale set of a node. */
 export function balancerOf(world: World, node: string): string | undefined {
@@ -96,9 +85,6 @@ export function wantedMembers(world: World, view: AzureView, found: ServiceInAzu
   });
   return placed.length > 0 ? placed : nodes;
 }
-
-/** Longest time for the end of a write from before a node came back or a user took a change back, and for the news of it. */
-const returnMs = 3 * 60_000;
 
 interface Settled {
   readonly wish: string;
@@ -120,42 +106,27 @@ export class Continuity {
   /** By UID and family. */
   readonly #settled = new Map<string, Settled>();
   #foreign: ReadonlyMap<string, string> = new Map();
-  /** When nodes have come back under their names, and Services to what their users wanted before, by UID. */
-  readonly #returnedAt = new Map<string, number>();
+  readonly #returns: Returns;
 
   constructor(world: World, departures: Departures, violate: Violate) {
     this.#world = world;
     this.#violate = violate;
     this.#departures = departures;
-    const left = new Set<string>();
-    world.api.onChange(kinds.Node, (type, node, before) => {
-      if (type === "DELETED") left.add(keyOf(node));
-      else if (left.has(keyOf(node)) && !isInitialized(before))
-        this.#returnedAt.set(node.metadata?.uid ?? "", world.now);
-    });
-    /** When each Service was last asked for something else, by UID and former wish. */
-    const formerWishes = new Map<string, number>();
+    this.#returns = new Returns(() => world.now);
+    world.api.onChange(kinds.Node, (type, node) => this.#returns.nodeChanged(type, node));
     world.api.onChange(kinds.Service, (_type, service, before) => {
       if (before === undefined || visibleWishOf(before) === visibleWishOf(service)) return;
       const uid = service.metadata?.uid ?? "";
       // What it has may change from now on.
       if (!isRefused(world, service))
         for (const family of familiesOf(service)) this.#settled.delete(`${uid} ${family}`);
-      const leftAt = formerWishes.get(`${uid} ${visibleWishOf(service)}`) ?? Number.NEGATIVE_INFINITY;
-      if (world.now - leftAt < returnMs) this.#returnedAt.set(uid, world.now);
-      formerWishes.set(`${uid} ${visibleWishOf(before)}`, world.now);
+      this.#returns.wishChanged(uid, visibleWishOf(before), visibleWishOf(service));
     });
-  }
-
-  /** A write from before its return may still take a node out of its pools, or have what a Service no longer wants. */
-  #hasSettled(uid: string): boolean {
-    return this.#world.now - (this.#returnedAt.get(uid) ?? Number.NEGATIVE_INFINITY) > returnMs;
   }
 
   /** How many of those that have come back have settled, and how many nodes are excused: changes that only time makes. */
   get settledReturns(): string {
-    const settled = [...this.#returnedAt.keys()].filter((uid) => this.#hasSettled(uid));
-    return `${settled.length} ${this.#departures.excused(false).size} ${this.#departures.excused(true).size}`;
+    return `${this.#returns.settled} ${this.#departures.excused(false).size} ${this.#departures.excused(true).size}`;
   }
 
   /** Another VM may have the name and the id of a former one, but not its address. */
@@ -186,7 +157,7 @@ export class Continuity {
   #checkService(service: Service, family: string, view: AzureView, nodes: ReadonlyMap<string, Node>): void {
     const found = view.serviceOf(service, family);
     const wish = wishOf(service);
-    const hasSettled = this.#hasSettled(service.metadata?.uid ?? "");
+    const hasSettled = this.#returns.hasSettled(service.metadata?.uid ?? "");
     const key = `${service.metadata?.uid} ${family}`;
     const before = this.#settled.get(key);
     if (before !== undefined && before.wish !== wish && isHeld(this.#world, service)) {
@@ -208,7 +179,7 @@ export class Continuity {
       const broken = [...moved, ...problems, ...lost.map(([name]) => `lost its healthy member ${name}`)];
       if (broken.length > 0) this.#violate("continuity", `${keyOf(service)} ${broken.join("; ")}`);
     }
-    if (problems.length > 0 || !hasSettled || awaitsIPTags(view, service, found)) {
+    if (problems.length > 0 || !hasSettled) {
       this.#settled.delete(key);
       return;
     }
@@ -216,7 +187,7 @@ export class Continuity {
     const members = [...found.members].flatMap((name) => {
       const node = nodes.get(name);
       const id = node?.metadata?.uid ?? "";
-      return node !== undefined && isReady(node) && isInitialized(node) && this.#hasSettled(id)
+      return node !== undefined && isReady(node) && this.#returns.hasSettled(id)
         ? [[name, this.#idOf(node)] as const]
         : [];
     });

@@ -58,6 +58,7 @@ export const wishOf = ({ metadata, spec }: Service): string =>
 const placing = [
   "azure-pip-name",
   "azure-pip-prefix-id",
+  "azure-pip-ip-tags",
   "azure-load-balancer-configurations",
   "azure-load-balancer-internal-subnet",
   "azure-load-balancer-ipv4",
