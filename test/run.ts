@@ -1,8 +1,9 @@
 /**
  * What `bun run test` runs: control planes for the tests that want a real API server, then `bun test` on all files, in
- * workers side by side, or on those named, in one process. Files that measure come last, with fewer beside them. A few
- * files that failed beside others run once more, alone, and tests that pass only then are named at the end. Arguments go
- * through. The last line is always `N passed, N failed`, however the tests ended.
+ * workers side by side and with bundled hosts, or on those named, in one process and with hosts from source. Files that
+ * measure come last, with fewer beside them. A few files that failed beside others run once more, alone, and tests that
+ * pass only then are named at the end. Arguments go through. The last line is always `N passed, N failed`, however the
+ * tests ended.
  */
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
@@ -23,7 +24,7 @@ import {
   sumOf,
   withRepeated,
 } from "./runner/outcome.ts";
-import { prepare } from "./runner/prepare.ts";
+import { prepareControlPlanes, prepareHost } from "./runner/prepare.ts";
 import { temporaryRoot } from "./runner/temporary-root.ts";
 
 const perTestMs = 120_000;
@@ -45,10 +46,12 @@ process.exitCode = outcome.failed === 0 ? 0 : 1;
 async function runTests(args: readonly string[]): Promise<Outcome> {
   const namesFiles = args.some((arg) => !arg.startsWith("-"));
   const processors = availableParallelism();
-  await using prepared = await prepare(namesFiles ? 1 : workersOf(processors));
+  await using planes = await prepareControlPlanes(namesFiles ? 1 : workersOf(processors));
+  if (namesFiles) return outcomeOf(await bunTest(["--parallel=1", ...args], planes.environment));
+  await using host = await prepareHost();
+  const environment = { ...planes.environment, ...host.environment };
   const runIn = (workers: number, more: readonly string[]): Promise<Ending> =>
-    bunTest([`--parallel=${workers}`, ...args, ...more], prepared.environment);
-  if (namesFiles) return outcomeOf(await runIn(1, []));
+    bunTest([`--parallel=${workers}`, ...args, ...more], environment);
 
   const measuring = measuringFiles.filter((file) => existsSync(file));
   const others = measuring.map((file) => `--path-ignore-patterns=${file}`);
@@ -61,7 +64,7 @@ async function runTests(args: readonly string[]): Promise<Outcome> {
   if (failing.length === 0) return first;
   const files = failing.map(({ file }) => file);
   print("failed beside other files, and run again alone:", files);
-  const again = await bunTest([...args, ...files], prepared.environment);
+  const again = await bunTest([...args, ...files], environment);
   print("FLAKY: failed beside other files, and passed when run again alone:", flakyTests(failing, again));
   return withRepeated(first, failing, outcomeOf(again));
 }

@@ -8,6 +8,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import type { HostStatus } from "../../host/run/status.ts";
 import { freePort } from "../envtest/free-port.ts";
 import { ownCompilation } from "./compilation.ts";
+import { hostMain } from "./host-main.ts";
 
 /** Generous: the machines that run this are shared. */
 const defaultPatienceMs = 80_000;
@@ -19,13 +20,11 @@ export interface HostProcessOptions {
   readonly port?: number;
   /** Timeout of `until` and `eventually`; 80 s by default. */
   readonly patienceMs?: number;
-  /** Default: this checkout's `host/main.ts`. */
+  /** Default: that of `hostMain`. */
   readonly main?: string;
   /** Runs in place of this host: a command that takes the same flags. */
   readonly program?: readonly string[];
 }
-
-const mainPath = join(import.meta.dir, "..", "..", "host", "main.ts");
 
 /** A host in a process of its own, as in a container: real signals, a real exit status. Killed when it is disposed of. */
 export class HostProcess implements AsyncDisposable {
@@ -43,7 +42,7 @@ export class HostProcess implements AsyncDisposable {
     environment = {},
     port = freePort(),
     patienceMs = defaultPatienceMs,
-    main = mainPath,
+    main = hostMain(),
     program = [process.execPath, main],
   }: HostProcessOptions) {
     this.#port = port;

@@ -1,8 +1,12 @@
+import { join } from "node:path";
+
 import { messageOf } from "cloud-controller-host/sdk";
 
+import { assembleImage } from "../deploy/image.ts";
 import { findAssets } from "../envtest/assets.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";
 import { absentVariable, passOn } from "../envtest/handover.ts";
+import { hostMainVariable } from "../kit/host-main.ts";
 
 /** Environment variables for the process that runs the tests. */
 export interface Prepared extends AsyncDisposable {
@@ -10,7 +14,7 @@ export interface Prepared extends AsyncDisposable {
 }
 
 /** Starts a control plane for each worker that runs test files, or returns the reason why it cannot. */
-export async function prepare(workers: number): Promise<Prepared> {
+export async function prepareControlPlanes(workers: number): Promise<Prepared> {
   await using planes = new AsyncDisposableStack();
   try {
     const assets = await findAssets(process.env);
@@ -33,3 +37,23 @@ const absent = (reason: string): Prepared => ({
   environment: { [absentVariable]: reason },
   [Symbol.asyncDispose]: () => Promise.resolve(),
 });
+
+const fromSource: Prepared = { environment: {}, [Symbol.asyncDispose]: () => Promise.resolve() };
+
+/**
+ * Bundles the host as the image has it, for all hosts that test files start: a start takes two thirds of the processor time
+ * that it takes from source. Where the image cannot be assembled, hosts run from source.
+ */
+export async function prepareHost(): Promise<Prepared> {
+  if (process.env[hostMainVariable] !== undefined) return fromSource;
+  try {
+    const image = await assembleImage();
+    return {
+      environment: { [hostMainVariable]: join(image.root, "app/host/main.ts") },
+      [Symbol.asyncDispose]: () => image[Symbol.asyncDispose](),
+    };
+  } catch (error) {
+    process.stderr.write(`Hosts of tests run from source: ${messageOf(error)}\n`);
+    return fromSource;
+  }
+}

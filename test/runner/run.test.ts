@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
 import { compilation } from "../kit/compilation.ts";
+import { hostMainVariable } from "../kit/host-main.ts";
 import { measuringFiles } from "./measuring-files.ts";
 
 /** Fails the first time that it runs. */
@@ -33,6 +34,8 @@ async function run(
   contents: readonly string[] | Readonly<Record<string, string>>,
   args: readonly string[] = [],
   look: (folder: string) => Promise<unknown> = () => Promise.resolve(),
+  // No host is needed, and none is bundled when there is one.
+  hostMain: Readonly<Record<string, string | undefined>> = { [hostMainVariable]: "none" },
 ): Promise<readonly string[]> {
   const folder = await mkdtemp(join(tmpdir(), "run-test-"));
   try {
@@ -41,7 +44,7 @@ async function run(
     const child = Bun.spawn([process.execPath, join(import.meta.dir, "../run.ts"), ...args], {
       cwd: folder,
       // No control plane is needed, and looking for one here ends at once.
-      env: { ...withoutSettings, KUBEBUILDER_ASSETS: join(folder, "none"), TMPDIR: tmpdir() },
+      env: { ...withoutSettings, ...hostMain, KUBEBUILDER_ASSETS: join(folder, "none"), TMPDIR: tmpdir() },
       stdin: "ignore",
       stdout: "pipe",
       stderr: "ignore",
@@ -114,6 +117,23 @@ test("test files and what they start compile only functions that run often", asy
   const child = `Bun.spawn([process.execPath, "-p", "JSON.stringify(process.env)"], { stdout: "pipe" }).stdout.json()`;
   const settings = `test("settings", async () => expect(await ${child}).toMatchObject(${JSON.stringify(compilation)}));`;
   expect((await run([settings, passing])).slice(-2)).toEqual(["2 passed, 0 failed", "exit 0"]);
+}, 120_000);
+
+test("in a run of all files hosts are bundled, and the bundle goes with the run; a file that is named runs them from source", async () => {
+  const seen: string[] = [];
+  const noting = `test("notes", async () => {
+    const main = process.env.${hostMainVariable} ?? "source";
+    if (main !== "source") expect(await Bun.file(main).text()).toContain("//# sourceMappingURL=");
+    await Bun.write("seen", main);
+  });`;
+  const look = async (folder: string): Promise<unknown> => seen.push(await Bun.file(join(folder, "seen")).text());
+  for (const args of [[], ["./0.test.ts"]])
+    expect((await run([noting], args, look, { [hostMainVariable]: undefined })).slice(-2)).toEqual([
+      "1 passed, 0 failed",
+      "exit 0",
+    ]);
+  const [bundled = "", named] = seen;
+  expect([bundled.endsWith("/app/host/main.ts"), existsSync(bundled), named]).toEqual([true, false, "source"]);
 }, 120_000);
 
 test("a file that fails again has failed", async () => {
