@@ -119,7 +119,7 @@ test("test files and what they start compile only functions that run often", asy
   expect((await run([settings, passing])).slice(-2)).toEqual(["2 passed, 0 failed", "exit 0"]);
 }, 120_000);
 
-test("in a run of all files hosts are bundled, and the bundle goes with the run; a file that is named runs them from source", async () => {
+test("hosts are bundled for a run of all files, and the bundle goes with it; a file that is named runs them from source", async () => {
   const seen: string[] = [];
   const noting = `test("notes", async () => {
     const main = process.env.${hostMainVariable} ?? "source";
