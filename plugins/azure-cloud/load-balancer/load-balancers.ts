@@ -249,9 +249,11 @@ export function azureLoadBalancers(
 function poolMembers(config: AzureConfig, planner: PlannerConfig, reads: VmReads, context: CloudContext): PoolMembers {
   const { clock, signal } = context;
   const options = { ...reads, clock, signal, standard: planner.sku === "standard" };
+  const poolReads = new PoolReads(options);
   return new PoolMembers({
     ...options,
-    reads: new PoolReads(options),
+    reads: poolReads,
+    abandoned: (id) => poolReads.abandon(id),
     withInstanceView: !config.listVmssVirtualMachinesWithoutInstanceView,
     resourceGroup: planner.resourceGroup,
     stuckMembers: stuckMembers(context),

@@ -5,7 +5,7 @@ import { ArmError, isAbsent, isUnprovisioned, unlessAbsent } from "../../arm/err
 import { describeWrite } from "../../arm/pipeline/record.ts";
 import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
 import { withOperationLimit } from "../../arm/writes/operation-limit.ts";
-import { isRejected, retryConflicts } from "../../arm/writes/write-errors.ts";
+import { isRefused, isRejected, retryConflicts } from "../../arm/writes/write-errors.ts";
 import type { VmReads } from "../../instances/vm-types.ts";
 import type { ServiceKey } from "../model/model.ts";
 import { editInterfaces, type EditOptions, editPools, type PoolEdit } from "./pool-edits.ts";
@@ -15,6 +15,8 @@ export interface MemberOptions extends EditOptions, VmReads {
   readonly signal: AbortSignal;
   readonly withInstanceView: boolean;
   readonly stuckMembers?: StuckMembers;
+  /** Receives the id of an instance whose operation may go on although its write has failed here. */
+  readonly abandoned?: (instanceId: string) => void;
 }
 
 /** Receives interfaces and instances that may be unable to join or leave their pools. */
@@ -76,13 +78,14 @@ export async function editInstance(
 /** Writes a member of pools, and reports one that cannot be written. */
 async function writing(
   member: StuckMember,
-  { signal, stuckMembers }: MemberOptions,
+  { signal, stuckMembers, abandoned }: MemberOptions,
   write: (abortSignal: AbortSignal) => Promise<unknown>,
 ): Promise<void> {
   try {
     await withOperationLimit(`update of ${member.id}`, signal, write);
     stuckMembers?.written(member.id);
   } catch (error) {
+    if (member.kind === "instance" && !isRefused(error)) abandoned?.(member.id);
     // Throttling, an outage or the end of the process do not show that one in Failed is stuck.
     if (!isUnprovisioned({ provisioningState: member.state ?? "" }) || isRejected(error)) stuckMembers?.found(member);
     throw error;

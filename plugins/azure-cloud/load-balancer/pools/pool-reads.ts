@@ -37,6 +37,7 @@ export class PoolReads {
   readonly #options: PoolReadsOptions;
   /** Lower-case ids of instances without a node that ARM confirmed. */
   readonly #existing: ExpiringSet;
+  readonly #abandoned = new Set<string>();
 
   constructor(options: PoolReadsOptions) {
     this.#options = options;
@@ -148,6 +149,18 @@ export class PoolReads {
     if (gone) this.#existing.delete(key);
     else this.#existing.add(key, existenceMs);
     return gone ?? false;
+  }
+
+  /** The operation on an instance is not waited for any more. */
+  abandon(instanceId: string): void {
+    this.#abandoned.add(instanceId);
+  }
+
+  /** Those abandoned since the last call. */
+  takeAbandoned(): readonly string[] {
+    const taken = [...this.#abandoned];
+    this.#abandoned.clear();
+    return taken;
   }
 
   /**

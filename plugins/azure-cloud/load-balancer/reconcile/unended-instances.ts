@@ -8,13 +8,13 @@ const firstPauseMs = 30_000;
 const longestPauseMs = 300_000;
 
 export interface UnendedInstancesOptions extends UnendedOperationsOptions {
-  readonly reads: Pick<PoolReads, "unended">;
+  readonly reads: Pick<PoolReads, "takeAbandoned" | "unended">;
 }
 
 /**
- * Operations on instances in pools that began before this process did. Until one ends, the pool has its instance, which
- * may be about to leave although its node has come back since: no Service is synced because of that. All Services are
- * planned again when such an operation has ended.
+ * Operations on instances in pools that began before this process did, or that it does not wait for any more. Until one
+ * ends, the pool has its instance, which may be about to leave although its node has come back since: no Service is synced
+ * because of that. All Services are planned again when such an operation has ended.
  */
 export class UnendedInstances {
   readonly #options: UnendedInstancesOptions;
@@ -25,18 +25,22 @@ export class UnendedInstances {
     this.#options = options;
   }
 
-  /** Called with each observation; the members of the first one are looked up. */
+  /** Called with each observation; the members of the first one are looked up, and instances whose write has failed since. */
   seen(observed: Observed): void {
     const isFirst = this.#loadBalancers === undefined;
     this.#loadBalancers = observed.loadBalancers.flatMap(({ id }) => id ?? []);
-    if (isFirst && this.#options.context.planning === undefined) void this.#follow(instancesIn(observed));
+    const abandoned = this.#options.reads.takeAbandoned();
+    if (this.#options.context.planning !== undefined) return;
+    if (isFirst) void this.#follow(instancesIn(observed));
+    // One that has ended meanwhile may have ended after the load balancers were read.
+    if (abandoned.length > 0) void this.#follow(abandoned, abandoned);
   }
 
   /** Never rejects. What cannot be read is read again later. */
-  async #follow(instances: readonly string[]): Promise<void> {
+  async #follow(instances: readonly string[], unended?: readonly string[]): Promise<void> {
     const { context, reads } = this.#options;
     const { clock, signal } = context;
-    let left: readonly string[] | undefined;
+    let left = unended;
     for (let pauseMs = firstPauseMs; !signal.aborted; pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
       left = await (left === undefined ? reads.unended(instances, "cached") : this.#unendedOf(left)).catch(() => left);
       if (left?.length === 0) return;

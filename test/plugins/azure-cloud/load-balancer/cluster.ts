@@ -42,6 +42,8 @@ export interface Cluster extends AsyncDisposable {
   readonly hidden: Set<string>;
   /** Watches show the node as deleted, which the API server may still have. */
   lose(node: Node): void;
+  /** Watches show that it is there again. */
+  restore(node: Node): void;
   /** The record of writes. */
   readonly records: CloudWrite[];
   /** Hashes of the removals that a person has confirmed. */
@@ -131,7 +133,7 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
   const hidden = new Set<string>();
   const confirmed = new Set<string>();
   const records: CloudWrite[] = [];
-  const watchers = new Set<(before: KubeObject, after: KubeObject | undefined) => void>();
+  const watchers = new Set<(before: KubeObject | undefined, after: KubeObject | undefined) => void>();
   world.simulator.clearLog();
   return {
     slices,
@@ -142,6 +144,10 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
     lose(node) {
       hidden.add(node.metadata?.name ?? "");
       for (const watcher of watchers) watcher(node, undefined);
+    },
+    restore(node) {
+      hidden.delete(node.metadata?.name ?? "");
+      for (const watcher of watchers) watcher(undefined, node);
     },
     setEndpoints(service, nodeNames) {
       const before = slices.find(({ metadata }) => metadata?.name === sliceName(service));
@@ -189,7 +195,7 @@ interface Objects {
   readonly confirmed: ReadonlySet<string>;
   readonly records: CloudWrite[];
   /** Handlers of updates, of whichever kind. */
-  readonly watchers: Set<(before: KubeObject, after: KubeObject | undefined) => void>;
+  readonly watchers: Set<(before: KubeObject | undefined, after: KubeObject | undefined) => void>;
 }
 
 export const sliceName = ({ metadata }: Service): string => `${metadata?.name}-slice`;
@@ -287,10 +293,11 @@ function informersOf({ watchers, ...objects }: Objects): Informers {
           },
         },
         handle(handler: InformerHandler<T>) {
-          const watcher = (before: KubeObject, after: KubeObject | undefined): void => {
-            if (!isOf(kind, before)) return;
-            if (after === undefined) handler.deleted?.(before);
-            else if (isOf(kind, after)) handler.updated?.(before, after);
+          const watcher = (before: KubeObject | undefined, after: KubeObject | undefined): void => {
+            const [from, to] = [before, after].map((one) => (one !== undefined && isOf(kind, one) ? one : undefined));
+            if (from !== undefined && to !== undefined) handler.updated?.(from, to);
+            else if (from !== undefined) handler.deleted?.(from);
+            else if (to !== undefined) handler.added?.(to);
           };
           watchers.add(watcher);
           return { remove: () => void watchers.delete(watcher) };

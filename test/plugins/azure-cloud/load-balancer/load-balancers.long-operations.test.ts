@@ -20,9 +20,9 @@ const changed = (service: Service): Service => ({
 const realSetTimeout = globalThis.setTimeout;
 afterEach(() => void (globalThis.setTimeout = realSetTimeout));
 
-/** The limit of ten minutes of an operation passes in half a second. */
-function shortenLimits(): void {
-  const shortened = (work: () => void, ms?: number) => realSetTimeout(work, (ms ?? 0) >= 500_000 ? 500 : ms);
+/** The limit of ten minutes of an operation passes in half a second, or in another time. */
+function shortenLimits(limitMs = 500): void {
+  const shortened = (work: () => void, ms?: number) => realSetTimeout(work, (ms ?? 0) >= 500_000 ? limitMs : ms);
   globalThis.setTimeout = Object.assign(shortened, realSetTimeout);
 }
 
@@ -107,4 +107,35 @@ test("a node that comes back while an operation of a former process takes its in
   expect(cluster.world.logged.map(({ message }) => message)).not.toContainEqual(
     expect.stringContaining("trying again"),
   );
+}, 60_000);
+
+test("a node that comes back while an operation of more than ten minutes takes its instance out of the pool is in it again", async () => {
+  await using cluster = await openCluster(3);
+  const { simulator, logged } = cluster.world;
+  const web = serviceOf("web");
+  const generation = await cluster.start({}, fast(100));
+  await cluster.ensure(generation, web);
+  shortenLimits(1_000);
+  let isLong = true;
+  simulator.prolongOperations((id) => isLong && id.endsWith("/virtualmachines/0"));
+  const [node] = cluster.nodes;
+  if (node !== undefined) cluster.lose(node);
+  await cluster.ensure(generation, web);
+  await eventually("the operation is polled", () => simulator.log.at(-1)?.path.includes("/operations/") === true);
+  const poll = simulator.log.at(-1)?.path ?? "";
+  if (node !== undefined) cluster.restore(node);
+  await cluster.ensure(generation, web);
+  await eventually("it is not waited for any more, and its Service is planned", () => {
+    const messages = logged.map(({ message }) => message).join();
+    return /trying again.*Verified/u.test(messages);
+  });
+  simulator.clearLog();
+  isLong = false;
+  await (
+    await rawClient(simulator)
+  )("GET", poll);
+  await eventually("its instance is written", () => cluster.writes().includes("PUT virtualMachines/0"), 20_000);
+  await eventually("the operation has ended", () => simulator.operations().length === 0, 20_000);
+  await setImmediate();
+  expectConverged(cluster);
 }, 60_000);

@@ -36,9 +36,11 @@ interface LabOptions {
   readonly reads: readonly (readonly number[] | Error)[];
   readonly errors?: readonly unknown[];
   readonly planning?: CloudContext["planning"];
+  /** Instances whose writes fail before each observation. */
+  readonly abandoned?: (readonly number[])[];
 }
 
-function open({ reads, errors = [], planning }: LabOptions) {
+function open({ reads, errors = [], planning, abandoned = [] }: LabOptions) {
   const clock = manualClock();
   const stop = new AbortController();
   const { log, lines } = capturedLog();
@@ -49,6 +51,7 @@ function open({ reads, errors = [], planning }: LabOptions) {
   const unended = new UnendedInstances({
     context: { clock, signal: stop.signal, log, ...(planning && { planning }) },
     reads: {
+      takeAbandoned: () => (abandoned.shift() ?? []).map(instance),
       async unended(ids, freshness) {
         asked.push([seconds(), freshness, ids]);
         const read = reads[Math.min(asked.length, reads.length) - 1] ?? [];
@@ -128,4 +131,23 @@ test("operations on instances are followed neither for a plan nor after the end 
   ended.stop.abort();
   await ended.advance(3600);
   expect(ended.asked).toHaveLength(1);
+});
+
+test("an instance whose write has failed while its operation continues is read until that has ended, and then all Services are planned", async () => {
+  const { advance, asked, refreshes, unended } = open({ reads: [[], [2], [2], []], abandoned: [[], [2]] });
+  for (let count = 0; count < 3; count += 1) unended.seen(observed);
+  await advance(3600);
+  expect(asked.slice(1)).toEqual([
+    [0, "fresh", [instance(2)]],
+    [30, "fresh", [instance(2)]],
+    [90, "fresh", [instance(2)]],
+  ]);
+  expect(refreshes).toEqual([90]);
+});
+
+test("all Services are planned when the operation of a failed write has ended before it is looked at", async () => {
+  const { advance, asked, refreshes, unended } = open({ reads: [[], []], abandoned: [[], [2]] });
+  for (let count = 0; count < 2; count += 1) unended.seen(observed);
+  await advance(3600);
+  expect([asked.length, refreshes]).toEqual([2, [0]]);
 });
