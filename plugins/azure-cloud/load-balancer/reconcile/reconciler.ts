@@ -26,7 +26,7 @@ const firstPauseMs = 5_000;
 const longestPauseMs = 300_000;
 
 export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "gone" | "unended"> {
-  readonly pools: Pick<PoolReads, "unended">;
+  readonly pools: Pick<PoolReads, "takeAbandoned" | "unended">;
 }
 
 /**

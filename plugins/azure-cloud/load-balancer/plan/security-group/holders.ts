@@ -95,14 +95,25 @@ function plannedHolder(
 }
 
 /**
- * Without an address yet, nothing is opened. What this plan takes its load-balancing rules from is closed with it: once
- * they are gone, nothing but its status would tell of that address, and it may never have shown it.
+ * Without an address yet, nothing is opened. An address of others that its load-balancing rules leave in this plan is
+ * closed with it: once they are gone, nothing but its status would tell of it, and that may never have shown it.
  */
 function pendingHolder(draft: Draft, subject: Subject): Holder {
   const kept = keptHolder(draft, subject);
   const has = new Set([...kept.addresses, ...ruledAddresses(draft, subject, "current")]);
-  return { ...kept, left: ruledAddresses(draft, subject, "observed").filter((one) => !has.has(one)) };
+  const left = ruledAddresses(draft, subject, "observed").filter((one) => !has.has(one) && isRuled(draft, one));
+  return { ...kept, left };
 }
+
+/** True if the plan leaves load-balancing rules on an address. */
+const isRuled = (draft: Draft, address: string): boolean =>
+  draft.balancers
+    .values()
+    .some(({ current = {} }) =>
+      current.frontendIPConfigurations?.some(
+        (frontend) => addressOf(draft, frontend) === address && rulesOn(current, frontend.id ?? "").length > 0,
+      ),
+    );
 
 export const nodeAddresses = oncePer((nodes: readonly Node[]): readonly string[] =>
   nodes.filter((node) => !isUnmanaged(node)).flatMap((node) => internalAddresses(node)),

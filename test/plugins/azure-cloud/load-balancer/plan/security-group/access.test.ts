@@ -351,7 +351,7 @@ describe("the security rules of a Service", () => {
       { "azure-pip-name": "my-pip" },
       { ...ranged, ...internal },
       "20.9.9.9",
-      "10.240.0.10",
+      "10.240.100.10",
     ],
     ["internal", onInternal, {}, "10.240.0.100", "20.0.0.1"],
   ])(
