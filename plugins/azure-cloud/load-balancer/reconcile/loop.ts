@@ -165,8 +165,7 @@ export class Loop {
   /** The writes that can start. A Service that first needs another write does not delay those that it shares. */
   async #shared({ round, observed }: GuardedRound<Round>, flights: readonly Flight[]): Promise<readonly Write[]> {
     if (round.early.size === 0) return round.ready;
-    const rest = round.active.filter(({ service }) => !round.early.has(keyOf(service)));
-    return withShared(round, (await this.#plan(rest, observed, flights)).round);
+    return withShared(round, (await this.#plan(round.rest, observed, flights)).round);
   }
 
   #report({ planned, active }: Round, observed: Observed): void {

@@ -29,6 +29,8 @@ export interface Round {
   readonly ready: readonly Write[];
   /** Services that need something before they take part in a write that could start without them. */
   readonly early: ReadonlySet<ServiceKey>;
+  /** The others. What is refused stays out as well: the port that it is refused for may be that of an early Service. */
+  readonly rest: readonly ServiceIntent[];
 }
 
 export interface RoundOptions {
@@ -67,7 +69,9 @@ export function planRound(services: readonly ServiceIntent[], observed: Observed
           .filter((write) => write.services.some((key) => isFirst(write, key)))
           .flatMap((write) => write.services.filter((key) => !isFirst(write, key))),
       );
-      return { planned, active, writes: all, ready, early };
+      const isOut = (key: ServiceKey): boolean => early.has(key) || planned.results.get(key)?.problem !== undefined;
+      const rest = active.filter(({ service }) => !isOut(keyOf(service)));
+      return { planned, active, writes: all, ready, early, rest };
     }
     active = active.filter(({ service }) => !waiting.has(keyOf(service)));
   }

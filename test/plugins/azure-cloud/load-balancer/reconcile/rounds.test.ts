@@ -15,7 +15,7 @@ import {
 } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/rounds.ts";
 import { applied } from "../applied.ts";
 import { intentOf, plannerConfigOf } from "../fixtures.ts";
-import { converge, nodesNamed, world } from "../world.ts";
+import { converge, nodesNamed, publicIP, world } from "../world.ts";
 
 const config = plannerConfigOf();
 const inside = { "azure-load-balancer-internal": "true" };
@@ -28,8 +28,7 @@ const internal = intentOf({ name: "i", nodes, annotations: inside });
 function planned(services: readonly ServiceIntent[], observed: Observed, options: Partial<RoundOptions> = {}): Round {
   const all = { config, isFree: () => true, isHeldBack: () => false, isDone: () => false, ...options };
   const round = planRound(services, observed, all);
-  const rest = services.filter(({ service }) => !round.early.has(keyOf(service)));
-  return { ...round, ready: withShared(round, planRound(rest, observed, all)) };
+  return { ...round, ready: withShared(round, planRound(round.rest, observed, all)) };
 }
 /** `kind: services` of each write. */
 const texts = (writes: readonly Write[]): readonly string[] =>
@@ -63,6 +62,25 @@ describe("the writes that can start", () => {
     ]);
     expect(names(active)).toEqual(["a", "b", "c"]);
     expect([...early].toSorted()).toEqual(["default/b", "default/c"]);
+  });
+
+  test("give no port to a Service that is refused for it, while the one that gets it waits for others", () => {
+    const shared = (name: string, port: number): ServiceIntent =>
+      intentOf({
+        name,
+        nodes,
+        annotations: { "azure-pip-name": "my-pip" },
+        spec: { ports: [{ port, nodePort: 30080 }] },
+      });
+    const [serving, first, second] = [shared("a", 443), shared("b", 80), shared("c", 80)];
+    const waiting = intentOf({ name: "d", nodes });
+    const services = [serving, first, second, waiting].map(({ service }) => service);
+    const start = world({ services, publicIPs: [publicIP("my-pip", "20.9.9.9")] });
+    const { observed } = converge([serving], start, config);
+    const round = planned([serving, first, second, waiting], { ...observed, poolMembers: new Map() });
+    expect(round.planned.results.get("default/c")?.problem?.code).toBe("PortConflict");
+    expect([...round.early].toSorted()).toEqual(["default/b", "default/d"]);
+    expect(texts(round.ready).toSorted()).toEqual(["put-public-ip: d", "put-security-group: a b", "update-members: a"]);
   });
 
   test("leave out what is held back for more Services, but not what these need before", () => {
