@@ -6,6 +6,10 @@ const operationLimitMs = 10 * 60_000;
 /** The SDK's errors for operations whose state is that of the resource. They name neither. */
 const anonymousFailure = /^The long-running operation has /u;
 
+/** True for the error of an operation that is not waited for any more: it may still end. */
+export const isOperationTimeout = (error: unknown): boolean =>
+  error instanceof CodedError && error.code === "OperationTimeout";
+
 /** Sends a write and waits for its long-running operation, for ten minutes at most. `what` names it in the errors. */
 export async function withOperationLimit<T>(
   what: string,

@@ -4,8 +4,8 @@ import type { Clock } from "cloud-controller-host/sdk";
 import { ArmError, isAbsent, isUnprovisioned, unlessAbsent } from "../../arm/errors.ts";
 import { describeWrite } from "../../arm/pipeline/record.ts";
 import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
-import { withOperationLimit } from "../../arm/writes/operation-limit.ts";
-import { isRefused, isRejected, retryConflicts } from "../../arm/writes/write-errors.ts";
+import { isOperationTimeout, withOperationLimit } from "../../arm/writes/operation-limit.ts";
+import { isRejected, retryConflicts } from "../../arm/writes/write-errors.ts";
 import type { VmReads } from "../../instances/vm-types.ts";
 import type { ServiceKey } from "../model/model.ts";
 import { editInterfaces, type EditOptions, editPools, type PoolEdit } from "./pool-edits.ts";
@@ -15,7 +15,7 @@ export interface MemberOptions extends EditOptions, VmReads {
   readonly signal: AbortSignal;
   readonly withInstanceView: boolean;
   readonly stuckMembers?: StuckMembers;
-  /** Receives the id of an instance whose operation may go on although its write has failed here. */
+  /** Receives the id of an instance whose operation is not waited for any more. */
   readonly abandoned?: (instanceId: string) => void;
 }
 
@@ -85,7 +85,7 @@ async function writing(
     await withOperationLimit(`update of ${member.id}`, signal, write);
     stuckMembers?.written(member.id);
   } catch (error) {
-    if (member.kind === "instance" && !isRefused(error)) abandoned?.(member.id);
+    if (member.kind === "instance" && isOperationTimeout(error)) abandoned?.(member.id);
     // Throttling, an outage or the end of the process do not show that one in Failed is stuck.
     if (!isUnprovisioned({ provisioningState: member.state ?? "" }) || isRejected(error)) stuckMembers?.found(member);
     throw error;

@@ -37,7 +37,7 @@ export class PoolReads {
   readonly #options: PoolReadsOptions;
   /** Lower-case ids of instances without a node that ARM confirmed. */
   readonly #existing: ExpiringSet;
-  readonly #abandoned = new Set<string>();
+  #abandoned: ReadonlySet<string> = new Set();
 
   constructor(options: PoolReadsOptions) {
     this.#options = options;
@@ -153,14 +153,14 @@ export class PoolReads {
 
   /** The operation on an instance is not waited for any more. */
   abandon(instanceId: string): void {
-    this.#abandoned.add(instanceId);
+    this.#abandoned = new Set([...this.#abandoned, instanceId]);
   }
 
-  /** Those abandoned since the last call. */
-  takeAbandoned(): readonly string[] {
-    const taken = [...this.#abandoned];
-    this.#abandoned.clear();
-    return taken;
+  /** Those abandoned since the last call; what is followed already stays for a later one. */
+  takeAbandoned(followed: ReadonlySet<string>): readonly string[] {
+    const taken = this.#abandoned.difference(followed);
+    this.#abandoned = this.#abandoned.difference(taken);
+    return [...taken];
   }
 
   /**

@@ -18,6 +18,8 @@ export interface UnendedInstancesOptions extends UnendedOperationsOptions {
  */
 export class UnendedInstances {
   readonly #options: UnendedInstancesOptions;
+  /** Ids of those that this process has abandoned and follows. */
+  readonly #abandoned = new Set<string>();
   /** Ids of those that were observed last; undefined before the first observation. */
   #loadBalancers: readonly string[] | undefined;
 
@@ -25,15 +27,22 @@ export class UnendedInstances {
     this.#options = options;
   }
 
-  /** Called with each observation; the members of the first one are looked up, and instances whose write has failed since. */
+  /** Called with each observation; the members of the first one are looked up, and instances that were abandoned since. */
   seen(observed: Observed): void {
     const isFirst = this.#loadBalancers === undefined;
     this.#loadBalancers = observed.loadBalancers.flatMap(({ id }) => id ?? []);
-    const abandoned = this.#options.reads.takeAbandoned();
     if (this.#options.context.planning !== undefined) return;
     if (isFirst) void this.#follow(instancesIn(observed));
+    const abandoned = this.#options.reads.takeAbandoned(this.#abandoned);
+    if (abandoned.length > 0) void this.#followAbandoned(abandoned);
+  }
+
+  /** Each has one loop: one whose operations never end is written, and abandoned, again and again. */
+  async #followAbandoned(instances: readonly string[]): Promise<void> {
+    for (const id of instances) this.#abandoned.add(id);
     // One that has ended meanwhile may have ended after the load balancers were read.
-    if (abandoned.length > 0) void this.#follow(abandoned, abandoned);
+    await this.#follow(instances, instances);
+    for (const id of instances) this.#abandoned.delete(id);
   }
 
   /** Never rejects. What cannot be read is read again later. */

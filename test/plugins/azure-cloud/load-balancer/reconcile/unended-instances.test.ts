@@ -51,7 +51,7 @@ function open({ reads, errors = [], planning, abandoned = [] }: LabOptions) {
   const unended = new UnendedInstances({
     context: { clock, signal: stop.signal, log, ...(planning && { planning }) },
     reads: {
-      takeAbandoned: () => (abandoned.shift() ?? []).map(instance),
+      takeAbandoned: (followed) => (abandoned.shift() ?? []).map(instance).filter((id) => !followed.has(id)),
       async unended(ids, freshness) {
         asked.push([seconds(), freshness, ids]);
         const read = reads[Math.min(asked.length, reads.length) - 1] ?? [];
@@ -150,4 +150,14 @@ test("all Services are planned when the operation of a failed write has ended be
   for (let count = 0; count < 2; count += 1) unended.seen(observed);
   await advance(3600);
   expect([asked.length, refreshes]).toEqual([2, [0]]);
+});
+
+test("an instance that is abandoned again while it is followed is read by one loop, and by another one once that has ended", async () => {
+  const { advance, asked, unended } = open({ reads: [[], [2], [2], [], []], abandoned: [[], [2], [2], [2]] });
+  for (let count = 0; count < 3; count += 1) unended.seen(observed);
+  await advance(3600);
+  expect(asked.slice(1).map(([at]) => at)).toEqual([0, 30, 90]);
+  unended.seen(observed);
+  await advance(3600);
+  expect(asked.slice(4).map(([at]) => at)).toEqual([3600]);
 });
