@@ -35,7 +35,7 @@ test("a Service is not settled while a write for IP tags that its user no longer
   expect(writes(report, "loadBalancers", 200)).toBe(Number(writes(calm, "loadBalancers", 200)) + 2);
 });
 
-test("a node that comes back is no healthy member before a process that leads has initialized it", async () => {
+test("a node that comes back is not a healthy member before a process that leads has initialized it", async () => {
   const report = await reportOf(
     history(
       { cluster: "node IPs", eventfulMinutes: 8 },

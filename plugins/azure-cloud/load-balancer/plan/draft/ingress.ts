@@ -3,7 +3,7 @@ import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk
 import { canonicalAddress } from "../../model/addresses.ts";
 import { lowerId } from "../../model/ids.ts";
 import type { Observed } from "../../model/model.ts";
-import { hasBase, hasBaseInAnyCase } from "../../model/names.ts";
+import { hasBase } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { Subject } from "../../service/subject.ts";
 import type { Draft, UsedFrontend } from "./draft.ts";
@@ -44,25 +44,6 @@ export function formerAddresses(draft: Draft, subject: Subject): readonly string
   return [...new Set([...statusAddresses(subject.service), ...ownAddresses(draft.observed, subject, publicIPOf)])];
 }
 
-const frontendsById = oncePer(
-  ({ frontendIPConfigurations = [] }: Balancer): ReadonlyMap<string, Frontend> =>
-    new Map(frontendIPConfigurations.map((frontend) => [lowerId(frontend), frontend])),
-);
-
-/** Addresses of a Service's load-balancing rules before the plan or after it: its status may not show them yet. */
-export const ruledAddresses = (
-  { balancers, publicIPs }: Draft,
-  { base }: Subject,
-  when: "observed" | "current",
-): readonly string[] =>
-  [...balancers.values()].flatMap(({ [when]: balancer = {} }) =>
-    namedFor(balancer.loadBalancingRules, base).flatMap(({ frontendIPConfiguration = {} }) => {
-      const { privateIPAddress, publicIPAddress = {} } =
-        frontendsById(balancer).get(lowerId(frontendIPConfiguration)) ?? {};
-      return privateIPAddress || publicIPs.get(lowerId(publicIPAddress))?.observed?.ipAddress || [];
-    }),
-  );
-
 /** Addresses of the frontends that Azure has of a Service, external or internal, whatever the Service wants now. */
 export function observedAddresses(observed: Observed, service: Service): readonly string[] {
   const publicIPs = new Map(observed.publicIPs.map((one) => [one.id?.toLowerCase(), one]));
@@ -71,25 +52,31 @@ export function observedAddresses(observed: Observed, service: Service): readonl
 
 type PublicIP = Observed["publicIPs"][number];
 
-/**
- * Addresses of the frontends that a Service has or that its rules use. `publicIPOf` finds a public IP by its lower-case
- * id.
- */
+const positionsById = oncePer(
+  ({ frontendIPConfigurations = [] }: Balancer): ReadonlyMap<string, number> =>
+    new Map(frontendIPConfigurations.map((frontend, position) => [lowerId(frontend), position])),
+);
+
+/** Frontends that a Service has or that its rules use, in their order. */
+function ownFrontends(balancer: Balancer, base: string): readonly Frontend[] {
+  const { frontendIPConfigurations: all = [], loadBalancingRules } = balancer;
+  const used = [
+    ...namedFor(all, base).filter(({ name }) => hasBase(name, base)),
+    ...namedFor(loadBalancingRules, base).flatMap(({ frontendIPConfiguration = [] }) => frontendIPConfiguration),
+  ];
+  const positions = new Set(used.flatMap((one) => positionsById(balancer).get(lowerId(one)) ?? []));
+  return [...positions].toSorted((one, other) => one - other).flatMap((position) => all[position] ?? []);
+}
+
+/** Addresses of these frontends. `publicIPOf` finds a public IP by its lower-case id. */
 const ownAddresses = (
   { loadBalancers }: Observed,
   { base }: Pick<Subject, "base">,
   publicIPOf: (id: string) => PublicIP | undefined,
 ): readonly string[] =>
   loadBalancers
-    .flatMap(({ frontendIPConfigurations = [], loadBalancingRules = [] }) => {
-      const rules = loadBalancingRules.filter(({ name }) => hasBaseInAnyCase(name, base));
-      const used = new Set(rules.map(({ frontendIPConfiguration }) => frontendIPConfiguration?.id?.toLowerCase()));
-      return frontendIPConfigurations.filter(
-        ({ name, id }) => hasBase(name, base) || (id !== undefined && used.has(id.toLowerCase())),
-      );
-    })
-    .map(
-      ({ privateIPAddress, publicIPAddress }) =>
-        privateIPAddress || publicIPOf(publicIPAddress?.id?.toLowerCase() ?? "")?.ipAddress || "",
-    )
-    .filter((address) => address !== "");
+    .flatMap((balancer) => ownFrontends(balancer, base))
+    .flatMap(
+      ({ privateIPAddress, publicIPAddress = {} }) =>
+        privateIPAddress || publicIPOf(lowerId(publicIPAddress))?.ipAddress || [],
+    );

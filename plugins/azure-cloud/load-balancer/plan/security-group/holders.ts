@@ -5,7 +5,7 @@ import { oncePer } from "../../model/once-per.ts";
 import { readSubject, type Subject, wantedAddresses, wantedPublicIP } from "../../service/subject.ts";
 import type { Draft } from "../draft/draft.ts";
 import { baseOf, rulesOn } from "../draft/edits.ts";
-import { addressesOf, addressOf, formerAddresses, ruledAddresses, statusAddresses } from "../draft/ingress.ts";
+import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
 import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
 import { indexPublicIPs, wantedPublicIPs } from "../public-ip/desired.ts";
 import type { Holder } from "./edits.ts";
@@ -82,38 +82,37 @@ function plannedHolder(
   action: "ensure" | "delete",
   backendAddresses: BackendAddresses,
 ): Holder {
-  const addresses = action === "delete" ? formerAddresses(draft, subject) : addressesOf(draft, subject);
-  if (addresses === undefined) return pendingHolder(draft, subject);
+  const former = formerAddresses(draft, subject);
+  const addresses = action === "delete" ? former : addressesOf(draft, subject);
+  if (addresses === undefined) return pendingHolder(draft, subject, former);
   const behind = (): readonly string[] =>
     action === "delete" ? nodeAddresses(draft.observed.nodes) : backendAddresses(subject);
   const targets = subject.floatingIP ? addresses : behind();
   const additional = subject.additionalAddresses;
   const has = new Set([...addresses, ...additional]);
-  const before = new Set([...statusAddresses(subject.service), ...ruledAddresses(draft, subject, "observed")]);
-  const left = before.difference(has);
-  return { subject, action, addresses: [...has], destinations: [...targets, ...additional], left: [...left] };
+  const left = former.filter((one) => !has.has(one));
+  return { subject, action, addresses: [...has], destinations: [...targets, ...additional], left };
 }
 
 /**
- * Without an address yet, nothing is opened. An address of others that its load-balancing rules leave in this plan is
- * closed with it: once they are gone, nothing but its status would tell of it, and that may never have shown it.
+ * Without an address yet, nothing is opened. A former one that this plan leaves to others is closed with it: once its
+ * load-balancing rules are gone, nothing but its status would tell of that address, and it may never have shown it.
  */
-function pendingHolder(draft: Draft, subject: Subject): Holder {
+function pendingHolder(draft: Draft, subject: Subject, former: readonly string[]): Holder {
   const kept = keptHolder(draft, subject);
-  const has = new Set([...kept.addresses, ...ruledAddresses(draft, subject, "current")]);
-  const left = ruledAddresses(draft, subject, "observed").filter((one) => !has.has(one) && isRuled(draft, one));
+  const left = former.filter((one) => !kept.addresses.includes(one) && isLeftToOthers(draft, subject, one));
   return { ...kept, left };
 }
 
-/** True if the plan leaves load-balancing rules on an address. */
-const isRuled = (draft: Draft, address: string): boolean =>
-  draft.balancers
-    .values()
-    .some(({ current = {} }) =>
-      current.frontendIPConfigurations?.some(
-        (frontend) => addressOf(draft, frontend) === address && rulesOn(current, frontend.id ?? "").length > 0,
-      ),
-    );
+/** True if the plan leaves load-balancing rules on an address, and none of the Service. */
+function isLeftToOthers(draft: Draft, { base }: Subject, address: string): boolean {
+  const rules = [...draft.balancers.values()].flatMap(({ current = {} }) =>
+    (current.frontendIPConfigurations ?? [])
+      .filter((frontend) => addressOf(draft, frontend) === address)
+      .flatMap(({ id = "" }) => rulesOn(current, id)),
+  );
+  return rules.length > 0 && !rules.some((rule) => baseOf(rule) === base.toLowerCase());
+}
 
 export const nodeAddresses = oncePer((nodes: readonly Node[]): readonly string[] =>
   nodes.filter((node) => !isUnmanaged(node)).flatMap((node) => internalAddresses(node)),
