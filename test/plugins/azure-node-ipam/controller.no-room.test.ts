@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 
 import { kinds } from "cloud-controller-host/sdk";
-import { eventually, manualClock, memoryCloud } from "cloud-controller-host/sdk/testing";
+import { eventually, type ManualClock, manualClock, memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import { TestCluster } from "../../kit/harness.ts";
 import { aNode, giveAs, messagesOf, runIpam } from "./nodes.ts";
@@ -9,13 +9,19 @@ import { aNode, giveAs, messagesOf, runIpam } from "./nodes.ts";
 /** Room for one node. */
 const one = { clusterCidr: "10.0.0.0/24" };
 
-test("a node without room is tried again at doubling pauses, not at each change of it", async () => {
-  await using cluster = await TestCluster.start();
+/** The controller with a node that has the one CIDR, and with `node0`, for which none is left. */
+async function runWithoutRoom(cluster: TestCluster): Promise<ManualClock> {
   cluster.api.create(kinds.Node, aNode("first", ["10.0.0.0/24"]));
   cluster.api.create(kinds.Node, aNode("node0"));
   const clock = manualClock();
   await runIpam(cluster, one, { clock });
   await eventually("the ranges are exhausted", () => cluster.event("CIDRNotAvailable"));
+  return clock;
+}
+
+test("a node without room is tried again at doubling pauses, not at each change of it", async () => {
+  await using cluster = await TestCluster.start();
+  const clock = await runWithoutRoom(cluster);
   for (const beat of ["1", "2", "3"])
     await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { metadata: { annotations: { beat } } });
   cluster.api.create(kinds.Node, aNode("node1"));
@@ -36,11 +42,7 @@ test("a node without room is tried again at doubling pauses, not at each change 
 
 test("a node without room that is recreated under its name is tried again after a second", async () => {
   await using cluster = await TestCluster.start();
-  cluster.api.create(kinds.Node, aNode("first", ["10.0.0.0/24"]));
-  cluster.api.create(kinds.Node, aNode("node0"));
-  const clock = manualClock();
-  await runIpam(cluster, one, { clock });
-  await eventually("the ranges are exhausted", () => cluster.event("CIDRNotAvailable"));
+  const clock = await runWithoutRoom(cluster);
   await clock.advance(1_000);
   await eventually("it is tried again", () => cluster.worked("node-ipam", 2));
   cluster.api.delete(kinds.Node, { name: "node0" });
@@ -53,10 +55,7 @@ test("a node without room that is recreated under its name is tried again after 
 
 test("CIDRs that another writer gives to a node without room are noticed before its next attempt", async () => {
   await using cluster = await TestCluster.start();
-  cluster.api.create(kinds.Node, aNode("first", ["10.0.0.0/24"]));
-  cluster.api.create(kinds.Node, aNode("node0"));
-  await runIpam(cluster, one, { clock: manualClock() });
-  await eventually("the ranges are exhausted", () => cluster.event("CIDRNotAvailable"));
+  await runWithoutRoom(cluster);
   await giveAs(cluster, "kubectl-edit", "node0", "10.0.0.0/24");
   await eventually("the event is recorded", () => messagesOf(cluster, "OtherCIDRAllocator", "node0").length > 0);
 });

@@ -100,19 +100,19 @@ function plannedHolder(
  */
 function pendingHolder(draft: Draft, subject: Subject, former: readonly string[]): Holder {
   const kept = keptHolder(draft, subject);
-  const left = former.filter((one) => !kept.addresses.includes(one) && isLeftToOthers(draft, subject, one));
+  const left = former.filter((one) => !kept.addresses.includes(one) && isRuled(draft, one));
   return { ...kept, left };
 }
 
-/** True if the plan leaves load-balancing rules on an address, and none of the Service. */
-function isLeftToOthers(draft: Draft, { base }: Subject, address: string): boolean {
-  const rules = [...draft.balancers.values()].flatMap(({ current = {} }) =>
-    (current.frontendIPConfigurations ?? [])
-      .filter((frontend) => addressOf(draft, frontend) === address)
-      .flatMap(({ id = "" }) => rulesOn(current, id)),
-  );
-  return rules.length > 0 && !rules.some((rule) => baseOf(rule) === base.toLowerCase());
-}
+/** True if there are load-balancing rules on an address after the plan. */
+const isRuled = (draft: Draft, address: string): boolean =>
+  draft.balancers
+    .values()
+    .some(({ current = {} }) =>
+      current.frontendIPConfigurations?.some(
+        (frontend) => addressOf(draft, frontend) === address && rulesOn(current, frontend.id ?? "").length > 0,
+      ),
+    );
 
 export const nodeAddresses = oncePer((nodes: readonly Node[]): readonly string[] =>
   nodes.filter((node) => !isUnmanaged(node)).flatMap((node) => internalAddresses(node)),

@@ -5,6 +5,7 @@ import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
 import type { Observed, ServiceIntent } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { RuleSet } from "../../../../../../plugins/azure-cloud/load-balancer/plan/security-group/rules.ts";
+import { applied } from "../../applied.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../../fixtures.ts";
 import { converge, nodesNamed, publicIP, world } from "../../world.ts";
 import { accessFor, both, config, dualShape } from "./service-shapes.ts";
@@ -370,6 +371,20 @@ describe("the security rules of a Service", () => {
       expect(targets(end)).toEqual([`${at} : 80`, `${to} : 443`]);
     },
   );
+
+  test("closes nothing else of a Service that leaves a shared address and has no other one yet", () => {
+    const more = { "azure-additional-public-ips": "203.0.113.1" };
+    const first = { ...sharing("a", 80), ingress: [] };
+    const second = { ...sharing("b", 443), ingress: [] };
+    const started = after([first, { ...second, annotations: { ...second.annotations, ...more } }]);
+    const moved = intentOf({ ...second, nodes, annotations: more });
+    const services = [intentOf({ ...first, nodes }).service, moved.service];
+    const next = applied(started, plan([moved], { ...started, services }, config));
+    expect(summary(next)).toEqual([
+      "500 Allow Tcp Internet > 20.9.9.9 : 80",
+      "502 Allow Tcp Internet > 203.0.113.1 : 443",
+    ]);
+  });
 
   test("a Service that gives up floating IP keeps the rules for its address, as upstream", () => {
     const web = { annotations: { "azure-pip-name": "my-pip" }, ingress: ["20.9.9.9"] };
