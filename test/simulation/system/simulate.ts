@@ -48,7 +48,10 @@ const buildMs = 10 * minuteMs;
 const maxPerMinute = 1_500;
 /** The same of one host at rest, without renewals and reads of the Lease. */
 const maxAtRest = 30;
-/** More of them for each Service that is refused and each node without room for its CIDR: events and their counts, when a process starts. */
+/**
+ * More of them when a process starts: for each Service that is refused its condition, events and their counts, and for
+ * each node without a CIDR its first attempts.
+ */
 const maxOfRefused = 8;
 const lookMs = 15_000;
 
