@@ -120,3 +120,17 @@ test("an opening of an address is left over if no Service with the address asks 
   expect(leftOpenings(view(), [asking("UDP")])).toEqual(expected);
   expect(leftOpenings(view(), [other.service])).toEqual([]);
 });
+
+test("an opening stays for a rule of a Service with another address as well, and is left over without one there", () => {
+  const address = serve(web);
+  putBalancer(
+    { frontends: [[web.base, "10.240.0.100"]], rules: [rule(web.base, web.base, 443)] },
+    "kubernetes-internal",
+  );
+  putRules({ to: [address, "10.240.0.100"], ports: ["80", "443"] });
+  const asking: Service = { ...web.service, spec: { ...web.service.spec, ports: [{ port: 22 }] } };
+  expect(leftOpenings(view(), [asking])).toEqual([
+    `opening TCP 443 from Internet of ${address} is left over`,
+    "opening TCP 80 from Internet of 10.240.0.100 is left over",
+  ]);
+});

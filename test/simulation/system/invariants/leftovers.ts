@@ -4,6 +4,7 @@ import { defaultLoadBalancerName, keyOf, type Service } from "cloud-controller-h
 
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
 import { type AzureView, familiesOf, isOfType, isOn, nameOf, ownersOf, propertiesOf, textsAt } from "../azure-view.ts";
+import { portOwners } from "../owned-parts.ts";
 
 /** Parts that bear the name, the tag or the address of a Service that does not want a load balancer. */
 export function leftoversIn(view: AzureView, wanting: readonly Service[]): readonly string[] {
@@ -59,18 +60,19 @@ function rulesForNone(view: AzureView, wanting: readonly Service[], keys: Readon
 
 /** Ports of addresses that no Service with the address has or asks for. */
 export function leftOpenings(view: AzureView, wanting: readonly Service[]): readonly string[] {
-  const ports = new Map<string, Set<string>>();
-  for (const service of wanting) {
-    const { address, rules } = view.serviceOf(service, "IPv4");
-    if (address === undefined) continue;
-    const known = ports.getOrInsertComputed(address, () => new Set());
-    for (const { protocol = "TCP", port } of service.spec?.ports ?? []) known.add(`${protocol} ${port}`);
-    for (const rule of rules) known.add(rule.split(" ", 2).join(" "));
-  }
-  return [...ports].flatMap(([address, known]) =>
+  const bases = new Set(wanting.map(defaultLoadBalancerName));
+  // A Service that is refused may have rules of several load balancers.
+  const ruled = [...portOwners(view)].flatMap(([port, owner]) => (bases.has(owner) ? [port] : []));
+  const asked = wanting.flatMap((service) => {
+    const { address } = view.serviceOf(service, "IPv4");
+    return (service.spec?.ports ?? []).map(({ protocol = "TCP", port }) => `${address} ${protocol} ${port}`);
+  });
+  const known = new Set([...ruled, ...asked]);
+  const addresses = new Set([...known].map((port) => port.split(" ")[0]));
+  return [...addresses].flatMap((address) =>
     view.openedAt(address).flatMap((opening) => {
-      const [port = ""] = opening.split(" from ");
-      return known.has(port) ? [] : [`opening ${opening} of ${address} is left over`];
+      const [port] = opening.split(" from ");
+      return known.has(`${address} ${port}`) ? [] : [`opening ${opening} of ${address} is left over`];
     }),
   );
 }
