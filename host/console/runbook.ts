@@ -28,7 +28,7 @@ export const runbook = {
   CloudControllerHostUnhealthy:
     "The lease's watchdog: the process hangs, and kubelet restarts it. If it recurs, memory or CPU is short",
   CloudControllerHostReloadRefused:
-    "`lastRefusal` in `/statusz` names the key or the file. Correct it; the next change is loaded automatically",
+    "`lastRefusal` in `/statusz` names the key or the file. Correct it; the next change is loaded automatically. Where it ends with `the reload is tried again`, the cause may pass, such as a timeout of the cloud: it is tried again within ten minutes",
   CloudControllerHostControllerFailed:
     "The log line `Controller failed` of that controller, and the event; after a reload the previous generation runs again",
   CloudControllerHostForbidden:

@@ -11,8 +11,8 @@ import { WakeUp } from "../async/wake-up.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { foldersOf, missingChoices, type PluginFolders, unknownVerbs } from "./plugins/enabled.ts";
 import type { LoadedPlugins, PluginLoader } from "./plugins/load.ts";
-import { isConfirmed, UnrequestedRemovalsError } from "./prepare/check-removals.ts";
 import { prepare } from "./prepare/prepare.ts";
+import { RefusedReload } from "./refused-reload.ts";
 import { ReloadReport } from "./report/reload-report.ts";
 import type { ReloadStatus } from "./report/reload-status.ts";
 import type { ProcessScope } from "./scope/scope.ts";
@@ -21,11 +21,6 @@ import { GenerationSlot, type WorkEnd } from "./slot/slot.ts";
 import { type CloudConfig, readCloudConfig } from "./triggers/cloud-config.ts";
 import type { ReadableSource } from "./triggers/config-source.ts";
 import { type Content, type Reading, settledContent } from "./triggers/content-trigger.ts";
-
-/** A notification ends the wait; this is only how long a timer may be. */
-const longWaitMs = 3_600_000;
-/** Between two reads of the confirmations, while a reload is refused for want of one. */
-const confirmationMs = 5_000;
 
 /** A reload that has not begun. */
 interface Request {
@@ -56,8 +51,7 @@ export class Supervisor {
   #disabledHash: string | undefined;
   /** The config before the cloud provider was disabled. */
   #lastEnabled: CloudConfig | undefined;
-  /** Of the removals that the last reload was refused for. */
-  #unconfirmed: string | undefined;
+  readonly #refusedReload: RefusedReload;
 
   /** Without a source the cloud is made from an empty document. */
   constructor(scope: ProcessScope, source: ReadableSource | undefined, loader: PluginLoader) {
@@ -65,6 +59,7 @@ export class Supervisor {
     this.#source = source;
     this.#loader = loader;
     this.#report = new ReloadReport(scope);
+    this.#refusedReload = new RefusedReload(scope, (trigger) => this.reload(trigger));
     this.#slot = new GenerationSlot(scope, this.#report, (spec, signal) => this.#prepare(spec, signal));
   }
 
@@ -178,10 +173,8 @@ export class Supervisor {
   }
 
   async #wait(signal: AbortSignal): Promise<void> {
-    const hash = this.#unconfirmed;
-    await this.#wakeUp.wait(this.#scope.clock, hash === undefined ? longWaitMs : confirmationMs, signal);
-    // A reload does not wait for the answer, which is late at times.
-    if (hash !== undefined && this.#requests.length === 0) void this.#reloadWhenConfirmed(hash);
+    await this.#wakeUp.wait(this.#scope.clock, this.#refusedReload.waitMs, signal);
+    if (this.#requests.length === 0) this.#refusedReload.proceed();
   }
 
   async #reload(signal: AbortSignal): Promise<void> {
@@ -193,7 +186,7 @@ export class Supervisor {
     const seconds = (): number => (clock.monotonic() - started) / 1000;
     const preparing = new AbortController();
     this.#preparing = preparing;
-    this.#unconfirmed = undefined;
+    this.#refusedReload.began(trigger);
     using link = new LinkedSignal(signal, preparing.signal);
     try {
       log.info("Reload started", { trigger });
@@ -221,20 +214,10 @@ export class Supervisor {
     } catch (error) {
       if (signal.aborted) return;
       if (preparing.signal.aborted) log.info("Reload restarted: a newer change arrived");
-      else this.#refused(trigger, error, seconds());
+      else this.#report.refused(trigger, error, seconds(), this.#refusedReload.refused(error));
     } finally {
       this.#preparing = undefined;
     }
-  }
-
-  #refused(trigger: string, error: unknown, seconds: number): void {
-    this.#unconfirmed = error instanceof UnrequestedRemovalsError ? error.hash : undefined;
-    this.#report.refused(trigger, error, seconds);
-  }
-
-  /** Requests the refused reload again once a person has confirmed its removals. */
-  async #reloadWhenConfirmed(hash: string): Promise<void> {
-    if ((await isConfirmed(this.#scope, hash)) && this.#unconfirmed === hash) this.reload("removals confirmed");
   }
 
   async #load(signal: AbortSignal): Promise<LoadedPlugins> {
@@ -242,7 +225,10 @@ export class Supervisor {
     const refused = new Set(active?.spec.plugins.refused.map(({ plugin }) => plugin));
     const mayLeaveOut = (folder: string): boolean => active === undefined || refused.has(folder);
     const loaded = await this.#loader.load({ mayLeaveOut: (folder) => this.#skips && mayLeaveOut(folder), signal });
-    if (!loaded.ok) throw new ProblemsError("plugins are refused", loaded.problems);
+    if (!loaded.ok) {
+      const refusal = new ProblemsError("plugins are refused", loaded.problems);
+      throw loaded.timedOut ? new CodedError("WorkTimeout", refusal.message) : refusal;
+    }
     this.#noteProblems(loaded.plugins);
     return loaded.plugins;
   }

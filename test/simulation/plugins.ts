@@ -76,7 +76,7 @@ export function simulatedLoader(world: PluginWorld): PluginLoader {
       } catch (error) {
         signal?.throwIfAborted();
         const reason = String(error);
-        if (!mayLeaveOut("odd")) return { ok: false, problems: [reason] };
+        if (!mayLeaveOut("odd")) return { ok: false, problems: [reason], timedOut: fault === "importHang" };
         return { ok: true, plugins: pluginSet(world, files, hash, [good(world, files)], [{ plugin: "odd", reason }]) };
       }
     },

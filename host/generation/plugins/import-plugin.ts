@@ -1,6 +1,15 @@
 import { join } from "node:path";
 
-import { type Clock, isObject, messageOf, namePattern, type Plugin, visible } from "cloud-controller-host/sdk";
+import {
+  type Clock,
+  CodedError,
+  errorChain,
+  isObject,
+  messageOf,
+  namePattern,
+  type Plugin,
+  visible,
+} from "cloud-controller-host/sdk";
 
 import { bounded } from "../../async/bounded.ts";
 import type { OutstandingWork } from "../../async/outstanding-work.ts";
@@ -18,16 +27,25 @@ export interface ImportOptions {
   readonly importTimeout: number;
 }
 
+/** Why a plugin was not imported. */
+export interface ImportProblem {
+  readonly problem: string;
+  /** The import did not return in time: the next one of the same files may. */
+  readonly timedOut: boolean;
+}
+
+const asProblem = (problem: string, timedOut = false): ImportProblem => ({ problem, timedOut });
+
 export const cannotImport = (copies: PrivateCopies, { folder, entry }: PluginFolder, error: unknown): string =>
   `plugin ${join(folder, entry)} cannot be imported: ${copies.restorePaths(firstProblem(error))}`;
 
-/** A plugin or the problem. A copy whose import failed or was abandoned is not used again. Rejects only when the signal aborts. */
+/** The plugin of a copy. A copy whose import failed or was abandoned is not used again. Rejects only when the signal aborts. */
 export async function importPlugin(
   { copies, clock, outstanding, importTimeout }: ImportOptions,
   one: PluginFolder,
   copy: PrivateCopy,
   signal: AbortSignal | undefined,
-): Promise<Plugin | string> {
+): Promise<{ readonly plugin: Plugin } | ImportProblem> {
   const path = join(one.folder, one.entry);
   const bounds = {
     kind: "import" as const,
@@ -46,13 +64,16 @@ export async function importPlugin(
     const plugin = pluginIn(exported["default"]);
     if (plugin !== undefined)
       return namePattern.test(plugin.name)
-        ? plugin
-        : `plugin ${path}: its name must be lower-case words joined by hyphens, at most 63 characters`;
-    return "default" in exported
-      ? `plugin ${path}: its default export is not a plugin; export default defineController({…}), defineCloud({…}) or defineWebhook({…})`
-      : `plugin ${path} has no default export; add: export default defineController({…})`;
+        ? { plugin }
+        : asProblem(`plugin ${path}: its name must be lower-case words joined by hyphens, at most 63 characters`);
+    return asProblem(
+      "default" in exported
+        ? `plugin ${path}: its default export is not a plugin; export default defineController({…}), defineCloud({…}) or defineWebhook({…})`
+        : `plugin ${path} has no default export; add: export default defineController({…})`,
+    );
   } catch (error) {
-    const problem = cannotImport(copies, one, error);
+    const timedOut = errorChain(error).some((each) => each instanceof CodedError && each.code === "WorkTimeout");
+    const problem = asProblem(cannotImport(copies, one, error), timedOut);
     await copy.release(true);
     signal?.throwIfAborted();
     return problem;

@@ -51,7 +51,9 @@ export interface LoadedPlugins extends PluginSet {
 }
 
 export type Loaded =
-  { readonly ok: true; readonly plugins: LoadedPlugins } | { readonly ok: false; readonly problems: readonly string[] };
+  | { readonly ok: true; readonly plugins: LoadedPlugins }
+  /** `timedOut` if nothing is wrong but that imports did not return in time: the same plugins may load next time. */
+  | { readonly ok: false; readonly problems: readonly string[]; readonly timedOut: boolean };
 
 export interface LoadRequest {
   readonly signal?: AbortSignal;
@@ -137,16 +139,20 @@ async function load(options: PluginLoaderOptions, request: LoadRequest): Promise
       );
   }
   const imported: Imported[] = [];
+  const timeouts = new Set<string>();
   const mayImport = lock === undefined || problems.length === 0;
   for (const [one, copy] of copied) {
     if (one.thirdParty && !mayImport) continue;
     const outcome = await importPlugin(options, one, copy, request.signal);
-    if (typeof outcome === "string") refuseOne(one, outcome);
-    else imported.push({ ...one, plugin: outcome });
+    if ("plugin" in outcome) imported.push({ ...one, plugin: outcome.plugin });
+    else {
+      refuseOne(one, outcome.problem);
+      if (outcome.timedOut) timeouts.add(outcome.problem);
+    }
   }
   const clashing = clashes(imported);
   for (const [one, problem] of clashing) refuseOne(one, problem);
-  if (problems.length > 0) return { ok: false, problems };
+  if (problems.length > 0) return { ok: false, problems, timedOut: problems.every((each) => timeouts.has(each)) };
   const good = imported.filter((one) => !clashing.has(one));
   held.move();
   const hashes = found.map((one) => copied.get(one)?.hash ?? "");

@@ -18,6 +18,9 @@ import {
 const maxReloads = 20;
 const maxKeys = 50;
 
+/** A pause in a log line, such as `7s`. */
+const retryAfterText = (pauseMs: number): string => `${Math.ceil(pauseMs / 1000)}s`;
+
 /** Reports the outcome of each reload wherever people look: log, event on the Lease, metric, `/statusz`. */
 export class ReloadReport {
   readonly #scope: ProcessScope;
@@ -115,14 +118,17 @@ export class ReloadReport {
     this.#scope.log.info("Reload superseded", { generation, trigger });
   }
 
-  refused(trigger: string, error: unknown, seconds: number): void {
-    const reason = messageOf(error);
+  /** `retryMs` is the pause before the reload is tried again; undefined if it is not. */
+  refused(trigger: string, error: unknown, seconds: number, retryMs?: number): void {
+    // Without the pause: an event with the same text is counted, not written again.
+    const reason = `${messageOf(error)}${retryMs === undefined ? "" : "; the reload is tried again"}`;
     const origin = this.#scope.locate(error);
     this.#status = { ...this.#status, lastRefusal: { at: this.#now(), reason } };
     this.#noteOutcome("refused", trigger, reason, { preparing: seconds });
     this.#count("refused", seconds);
     this.#scope.log.error("Reload refused; the running generation continues", {
       trigger,
+      ...(retryMs !== undefined && { retryAfter: retryAfterText(retryMs) }),
       reason,
       ...origin,
     });
@@ -172,7 +178,7 @@ export class ReloadReport {
   /** A third-party controller has failed; it is tried again, and the others continue. */
   controllerStopped(generation: number, { name: controller, reason, error }: RunFailure, pauseMs: number): void {
     const outcome = "the others continue, and it is tried again";
-    const retryAfter = `${Math.ceil(pauseMs / 1000)}s`;
+    const retryAfter = retryAfterText(pauseMs);
     this.#metrics.failures.inc({ name: controller });
     this.#scope.log.error(`Controller failed; ${outcome}`, {
       controller,

@@ -62,6 +62,22 @@ test("the hash of plugins is that of their content, and of their problems where 
   expect(await loader.hash()).not.toBe(after);
 });
 
+test("a load is known to have timed out when nothing is wrong but an import that does not return", async () => {
+  const directory = await pluginDirectory({ a: { "plugin.ts": "await new Promise(() => {});" } });
+  await using copies = new PrivateCopies(systemClock);
+  const outstanding = new OutstandingWork(systemClock);
+  const options = { copies, clock: systemClock, outstanding, importTimeout: 100 };
+  const load = (more: readonly string[] = []) =>
+    pluginLoader({ directories: [directory, ...more], ...options }).load({ mayLeaveOut: () => false });
+  expect(await load()).toMatchObject({
+    ok: false,
+    timedOut: true,
+    problems: [expect.stringContaining("within 0.1 s")],
+  });
+  const wrong = await pluginDirectory({ b: { "plugin.ts": "export const x = 1;" } });
+  expect(await load([wrong])).toMatchObject({ ok: false, timedOut: false });
+});
+
 describe("plugins", () => {
   test("outside the tree import the SDK by name, without a node_modules of their own", async () => {
     const directory = await pluginDirectory({ hello: { "plugin.ts": controller("hello-controller") } });

@@ -60,8 +60,8 @@ export const hostDefects: Readonly<Record<string, HostDefect>> = {
     file: `${informers}/pool.ts`,
     from: "if (grace.signal.aborted) return;",
     to: "",
-    by: "not exactly one host runs",
-    seed: 11,
+    by: "reloads began",
+    seed: 3,
   },
   "starts the first generation without a look at its caches": {
     file: `${generation}/report/states.ts`,
