@@ -6,6 +6,7 @@ import type { JsonObject } from "../../../../plugins/azure-cloud/json.ts";
 import { simulateAzure } from "../../../kit/azure.ts";
 import { balancedService } from "../../../kit/services.ts";
 import { AzureView } from "../azure-view.ts";
+import type { Machine } from "../machines.ts";
 
 /** A Service with its name in Azure. */
 export interface Named {
@@ -25,6 +26,7 @@ interface SecurityRule {
   readonly to: readonly string[];
   readonly ports?: readonly string[];
   readonly access?: "Allow" | "Deny";
+  readonly protocol?: string;
 }
 
 /** A load-balancing rule of a Service, by the start of its name, on a frontend. */
@@ -40,10 +42,12 @@ interface Balancer {
   readonly frontends: readonly (readonly [name: string, address: string])[];
   readonly rules?: readonly ReturnType<typeof rule>[];
   readonly probes?: readonly string[];
+  /** Addresses in the pool of all rules. */
+  readonly members?: readonly string[];
 }
 
-/** A simulated Azure for the tests of a file, empty at the start of each. */
-export async function azureRig() {
+/** A simulated Azure for the tests of a file, with the machines of some nodes, and empty at the start of each. */
+export async function azureRig(nodes: readonly Pick<Machine, "name" | "privateIP">[] = []) {
   const azure = await simulateAzure();
   const { simulator } = azure;
   const scope = `/subscriptions/${simulator.subscriptionId}/resourceGroups/${simulator.resourceGroup}`;
@@ -59,11 +63,16 @@ export async function azureRig() {
       : { publicIPAddress: { id: idOf("publicIPAddresses", address) } },
   });
 
-  const putBalancer = ({ frontends, rules = [], probes = [] }: Balancer, balancer = "kubernetes"): void =>
+  const memberOf = (ipAddress: string): JsonObject => ({ name: ipAddress, properties: { ipAddress } });
+
+  const putBalancer = ({ frontends, rules = [], probes = [], members = [] }: Balancer, balancer = "kubernetes"): void =>
     void simulator.put(idOf("loadBalancers", balancer), {
       sku: { name: "Standard" },
       properties: {
         frontendIPConfigurations: frontends.map(frontendOf),
+        backendAddressPools: [
+          { name: "kubernetes", properties: { loadBalancerBackendAddresses: members.map(memberOf) } },
+        ],
         loadBalancingRules: rules.map(({ base, frontend, port, protocol }) => ({
           name: `${base}-${protocol.toUpperCase()}-${port}`,
           properties: {
@@ -71,6 +80,7 @@ export async function azureRig() {
             frontendPort: port,
             backendPort: port,
             frontendIPConfiguration: { id: `${idOf("loadBalancers", balancer)}/frontendIPConfigurations/${frontend}` },
+            backendAddressPool: { id: `${idOf("loadBalancers", balancer)}/backendAddressPools/kubernetes` },
           },
         })),
         probes: probes.map((name) => ({ name, properties: { protocol: "Tcp", port: 80, intervalInSeconds: 5 } })),
@@ -86,27 +96,30 @@ export async function azureRig() {
   }
 
   function putRules(...rules: readonly SecurityRule[]): void {
-    const securityRules = rules.map(({ name = "k8s-azure-lb_allow", to, ports = ["80"], access = "Allow" }, index) => ({
-      name: `${name}_${index}`,
-      properties: {
-        protocol: "Tcp",
-        access,
-        direction: "Inbound",
-        priority: 500 + index,
-        sourcePortRange: "*",
-        sourceAddressPrefix: "Internet",
-        destinationPortRanges: ports,
-        ...(to.length === 1 ? { destinationAddressPrefix: to[0] } : { destinationAddressPrefixes: to }),
-      },
-    }));
+    const securityRules = rules.map(
+      ({ name = "k8s-azure-lb_allow", to, ports = ["80"], access = "Allow", protocol = "Tcp" }, index) => ({
+        name: `${name}_${index}`,
+        properties: {
+          protocol,
+          access,
+          direction: "Inbound",
+          priority: 500 + index,
+          sourcePortRange: "*",
+          sourceAddressPrefix: "Internet",
+          destinationPortRanges: ports,
+          ...(to.length === 1 ? { destinationAddressPrefix: to[0] } : { destinationAddressPrefixes: to }),
+        },
+      }),
+    );
     simulator.put(idOf("networkSecurityGroups", "nsg0"), { properties: { securityRules } });
   }
 
+  const machines = nodes.map((node) => ({ ...node, set: "vmss0", path: "", owner: node.name }));
   afterAll(() => azure[Symbol.asyncDispose]());
   beforeEach(() => {
     for (const { id } of simulator.resources())
       if (/\/(?:loadBalancers|publicIPAddresses|privateLinkServices)\//u.test(id)) simulator.delete(id);
     putRules();
   });
-  return { simulator, idOf, putBalancer, putPublicIP, putRules, view: () => new AzureView(simulator, []) };
+  return { simulator, idOf, putBalancer, putPublicIP, putRules, view: () => new AzureView(simulator, machines) };
 }

@@ -14,15 +14,24 @@ import { isBalanced, wishOf } from "./wishes.ts";
  */
 const lateMs = 10 * 60_000;
 
+/** What it reads of the world. */
+type Scene = Pick<World, "api" | "cluster" | "machineOf" | "now" | "services"> & {
+  readonly machines: Pick<World["machines"], "has">;
+  readonly operations: Pick<World["operations"], "lastEnd">;
+};
+
+/** The first of the ports that Services have on addresses of nodes. */
+const firstNodePort = 30_000;
+
 /** Everything that the product removes has a cause: a user, a node or a VM has changed since the part was written. */
 export class Removals {
-  readonly #world: World;
+  readonly #world: Scene;
   readonly #violate: Violate;
-  readonly #departures: Departures;
+  readonly #departures: Pick<Departures, "excused">;
   /** When each part has appeared. */
   readonly #since = new Map<string, number>();
   #parts: ReadonlyMap<string, OwnedPart> = new Map();
-  /** The last change by a user of each Service, by the start of its names in Azure; and of nodes, by name. */
+  /** The last change by a user of each Service, by the start of its names in Azure; and of nodes, by name and address. */
   readonly #changedAt = new Map<string, number>();
   /** Services of addresses, and of their ports where Services share addresses. */
   readonly #owners = new Map<string, string>();
@@ -31,17 +40,17 @@ export class Removals {
   /** All Services that have had ports of an address. */
   readonly #sharers = new Map<string, Set<string>>();
 
-  constructor(world: World, departures: Departures, violate: Violate) {
+  constructor(world: Scene, departures: Pick<Departures, "excused">, violate: Violate) {
     this.#world = world;
     this.#departures = departures;
     this.#violate = violate;
-    world.api.onChange(kinds.Service, (type, service, before) => {
-      if (type === "DELETED" || (before !== undefined && wishOf(before) !== wishOf(service)))
+    world.api.onChange(kinds.Service, (_type, service, before) => {
+      if (before !== undefined && wishOf(before) !== wishOf(service))
         this.#changedAt.set(defaultLoadBalancerName(service), world.now);
     });
     world.api.onChange(kinds.Node, (type, node, before) => {
-      if (type === "DELETED" || (before !== undefined && hasMoved(before, node)))
-        this.#changedAt.set(keyOf(node), world.now);
+      if (type !== "DELETED" && (before === undefined || !hasMoved(before, node))) return;
+      for (const one of [keyOf(node), ...addressesOf(before ?? node)]) this.#changedAt.set(one, world.now);
     });
   }
 
@@ -96,6 +105,9 @@ export class Removals {
     if (internal !== undefined && this.#departures.excused(internal).has(node ?? "")) return true;
     // Nodes of a load balancer that does not exist yet serve on another one.
     if (balancer !== undefined && balancerOf(this.#world, node ?? "") !== balancer) return true;
+    // A frontend may have the address of a VM that is gone while the node is still there.
+    const [address = "", , number] = port?.split(" ") ?? [];
+    if (Number(number) >= firstNodePort && hasChanged(address)) return true;
     if ((this.#handedOverAt.get(port ?? "") ?? Number.NEGATIVE_INFINITY) >= earliest) return true;
     const isOver = (owner: string): boolean => !living.has(owner) || hasChanged(owner);
     const sharers = port === undefined ? undefined : this.#sharersOf(port);
@@ -114,13 +126,8 @@ export class Removals {
   }
 }
 
-/** It has lost something that routes and pools know it by. */
-function hasMoved(before: Node, { spec, status }: Node): boolean {
-  const [provider, cidr] = [before.spec?.providerID, before.spec?.podCIDR];
-  const addresses = new Set(status?.addresses?.map(({ address }) => address));
-  return (
-    (provider !== undefined && provider !== spec?.providerID) ||
-    (cidr !== undefined && cidr !== spec?.podCIDR) ||
-    before.status?.addresses?.some(({ address }) => !addresses.has(address)) === true
-  );
-}
+const addressesOf = ({ status }: Node): readonly string[] => status?.addresses?.map(({ address }) => address) ?? [];
+
+/** It has lost an address that routes and pools know it by; the API server keeps its provider ID and its CIDR. */
+const hasMoved = (before: Node, after: Node): boolean =>
+  !new Set(addressesOf(before)).isSubsetOf(new Set(addressesOf(after)));

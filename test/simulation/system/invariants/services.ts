@@ -69,7 +69,7 @@ const isReady = ({ status }: Node): boolean =>
   status?.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True") === true;
 
 /** The load balancer, of several, that has the scale set of a node. */
-export function balancerOf(world: World, node: string): string | undefined {
+export function balancerOf(world: Pick<World, "cluster" | "machineOf">, node: string): string | undefined {
   const balancers = Object.entries(world.cluster.balancers);
   return balancers.find(([, set]) => set === undefined || world.machineOf(node)?.set === set)?.[0];
 }
