@@ -15,6 +15,8 @@ export interface Holder {
   readonly destinations: readonly string[];
   /** Addresses of its status that it does not have any more: another Service may keep them open for itself. */
   readonly left: readonly string[];
+  /** Destinations that keep a rule which denies everything else; a Service with `ensure` adds its own again. */
+  readonly denied: readonly string[];
   /** `keep` for Services that are not planned now, or that wait for their address. */
   readonly action: "ensure" | "delete" | "keep";
 }
@@ -51,7 +53,7 @@ export function clean(
   for (const protocol of ruleProtocols)
     for (const [, removed] of split)
       set.remove(protocol, removed, portsFor(protocol, retained), (one) => portsFor(protocol, openAt(one)));
-  const denied = new Set(sharers.filter(({ subject }) => accessOf(subject).denyAll).flatMap((one) => one.destinations));
+  const denied = new Set(sharers.flatMap((one) => one.denied));
   set.removeDenied(destinations.filter((one) => !denied.has(one)));
 }
 

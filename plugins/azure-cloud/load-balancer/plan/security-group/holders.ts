@@ -1,4 +1,4 @@
-import type { LoadBalancingRule } from "@azure/arm-network";
+import type { LoadBalancingRule, SecurityRule } from "@azure/arm-network";
 import { keyOf, type Node, type Service, type ServicePort } from "cloud-controller-host/sdk";
 
 import { oncePer } from "../../model/once-per.ts";
@@ -8,8 +8,9 @@ import { baseOf, rulesOn } from "../draft/edits.ts";
 import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
 import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
 import { indexPublicIPs, wantedPublicIPs } from "../public-ip/desired.ts";
+import { accessOf } from "./access.ts";
 import type { Holder } from "./edits.ts";
-import { hasRulesFor } from "./settled.ts";
+import { hasRulesFor, isInForce } from "./settled.ts";
 
 /** Addresses of the nodes behind a Service's pools after the plan. */
 export type BackendAddresses = (subject: Subject) => readonly string[];
@@ -91,7 +92,7 @@ function plannedHolder(
   const additional = subject.additionalAddresses;
   const has = new Set([...addresses, ...additional]);
   const left = former.filter((one) => !has.has(one));
-  return { subject, action, addresses: [...has], destinations: [...targets, ...additional], left };
+  return { subject, action, addresses: [...has], destinations: [...targets, ...additional], denied: [], left };
 }
 
 /**
@@ -120,7 +121,8 @@ export const nodeAddresses = oncePer((nodes: readonly Node[]): readonly string[]
 
 /**
  * The status of a Service that was synced a moment ago may not be visible yet: its load-balancing rules have its
- * addresses, too. Those of a refused Service have the ports that stay open for it.
+ * addresses, too. Those of a refused Service have the ports that stay open for it. Where its wish is not in force, its
+ * former one may be what denies the rest: that stays as well.
  */
 function keptHolder(draft: Draft, wanted: Subject, behind?: Ruled): Holder {
   const used = (draft.frontends.get(wanted.key) ?? []).flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
@@ -132,7 +134,9 @@ function keptHolder(draft: Draft, wanted: Subject, behind?: Ruled): Holder {
   const isAlone = behind === undefined || !addresses.some((one) => behind.ports.has(one));
   const subject = isAlone ? wanted : { ...wanted, ports: keptPorts(draft, wanted, addresses, behind) };
   const destinations = wanted.floatingIP ? addresses : nodeAddresses(draft.observed.nodes);
-  return { subject, action: "keep", addresses, destinations, left: [] };
+  const former = wanted.floatingIP ? addresses.filter((one) => !isInForce(rulesOf(draft), wanted, one)) : [];
+  const denied = accessOf(wanted).denyAll ? destinations : former;
+  return { subject, action: "keep", addresses, destinations, denied, left: [] };
 }
 
 /**
@@ -157,8 +161,10 @@ function keptPorts(draft: Draft, wanted: Subject, addresses: readonly string[], 
   return [...asked, ...own];
 }
 
-const hasOpened = ({ observed }: Draft, subject: Subject, address: string): boolean =>
-  hasRulesFor(observed.securityGroup?.securityRules ?? [], subject, address);
+const rulesOf = ({ observed }: Draft): readonly SecurityRule[] => observed.securityGroup?.securityRules ?? [];
+
+const hasOpened = (draft: Draft, subject: Subject, address: string): boolean =>
+  hasRulesFor(rulesOf(draft), subject, address);
 
 const isAmong = (ports: readonly ServicePort[] = [], one: ServicePort): boolean =>
   ports.some((port) => isSamePort(port, one));

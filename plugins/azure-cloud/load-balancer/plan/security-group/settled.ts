@@ -3,6 +3,7 @@ import type { SecurityRule } from "@azure/arm-network";
 import { familyOf } from "../../model/addresses.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { Subject } from "../../service/subject.ts";
+import { portsOf } from "./access.ts";
 import { type Holder, ruleNamesOf } from "./edits.ts";
 import { destinationsOf, isCleaned, isManaged } from "./rules.ts";
 
@@ -21,6 +22,15 @@ const rulesByDestination = oncePer((rules: Rules): ReadonlyMap<string, ReadonlyM
 export function hasRulesFor(present: Rules, subject: Subject, destination: string): boolean {
   const wanted = ruleNamesOf(subject)[familyOf(destination) ?? "IPv4"];
   return wanted.size > 0 && wanted.isSubsetOf(rulesByDestination(present).get(destination) ?? new Map());
+}
+
+/** True if what the group allows on an address, for the ports of a Service, is what it asks for. */
+export function isInForce(present: Rules, subject: Subject, destination: string): boolean {
+  const wanted = ruleNamesOf(subject)[familyOf(destination) ?? "IPv4"];
+  const found = rulesByDestination(present).get(destination) ?? new Map<string, SecurityRule>();
+  const ports = new Set([...portsOf(subject).values()].flat().map(String));
+  const isFormer = (rule: SecurityRule): boolean => rule.destinationPortRanges?.some((one) => ports.has(one)) ?? false;
+  return wanted.isSubsetOf(found) && found.entries().every(([name, rule]) => wanted.has(name) || !isFormer(rule));
 }
 
 /**

@@ -166,4 +166,25 @@ describe("rules of an address that Services share", () => {
     const asksForMore = asking("b-newer", [80, 8080]);
     expect(openedBy(less, older, [older, refused], asksForMore, refused)).toEqual(["Internet,8080", "Internet,443"]);
   });
+
+  const older = asking("a-older", [443]);
+
+  test.each<[string, ServiceIntent]>([
+    ["that asks for all sources", asking("b-newer", [80])],
+    ["that asks for another port", asking("b-newer", [8080], "192.0.2.0/24")],
+    ["that would open nothing", openPort("b-newer", [80], { "azure-disable-load-balancer-nsg-rule": "true" })],
+  ])("a refused Service %s keeps the rest denied, as a wish that is not in force changes nothing", (_, asks) => {
+    expect(openedBy(older, older, [older, newer], asks, newer)).toContain("*");
+  });
+
+  test.each<[string, ServiceIntent]>([
+    ["has what it asks for", asking("b-other", [80])],
+    ["opens its node ports", openPort("b-other", [80], ownRules)],
+    ["opens nothing", openPort("b-other", [80], { "azure-disable-load-balancer-nsg-rule": "true" })],
+  ])("what a Service no longer denies is not denied, although another one on its address %s", (_, other) => {
+    const denies = { "azure-deny-all-except-load-balancer-source-ranges": "true" };
+    const denying = openPort("a-older", [443], denies, { loadBalancerSourceRanges: ["192.0.2.0/24"] });
+    const narrow = asking("a-older", [443], "192.0.2.0/24");
+    expect(openedBy(narrow, denying, [denying, other], other, other)).not.toContain("*");
+  });
 });
