@@ -1,44 +1,77 @@
-import { kinds } from "cloud-controller-host/sdk";
+import { keyOf, kinds } from "cloud-controller-host/sdk";
 
+import type { Machine } from "../machines.ts";
 import type { HostRequest, World } from "../world.ts";
 import { isBalanced, isInternal } from "./wishes.ts";
 
 /** Longest time until a process has seen that an operation has ended, has planned again, and its write has ended. */
 const noticeMs = 10 * 60_000;
 
+/** Longest time until a process has heard of a node or a Service, and has sent what it planned without it. */
+const newsMs = 3 * 60_000;
+
 interface Departure {
   /** When the operation was last in progress. */
   lastedAt: number;
-  /** The pools that it may take the machine out of: true for those of internal load balancers, false for others. */
+  /** The pools that it takes the machine out of: true for those of internal load balancers, false for others. */
   readonly from: ReadonlySet<boolean>;
 }
 
+/** What it reads of the world. */
+type Scene = Pick<World, "api" | "now" | "services"> & {
+  readonly azure: Pick<World["azure"], "operations">;
+  readonly machines: { readonly all: readonly Pick<Machine, "name" | "owner">[] };
+};
+
+type Request = Pick<HostRequest, "target" | "isWrite"> & {
+  readonly exchange: Pick<HostRequest["exchange"], "path" | "body">;
+};
+
 /**
- * Writes that take a machine out of its pools, because it has no node or no Service is there. Where their operations take
- * an hour, the machine may leave long after both are back: only a write before could prevent that. It has time to join again.
+ * Writes that take a machine out of its pools, because it has no node or no Service is there, or had none shortly before.
+ * Where their operations take an hour, the machine may leave long after both are back: only a write before could prevent
+ * that. It has time to join again.
  */
 export class Departures {
-  readonly #world: World;
+  readonly #world: Scene;
   /** By the machine's owner of IP configurations. */
   readonly #departures = new Map<string, Departure>();
+  /** When each node has come, by name. */
+  readonly #cameAt = new Map<string, number>();
+  /** When Services came that had load balancers which were for none before: true for internal ones. */
+  readonly #servedAt = new Map<boolean, number>();
 
-  constructor(world: World) {
+  constructor(world: Scene) {
     this.#world = world;
+    world.api.onChange(kinds.Node, (type, node) => {
+      if (type === "ADDED") this.#cameAt.set(keyOf(node), world.now);
+    });
+    world.api.onChange(kinds.Service, () => {
+      const served = new Set(world.services().filter(isBalanced).map(isInternal));
+      for (const internal of [true, false])
+        if (!served.has(internal)) this.#servedAt.delete(internal);
+        else if (!this.#servedAt.has(internal)) this.#servedAt.set(internal, world.now);
+    });
   }
 
   /** Called before the server has the request. */
-  sent({ target, isWrite, exchange: { path } }: HostRequest): void {
+  sent({ target, isWrite, exchange: { path, body } }: Request): void {
     if (target !== "azure" || !isWrite) return;
     const lower = path.toLowerCase().split("?")[0] ?? "";
     const machine = this.#world.machines.all.find(({ owner }) => lower.endsWith(owner));
     if (machine === undefined) return;
-    const hasNode = this.#world.api.get(kinds.Node, { name: machine.name }) !== undefined;
-    const served = new Set(this.#world.services().filter(isBalanced).map(isInternal));
-    const from = new Set([true, false]).difference(hasNode ? served : new Set());
+    const from = new Set([true, false].filter((one) => this.#mayLack(machine.name, one)).filter(isMissingIn(body)));
     // An operation that lasts is superseded; what one that has ended has done is still there.
     const before = this.#lasts(machine.owner) ? undefined : this.#departures.get(machine.owner);
     if (before !== undefined && from.isSubsetOf(before.from)) return;
     this.#departures.set(machine.owner, { lastedAt: this.#world.now, from: from.union(before?.from ?? new Set()) });
+  }
+
+  /** True if a process may take the machine of a node out of pools, by what it knows. */
+  #mayLack(name: string, internal: boolean): boolean {
+    const isThere = this.#world.api.get(kinds.Node, { name }) !== undefined;
+    const since = Math.max(this.#cameAt.get(name) ?? 0, this.#servedAt.get(internal) ?? Number.POSITIVE_INFINITY);
+    return !isThere || this.#world.now - since < newsMs;
   }
 
   #lasts(owner: string): boolean {
@@ -56,4 +89,11 @@ export class Departures {
     const excused = machines.all.filter(({ owner }) => this.#departures.get(owner)?.from.has(internal));
     return new Set(excused.map(({ name }) => name));
   }
+}
+
+/** Tells if what is written of a machine has none of the pools of such load balancers. */
+function isMissingIn(body: string): (internal: boolean) => boolean {
+  const pools = body.toLowerCase().matchAll(/\/loadbalancers\/[^/"]+?(?<suffix>-internal)?\/backendaddresspools\//gu);
+  const kept = new Set([...pools].map(({ groups }) => groups?.["suffix"] !== undefined));
+  return (internal) => !kept.has(internal);
 }
