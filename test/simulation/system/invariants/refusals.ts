@@ -5,14 +5,17 @@ import { type AzureView, isOn, nameOf, portOf, propertiesOf } from "../azure-vie
 import type { World } from "../world.ts";
 import { annotationOf, isBalanced, isInternal, requestedAddress } from "./wishes.ts";
 
+/** What it reads of the world. */
+type Scene = Pick<World, "cluster" | "forgiven" | "services" | "view">;
+
 const isInvalid = (service: Service): boolean => annotationOf(service, "azure-load-balancer-tcp-idle-timeout") === "1";
 
 /** True if the product cannot give a Service what it asks for: its user hears of it, and it keeps what it has. */
-export const isRefused = (world: World, service: Service): boolean =>
+export const isRefused = (world: Scene, service: Service): boolean =>
   isInvalid(service) || isContested(world, service, () => true);
 
 /** The same for as long as no other Service does something about it. */
-export const isHeld = (world: World, service: Service): boolean =>
+export const isHeld = (world: Scene, service: Service): boolean =>
   isInvalid(service) || isContested(world, service, wantsRule);
 
 /** Tells if the Service that has a rule on a frontend still asks for both. */
@@ -25,7 +28,7 @@ const portsOf = ({ spec }: Service): ReadonlySet<string> =>
   new Set(spec?.ports?.map(({ protocol = "TCP", port }) => `${protocol} ${port}`));
 
 /** True if other Services have what it asks for: a port of its address, or its frontend, which has another address. */
-function isContested(world: World, service: Service, counts: Counts): boolean {
+function isContested(world: Scene, service: Service, counts: Counts): boolean {
   if (!world.cluster.sharesAddresses || !isBalanced(service)) return false;
   const view = world.view();
   const isWanted = wantedFrontend(view, service);
