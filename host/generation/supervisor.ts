@@ -174,7 +174,7 @@ export class Supervisor {
 
   async #wait(signal: AbortSignal): Promise<void> {
     await this.#wakeUp.wait(this.#scope.clock, this.#refusedReload.waitMs, signal);
-    if (this.#requests.length === 0) this.#refusedReload.proceed();
+    this.#refusedReload.proceed();
   }
 
   async #reload(signal: AbortSignal): Promise<void> {
