@@ -85,6 +85,22 @@ describe("plugins", () => {
     expect(loaded).toMatchObject({ ok: true, plugins: { controllers: [{ name: "hello-controller" }], clouds: [] } });
   });
 
+  test("are told apart by kind", async () => {
+    const cloud = `
+      import { defineCloud, Type } from "cloud-controller-host/sdk";
+      export default defineCloud({ name: "c", configSchema: Type.Object({}), create: () => Promise.reject(new Error()) });`;
+    const directory = await pluginDirectory({
+      a: { "plugin.ts": controller("a-controller") },
+      b: { "plugin.ts": webhook('"/validate"') },
+      c: { "plugin.ts": cloud },
+    });
+    const loaded = await loadPlugins([directory]);
+    if (!loaded.ok) throw new Error(loaded.problems.join("; "));
+    const { controllers, clouds, webhooks: found } = loaded.plugins;
+    expect([controllers.length, clouds.length, found.length]).toEqual([1, 1, 1]);
+    expect([controllers[0]?.name, clouds[0]?.name, found[0]?.path]).toEqual(["a-controller", "c", "/validate"]);
+  });
+
   test("are imported again at each load, helper modules included", async () => {
     const entry = `
       import { aliases } from "./aliases.ts";

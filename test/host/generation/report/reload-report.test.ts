@@ -17,3 +17,14 @@ test("the metrics of reloads count each result, and have the time without contro
   report.prepared(3, "test", 0.5);
   expect(await metrics()).toMatch(/^host_last_reload_successful 1$/mu);
 });
+
+test("the metrics of the running generation are its number and how many enabled controllers it lacks, until it ends", async () => {
+  await using rig = await SlotRig.start();
+  const { report } = rig;
+  const metrics = async (): Promise<string> => (await rig.metrics.render()).body;
+  report.started(7, "abc", ["alpha"], [{ name: "beta", reason: "a test" }]);
+  expect(await metrics()).toMatch(/^host_generation 7$/mu);
+  expect(await metrics()).toMatch(/^host_skipped_controllers 1$/mu);
+  report.ended();
+  expect(await metrics()).toMatch(/^host_skipped_controllers 0$/mu);
+});
