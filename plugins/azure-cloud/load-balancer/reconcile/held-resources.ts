@@ -35,6 +35,13 @@ export function subjectsOf(write: Write, observed: Observed): readonly string[] 
   return [...held, ...(write.body.frontendIPConfigurations ?? []).flatMap(({ subnet }) => subnet?.id ?? [])];
 }
 
+/** True if other nodes are behind a load balancer after the write. The planner keeps a pool that stays as it is. */
+export function movesNodes(write: Write, { loadBalancers }: Observed): boolean {
+  if (write.kind !== "put-load-balancer") return write.kind === "update-members";
+  const before = loadBalancers.find(({ id }) => isId(id, write.id))?.backendAddressPools ?? [];
+  return before.some((pool) => !write.body.backendAddressPools?.includes(pool));
+}
+
 const isId = (id: string | undefined, other: string): boolean => id !== undefined && sameName(id, other);
 
 const balancersWith = (

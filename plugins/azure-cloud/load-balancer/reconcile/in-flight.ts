@@ -3,7 +3,7 @@ import type { Clock } from "cloud-controller-host/sdk";
 import { sameName, startsWithName } from "../../arm/resource-id.ts";
 import type { Observed, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
-import { heldBy, subjectsOf } from "./held-resources.ts";
+import { heldBy, movesNodes, subjectsOf } from "./held-resources.ts";
 
 /** A write that is waited for. */
 export interface Flight {
@@ -13,6 +13,8 @@ export interface Flight {
   readonly holds: readonly string[];
   readonly startedMs: number;
   readonly wave: Wave | undefined;
+  /** Other nodes are behind a load balancer once it has ended. */
+  readonly movesNodes?: boolean;
 }
 
 /** Public IPs that are written at about the same time. */
@@ -59,7 +61,12 @@ export class InFlight {
 
   start(write: Write, observed: Observed): Flight {
     const wave = write.kind === "put-public-ip" ? this.#joinWave(write.services) : undefined;
-    return this.add({ services: write.services, holds: heldBy(write, observed), wave });
+    return this.add({
+      services: write.services,
+      holds: heldBy(write, observed),
+      wave,
+      movesNodes: movesNodes(write, observed),
+    });
   }
 
   add(flight: Omit<Flight, "startedMs">): Flight {

@@ -19,7 +19,7 @@ import { planningPace, Ticker } from "./ticker.ts";
 import type { UnendedOperations } from "./unended-operations.ts";
 import { doneKey, type Reconciled, Wanted } from "./wanted.ts";
 
-export interface LoopOptions extends Pick<OutcomesOptions, "followUp" | "gone"> {
+export interface LoopOptions extends Pick<OutcomesOptions, "followUp" | "gone" | "moved"> {
   readonly config: PlannerConfig;
   readonly observer: Observer;
   readonly applier: Applier;

@@ -32,6 +32,8 @@ export interface OutcomesOptions {
   readonly followUp: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
   /** Called when one of several load balancers is gone. */
   readonly gone: (loadBalancerId: string) => void;
+  /** Called when other nodes are behind a load balancer: the Services of the write have been planned with them. */
+  readonly moved: (write: Write) => void;
 }
 
 /** True if ARM may have rejected some Services of the write, and accept others. */
@@ -61,6 +63,7 @@ export class Outcomes {
     else if (hasWritten) this.outdated.add(write.id);
     if (outcome.kind === "unfinished") await this.#takeUnfinished(outcome);
     inFlight.end(flight);
+    if (outcome.kind === "written" && hasWritten && flight.movesNodes) this.#options.moved(write);
     if (outcome.kind === "written") this.#takeWritten(outcome);
     else if (outcome.kind === "conflict") this.#takeConflict(outcome);
     else if (outcome.kind === "failed") this.#takeFailure(outcome);
@@ -68,7 +71,7 @@ export class Outcomes {
 
   /** An instance may join late without harm to Services; a load balancer cannot be deleted before all have left it. */
   async #takeUnfinished({ write, requests, end }: Of<"unfinished">): Promise<void> {
-    const { inFlight, followUp, tickSoon } = this.#options;
+    const { inFlight, followUp, moved, tickSoon } = this.#options;
     if (write.kind === "release-pools") await end;
     else {
       // The lock is held until then.
@@ -84,6 +87,8 @@ export class Outcomes {
         this.#entries(write).map(({ intent }) => intent.service),
         ended,
       );
+      // Not before: an instance that never joins would lead from one Service to the next.
+      void ended.then((error) => (error === undefined ? moved(write) : undefined));
       for (const entry of this.#entries(write)) entry.done(write);
     }
     this.#count(write, requests);

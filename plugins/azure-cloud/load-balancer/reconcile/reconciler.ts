@@ -17,6 +17,7 @@ import { plan } from "../plan/plan.ts";
 import type { PoolReads } from "../pools/pool-reads.ts";
 import { loadBalancerOf } from "./held-resources.ts";
 import { Loop, type LoopOptions } from "./loop.ts";
+import { MovedNodes } from "./moved-nodes.ts";
 import { UnendedInstances } from "./unended-instances.ts";
 import { UnendedOperations } from "./unended-operations.ts";
 import type { Reconciled } from "./wanted.ts";
@@ -25,7 +26,7 @@ import type { Reconciled } from "./wanted.ts";
 const firstPauseMs = 5_000;
 const longestPauseMs = 300_000;
 
-export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "gone" | "unended"> {
+export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "gone" | "moved" | "unended"> {
   readonly pools: Pick<PoolReads, "takeAbandoned" | "unended">;
 }
 
@@ -42,14 +43,23 @@ export class Reconciler {
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
-    const { clock, signal } = options.context;
+    const { context, config, observer } = options;
+    const { clock, signal } = context;
+    const nodes = new MovedNodes({
+      context,
+      config,
+      services: () => observer.services(),
+      outdate: (id) => observer.outdate(id),
+      refresh: (services) => this.#refreshAll(services),
+    });
     this.#loop = new Loop({
       ...options,
       followUp: (...left) => void this.#followUp(...left),
       gone: (id) => {
         // Its nodes belong to the others now, of which no Service may be planned again for long.
-        if (options.config.loadBalancers.length > 0) void this.#followUp(id, [], Promise.resolve());
+        if (config.loadBalancers.length > 0) void this.#followUp(id, [], Promise.resolve());
       },
+      moved: (write) => nodes.moved(write),
       unended: this.#unended(),
     });
     options.rounds.guard.onRecheck = (keys) => this.#recheck(new Set(keys));
@@ -64,7 +74,7 @@ export class Reconciler {
   #unended(): LoopOptions["unended"] {
     const { context, observer, pools } = this.#options;
     const outdate = (id: string): void => observer.outdate(id);
-    const refresh = (): Promise<unknown> => this.#refreshAll();
+    const refresh = (): Promise<unknown> => this.#refreshAll(observer.services());
     const operations = new UnendedOperations({ context, outdate, refresh });
     const instances = new UnendedInstances({ context, reads: pools, outdate, refresh });
     return {
@@ -137,9 +147,9 @@ export class Reconciler {
     return undefined;
   }
 
-  /** Plans all Services; resolves with the error of one. Those that are refused are when they change. */
-  async #refreshAll(): Promise<unknown> {
-    const errors = await Promise.all(this.#options.observer.services().map((service) => this.#refreshed(service)));
+  /** Plans Services; resolves with the error of one. Those that are refused are when they change. */
+  async #refreshAll(services: readonly Service[]): Promise<unknown> {
+    const errors = await Promise.all(services.map((service) => this.#refreshed(service)));
     return errors.find((error) => error !== undefined && !isRefusal(error));
   }
 

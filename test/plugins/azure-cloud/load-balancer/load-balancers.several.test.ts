@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test";
 
-import { keyOf } from "cloud-controller-host/sdk";
+import { keyOf, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
 import { errorOf } from "../../../kit/rejection.ts";
 import { azureState } from "./azure-state.ts";
-import { type Cluster, type Generation, openCluster, serviceOf } from "./cluster.ts";
+import { type Cluster, fast, type Generation, openCluster, serviceOf } from "./cluster.ts";
 
 /** Nodes of the label go to `gold` while it exists, the others to `kubernetes`. */
 const several = {
@@ -82,4 +82,49 @@ test("a load balancer that is gone leaves nothing to try again while all remaini
   expect(cluster.world.logged.map(({ message }) => message)).not.toContainEqual(
     expect.stringContaining("trying again"),
   );
+});
+
+/** Addresses on which the security group opens the node port of a Service. */
+const openedFor = ({ world }: Cluster, service: Service): readonly string[] =>
+  objectsAt(world.simulator.get("/providers/Microsoft.Network/networkSecurityGroups/nsg0")?.properties, "securityRules")
+    .map((rule) => objectAt(rule, "properties"))
+    .filter((rule) => JSON.stringify(rule).includes(String(service.spec?.ports?.[0]?.nodePort)))
+    .flatMap((rule) => rule?.["destinationAddressPrefixes"] ?? rule?.["destinationAddressPrefix"])
+    .flatMap(String);
+
+const ownRules = (name: string): Service =>
+  serviceOf(name, { annotations: { "azure-disable-load-balancer-floating-ip": "true" } });
+
+test("node ports of a Service without floating IP follow the nodes that other Services bring to another load balancer", async () => {
+  await using cluster = await openWithGold();
+  const { simulator, logged } = cluster.world;
+  const generation = await cluster.start(several, fast(100));
+  const named = ownRules("named");
+  await cluster.ensure(generation, named);
+  expect(openedFor(cluster, named)).toHaveLength(3);
+  const read = { method: "GET", path: /loadBalancers\/kubernetes$/u };
+  simulator.failNext(read, { status: 403, code: "AuthorizationFailed" });
+  await cluster.ensure(generation, serviceOf("golden"));
+  expect(members(cluster, "gold")).toBe(1);
+  await eventually("the node that has left is closed", () => openedFor(cluster, named).length === 2);
+  await removeMarked(cluster, generation, "golden");
+  await eventually("the node that is back is open", () => openedFor(cluster, named).length === 3, 20_000);
+  expect(logged.map(({ message }) => message)).toContainEqual(expect.stringContaining("trying again"));
+});
+
+test.each([
+  ["that has been planned with them is not planned again", "kubernetes", ownRules("web")],
+  ["with floating IP is not planned again", "kubernetes", serviceOf("web")],
+])("a Service %s when nodes have moved", async (_, name, web) => {
+  await using cluster = await openWithGold();
+  const { simulator } = cluster.world;
+  const generation = await cluster.start(several);
+  const nodes = cluster.nodes.splice(1, 1);
+  for (const one of [web, serviceOf("other")]) await cluster.ensure(generation, one);
+  simulator.clearLog();
+  cluster.nodes.push(...nodes);
+  await cluster.ensure(generation, web);
+  expect(members(cluster, name)).toBe(2);
+  await Bun.sleep(50);
+  expect(simulator.log.filter(({ method, path }) => method === "GET" && path.includes("/loadBalancers/"))).toEqual([]);
 });

@@ -47,6 +47,7 @@ function fixture() {
   const events: string[] = [];
   const madeUp: (readonly Service[])[] = [];
   const gone: string[] = [];
+  const moved: string[] = [];
   let ticks = 0;
   const outcomes = new Outcomes({
     activity: new Activity({ clock, log, metrics: metrics.root, signal: stop.signal }),
@@ -60,10 +61,11 @@ function fixture() {
     tickSoon: () => void (ticks += 1),
     followUp: (_pool, concerned) => void madeUp.push(concerned),
     gone: (id) => void gone.push(id),
+    moved: ({ id }) => void moved.push(id),
   });
   const take = (outcome: WriteOutcome): Promise<void> => outcomes.take(inFlight.start(outcome.write, world()), outcome);
   const failures = (): readonly string[] => entries.flatMap(({ failure }) => failure?.error ?? []).map(String);
-  return { clock, stop, inFlight, entries, events, madeUp, gone, outcomes, take, failures, ticks: () => ticks };
+  return { clock, stop, inFlight, entries, events, madeUp, gone, moved, outcomes, take, failures, ticks: () => ticks };
 }
 
 describe("a write of members", () => {
@@ -210,4 +212,36 @@ test("a load balancer is gone once its deletion is written, and not when it has 
   expect(gone).toEqual([]);
   await take({ kind: "written", write: deletion, requests: 1 });
   expect(gone).toEqual([balancer.id]);
+});
+
+describe("nodes have moved", () => {
+  test("once a write of members has changed something, and not when it has failed", async () => {
+    const { take, moved } = fixture();
+    await take({ kind: "written", write: members, requests: 0 });
+    await take({ kind: "failed", write: members, error: new Error("No.") });
+    await take({ kind: "conflict", write: members, error: new OutdatedError("It has changed.") });
+    expect(moved).toEqual([]);
+    await take({ kind: "written", write: members, requests: 1 });
+    expect(moved).toEqual([members.id]);
+  });
+
+  test("not with a write of anything else", async () => {
+    const { take, moved } = fixture();
+    for (const write of [balancer, publicIP]) await take({ kind: "written", write, requests: 1 });
+    expect(moved).toEqual([]);
+  });
+
+  test.each<[string, unknown, string[]]>([
+    ["once the last instance in flight has joined", undefined, [members.id]],
+    ["not when the last instance in flight has failed", new Error("No VM."), []],
+  ])("%s", async (_, result, expected) => {
+    const { take, moved } = fixture();
+    const end = Promise.withResolvers<unknown>();
+    await take({ kind: "unfinished", write: members, requests: 1, end: end.promise });
+    await Bun.sleep(1);
+    expect(moved).toEqual([]);
+    end.resolve(result);
+    await Bun.sleep(1);
+    expect(moved).toEqual(expected);
+  });
 });
