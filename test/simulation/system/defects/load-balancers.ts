@@ -80,6 +80,7 @@ export const loadBalancerDefects: Defects = {
     from: "entry.memberFailed(error);",
     to: "",
     needs: ["joinNodes", "failOperations"],
+    kept: "an instance does not leave its pools at first",
   },
   "forgets members that are written late": {
     file: `${reconcile}/reconciler.ts`,
@@ -99,6 +100,7 @@ export const loadBalancerDefects: Defects = {
     from: "if (bases.has(base) || owners.has(key) || this.#isAbsent(service, readMs)) return [];",
     to: "if (base !== undefined) return [];",
     needs: ["lagReads", "deleteService"],
+    kept: "a new Service is deleted while lists are behind",
   },
   "takes every Service for a new one": {
     file: `${reconcile}/preconditions.ts`,
@@ -188,6 +190,7 @@ export const loadBalancerDefects: Defects = {
     from: "const users = one.current === undefined ? [] : usersOf(one.current, frontend.id, isOwnRule(subject));",
     to: "const users: readonly string[] = [];",
     needs: ["foreignFrontend", "deleteService"],
+    kept: "a Service leaves the frontend that it shares",
   },
   "leaves private link services behind": {
     file: `${balancing}/plan/balancer/remove.ts`,

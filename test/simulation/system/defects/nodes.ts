@@ -10,6 +10,7 @@ export const nodeDefects: Defects = {
     from: "const row = this.#noted(key, await read(key));",
     to: 'const row = this.#noted(key, (await this.#list.get("fresh")).get(key));',
     needs: ["hideInstance", "stopNode"],
+    kept: "lists lack a stopped VM",
   },
   "does not wait for operations of a former process on instances": {
     file: "plugins/azure-cloud/load-balancer/reconcile/unended-instances.ts",

@@ -69,6 +69,7 @@ export const readDefects: Defects = {
     from: "if (delayMs === undefined) this.addRateLimited(key);\n      else this.addAfter(key, delayMs);",
     to: "if (delayMs !== undefined) this.addAfter(key, delayMs);",
     needs: ["failOperations", "changeService"],
+    kept: "two writes of the load balancer fail as operations",
   },
   "retries without a pause": {
     file: "host/kube/queue/work-queue.ts",

@@ -30,6 +30,7 @@ export const serviceDefects: Defects = {
     from: "    if (cached !== undefined) await deleteVanished(parts, cached, signal);\n    forget(parts, key, cached);",
     to: "    forget(parts, key, cached);",
     needs: ["deleteService", "requests"],
+    kept: "Services vanish between two lists",
   },
   "ignores that a Service was created again under its name": {
     file: `${controller}/sync.ts`,
@@ -88,12 +89,14 @@ export const serviceDefects: Defects = {
     from: "if (wait === undefined) backlog.add(key);\n    else backlog.addAfter(key, wait);",
     to: "",
     needs: ["joinNodes", "failOperations"],
+    kept: "an instance does not leave its pools at first",
   },
   "notes nodes as synced whatever became of them": {
     file: `${controller}/node-sync.ts`,
     from: "    metrics.nodeSyncErrors.inc();\n",
     to: "    metrics.nodeSyncErrors.inc();\n    cache.nodesSynced(key, set.members); return;\n",
     needs: ["joinNodes", "failOperations"],
+    kept: "an instance does not leave its pools at first",
   },
   "loses a Service that is locked": {
     file: `${controller}/keyed-mutex.ts`,

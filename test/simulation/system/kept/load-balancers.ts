@@ -9,6 +9,11 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
     [59, failing("/loadBalancers/", 1)],
     [60, create(2)],
   ),
+  "two writes of the load balancer fail as operations": history(
+    {},
+    [59, failing("/loadBalancers/", 2)],
+    [60, change(0, 2, "tcp-443")],
+  ),
   "a write fails, and its change is taken back": history(
     { services: 1 },
     [59, failing("/loadBalancers/", 1)],
@@ -23,6 +28,11 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
     { operationPolls: 21 },
     [99, failing("/virtualMachine", 2)],
     [100, { kind: "joinNodes", pick: 0 }],
+  ),
+  "an instance does not leave its pools at first": history(
+    {},
+    [59, failing("/virtualMachine", 2)],
+    [60, { kind: "retireNode", pick: 1 }],
   ),
   "a Service takes the name of one with a slow write": history(
     { operationPolls: 25, convergeMinutes: 12 },

@@ -38,6 +38,11 @@ export const nodeHistories: Readonly<Record<string, History>> = {
     [320, { kind: "stopNode", pick: 1, forMs: 200_000 }],
     [400, { kind: "loseNode", pick: 1 }],
   ),
+  "lists lack a stopped VM": history(
+    { convergeMinutes: 8 },
+    [320, { kind: "hideInstance", pick: 1, forMs: 300_000 }],
+    [321, { kind: "stopNode", pick: 1, forMs: 250_000 }],
+  ),
   "routes of others": history(
     {},
     [60, { kind: "foreignRoute", pick: 1 }],

@@ -11,6 +11,7 @@ export const sharedAddressHistories: Readonly<Record<string, History>> = {
     [75, share(1, 2, "of a user, by name", "80 alone")],
     [90, share(0, 2, "of a user, in its spec", "80 and its own", "192.0.2.0/24")],
   ),
+  "a Service leaves the frontend that it shares": history({ cluster }, [45, share(0, 2, "own", "own")]),
   "a Service goes whose public IP another one has": history(
     { cluster },
     [45, share(1, 2, "own", "own")],
