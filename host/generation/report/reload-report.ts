@@ -264,7 +264,10 @@ export class ReloadReport {
     const lastOutcome = { at: this.#now(), trigger, result, reason };
     const record = { ...lastOutcome, changed: this.#changed, ...phases };
     const earlier = this.#status.recentReloads;
-    const recentReloads = result === "unchanged" ? earlier : [...earlier, record].slice(-maxReloads);
+    const latest = earlier.at(-1);
+    // A retry that is refused for the same reason would soon leave room for nothing else.
+    const isRepeated = result === "refused" && latest?.result === "refused" && latest.reason === reason;
+    const recentReloads = result === "unchanged" || isRepeated ? earlier : [...earlier, record].slice(-maxReloads);
     this.#status = { ...this.#status, lastOutcome, recentReloads };
     this.#changed = [];
   }
