@@ -6,7 +6,7 @@ import { clusters } from "../clusters.ts";
 import { azureRig, type Named, named, rule } from "./azure-rig.ts";
 import { isHeld, isRefused } from "./refusals.ts";
 
-const { putBalancer, putPublicIP, view } = await azureRig();
+const { idOf, putBalancer, putPublicIP, simulator, view } = await azureRig();
 const web = named("web", "1");
 const other = named("other", "2");
 
@@ -62,6 +62,19 @@ test("a Service with an invalid setting is refused wherever it is", () => {
   const service = asking(web, {}, { "azure-load-balancer-tcp-idle-timeout": "1" });
   expect(judge(service, { sharesAddresses: false })).toEqual(heldFor);
   expect(judge(asking(web, {}, { "azure-load-balancer-tcp-idle-timeout": "10" }))).toEqual(free);
+});
+
+test("a Service is refused for another name of its private link service, and not for that of another one", () => {
+  putBalancer({ frontends: [[web.base, "10.240.0.100"]] }, "kubernetes-internal");
+  const id = `${idOf("loadBalancers", "kubernetes-internal")}/frontendIPConfigurations/${web.base}`;
+  const properties = { loadBalancerFrontendIpConfigurations: [{ id }] };
+  simulator.put(idOf("privateLinkServices", "link-a"), { properties });
+  const linked = (name: string) => ({ ...inner, "azure-pls-create": "true", "azure-pls-name": name });
+  expect(judge(asking(web, {}, linked("link-b")), { sharesAddresses: false })).toEqual(heldFor);
+  expect(judge(asking(web, {}, linked("link-a")))).toEqual(free);
+  expect(judge(asking(other, {}, linked("link-b")))).toEqual(free);
+  expect(judge(asking(web, {}, { ...linked("link-b"), "azure-pls-create": "false" }))).toEqual(free);
+  expect(judge(asking(web, { type: "ClusterIP" }, linked("link-b")))).toEqual(free);
 });
 
 test("a Service is refused for a port of another one on its address, and only where Services share addresses", () => {

@@ -1,22 +1,39 @@
 import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
 
 import { type JsonObject, objectsAt } from "../../../../plugins/azure-cloud/json.ts";
-import { type AzureView, isOn, nameOf, portOf, propertiesOf } from "../azure-view.ts";
+import { type AzureView, isOfType, isOn, nameOf, portOf, propertiesOf } from "../azure-view.ts";
 import type { World } from "../world.ts";
 import { annotationOf, isBalanced, isInternal, requestedAddress } from "./wishes.ts";
 
 /** What it reads of the world. */
 type Scene = Pick<World, "cluster" | "forgiven" | "services" | "view">;
 
-const isInvalid = (service: Service): boolean => annotationOf(service, "azure-load-balancer-tcp-idle-timeout") === "1";
+const hasInvalidTimeout = (service: Service): boolean =>
+  annotationOf(service, "azure-load-balancer-tcp-idle-timeout") === "1";
+
+/** True if it asks for another name of its private link service, which cannot change. */
+function renamesLink(world: Scene, service: Service): boolean {
+  const name = annotationOf(service, "azure-pls-name");
+  if (name === undefined || annotationOf(service, "azure-pls-create") !== "true" || !isBalanced(service)) return false;
+  const base = defaultLoadBalancerName(service);
+  const frontends = (link: JsonObject): readonly JsonObject[] =>
+    objectsAt(propertiesOf(link), "loadBalancerFrontendIpConfigurations");
+  return world
+    .view()
+    .resources.filter(isOfType("privatelinkservices"))
+    .some((link) => nameOf(link) !== name && frontends(link).some(({ id }) => String(id).includes(`/${base}`)));
+}
+
+const isInvalid = (world: Scene, service: Service): boolean =>
+  hasInvalidTimeout(service) || renamesLink(world, service);
 
 /** True if the product cannot give a Service what it asks for: its user hears of it, and it keeps what it has. */
 export const isRefused = (world: Scene, service: Service): boolean =>
-  isInvalid(service) || isContested(world, service, () => true);
+  isInvalid(world, service) || isContested(world, service, () => true);
 
 /** The same for as long as no other Service does something about it. */
 export const isHeld = (world: Scene, service: Service): boolean =>
-  isInvalid(service) || isContested(world, service, wantsRule);
+  isInvalid(world, service) || isContested(world, service, wantsRule);
 
 /** Tells if the Service that has a rule on a frontend still asks for both. */
 type Counts = (view: AzureView, other: Service, frontend: JsonObject, rule: JsonObject) => boolean;
