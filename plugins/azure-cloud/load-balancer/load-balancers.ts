@@ -24,6 +24,7 @@ import { recheckMs, RemovalHeldError, type ResourceChange } from "../removal-gua
 import type { Observed } from "./model/model.ts";
 import { type PlannerConfig, plannerConfig } from "./model/planner-config.ts";
 import { serviceWarnings } from "./plan/warnings.ts";
+import type { MemberOptions } from "./pools/instance-pools.ts";
 import { PoolMembers } from "./pools/membership.ts";
 import { PoolReads } from "./pools/pool-reads.ts";
 import { Activity } from "./reconcile/activity.ts";
@@ -209,7 +210,8 @@ export function azureLoadBalancers(
   const [{ clock, signal }, { clients }] = [context, reads];
   const planner = plannerConfig(config, context.clusterName, context.shard);
   const network = networkResources(clients, config, { clock, signal });
-  const members = poolMembers(config, planner, reads, context);
+  const abandoned = (id: string): void => reconciler.abandoned(id);
+  const members = poolMembers(config, planner, { ...reads, abandoned }, context);
   const limitUse = limitMetrics(context.metrics, planner);
   const newServices = new NewServices();
   const drains =
@@ -246,14 +248,17 @@ export function azureLoadBalancers(
   });
 }
 
-function poolMembers(config: AzureConfig, planner: PlannerConfig, reads: VmReads, context: CloudContext): PoolMembers {
+function poolMembers(
+  config: AzureConfig,
+  planner: PlannerConfig,
+  parts: VmReads & Pick<MemberOptions, "abandoned">,
+  context: CloudContext,
+): PoolMembers {
   const { clock, signal } = context;
-  const options = { ...reads, clock, signal, standard: planner.sku === "standard" };
-  const poolReads = new PoolReads(options);
+  const options = { ...parts, clock, signal, standard: planner.sku === "standard" };
   return new PoolMembers({
     ...options,
-    reads: poolReads,
-    abandoned: (id) => poolReads.abandon(id),
+    reads: new PoolReads(options),
     withInstanceView: !config.listVmssVirtualMachinesWithoutInstanceView,
     resourceGroup: planner.resourceGroup,
     stuckMembers: stuckMembers(context),

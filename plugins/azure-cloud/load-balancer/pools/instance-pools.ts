@@ -15,8 +15,8 @@ export interface MemberOptions extends EditOptions, VmReads {
   readonly signal: AbortSignal;
   readonly withInstanceView: boolean;
   readonly stuckMembers?: StuckMembers;
-  /** Receives the id of an instance whose operation is not waited for any more. */
-  readonly abandoned?: (instanceId: string) => void;
+  /** Receives the id of an instance or interface whose operation is not waited for any more. */
+  readonly abandoned?: (id: string) => void;
 }
 
 /** Receives interfaces and instances that may be unable to join or leave their pools. */
@@ -85,7 +85,7 @@ async function writing(
     await withOperationLimit(`update of ${member.id}`, signal, write);
     stuckMembers?.written(member.id);
   } catch (error) {
-    if (member.kind === "instance" && isOperationTimeout(error)) abandoned?.(member.id);
+    if (isOperationTimeout(error)) abandoned?.(member.id);
     // Throttling, an outage or the end of the process do not show that one in Failed is stuck.
     if (!isUnprovisioned({ provisioningState: member.state ?? "" }) || isRejected(error)) stuckMembers?.found(member);
     throw error;

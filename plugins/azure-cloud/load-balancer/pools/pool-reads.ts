@@ -1,11 +1,10 @@
 import type { LoadBalancer } from "@azure/arm-network";
 import { type Clock, forEachConcurrently, type Node } from "cloud-controller-host/sdk";
 
-import { isUnended } from "../../arm/errors.ts";
+import { isUnended, unlessAbsent } from "../../arm/errors.ts";
 import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
 import { ExpiringSet } from "../../instances/expiring-set.ts";
 import { ownerOf, scaleSetIdOf, vmIdOf } from "../../instances/provider-id.ts";
-import type { InstanceRecord } from "../../instances/records.ts";
 import type { VirtualMachineRecord } from "../../instances/virtual-machine-record.ts";
 import type { VmReads } from "../../instances/vm-types.ts";
 import { groupOf } from "../model/ids.ts";
@@ -27,6 +26,8 @@ interface Observation {
   readonly vmsIn: (resourceGroup: string) => Promise<VmsByInterface>;
 }
 
+type Provisioned = Parameters<typeof isUnended>[0];
+
 /** Lookups of nodes at once. */
 const workers = 32;
 /** Time for which an instance without a node is assumed to exist after ARM has confirmed it. */
@@ -37,7 +38,6 @@ export class PoolReads {
   readonly #options: PoolReadsOptions;
   /** Lower-case ids of instances without a node that ARM confirmed. */
   readonly #existing: ExpiringSet;
-  #abandoned: ReadonlySet<string> = new Set();
 
   constructor(options: PoolReadsOptions) {
     this.#options = options;
@@ -151,30 +151,20 @@ export class PoolReads {
     return gone ?? false;
   }
 
-  /** The operation on an instance is not waited for any more. */
-  abandon(instanceId: string): void {
-    this.#abandoned = new Set([...this.#abandoned, instanceId]);
-  }
-
-  /** Those abandoned since the last call; what is followed already stays for a later one. */
-  takeAbandoned(followed: ReadonlySet<string>): readonly string[] {
-    const taken = this.#abandoned.difference(followed);
-    this.#abandoned = this.#abandoned.difference(taken);
-    return [...taken];
-  }
-
   /**
-   * Those of instances of uniform scale sets whose last operation has not ended. `cached`: by lists that the passes over nodes
-   * share; `fresh`: by reads that begin now.
+   * Those of instances of uniform scale sets and of network interfaces whose last operation has not ended. `cached`: instances
+   * by lists that the passes over nodes share; `fresh`: by reads that begin now.
    */
-  async unended(instanceIds: readonly string[], freshness: "cached" | "fresh"): Promise<readonly string[]> {
-    const records = await Promise.all(instanceIds.map((id) => this.#recordOf(id, freshness)));
-    return instanceIds.filter((_, index) => isUnended(records[index]));
+  async unended(ids: readonly string[], freshness: "cached" | "fresh"): Promise<readonly string[]> {
+    const states = await Promise.all(ids.map((id) => this.#provisioned(id, freshness)));
+    return ids.filter((_, index) => isUnended(states[index]));
   }
 
-  async #recordOf(instanceId: string, freshness: "cached" | "fresh"): Promise<InstanceRecord | undefined> {
-    const { resourceGroup = "", names: [scaleSet = "", instance = ""] = [] } = parseArmPath(instanceId) ?? {};
-    const { instances, freshLookups } = this.#options.scaleSets.reads({ resourceGroup, scaleSet });
+  async #provisioned(id: string, freshness: "cached" | "fresh"): Promise<Provisioned> {
+    const { resourceGroup = "", names: [first = "", instance] = [] } = parseArmPath(id) ?? {};
+    const { clients, scaleSets } = this.#options;
+    if (instance === undefined) return unlessAbsent(clients.vmNetwork.networkInterfaces.get(resourceGroup, first));
+    const { instances, freshLookups } = scaleSets.reads({ resourceGroup, scaleSet: first });
     return freshness === "fresh" ? freshLookups.get(instance) : (await instances.get("cached")).get(instance);
   }
 

@@ -27,7 +27,7 @@ const firstPauseMs = 5_000;
 const longestPauseMs = 300_000;
 
 export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "gone" | "moved" | "unended"> {
-  readonly pools: Pick<PoolReads, "takeAbandoned" | "unended">;
+  readonly pools: Pick<PoolReads, "unended">;
 }
 
 /**
@@ -37,6 +37,7 @@ export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "gone"
 export class Reconciler {
   readonly #options: ReconcilerOptions;
   readonly #loop: Loop;
+  readonly #instances: UnendedInstances;
   /** Pools with instances in flight, by lower-case id. */
   readonly #followed = new Set<string>();
   readonly #looks: KeyedBatcher<Service, LoadBalancerStatus | undefined>;
@@ -45,11 +46,15 @@ export class Reconciler {
     this.#options = options;
     const { context, config, observer } = options;
     const { clock, signal } = context;
+    const outdate = (id: string): void => observer.outdate(id);
+    const refresh = (): Promise<unknown> => this.#refreshAll(observer.services());
+    const operations = new UnendedOperations({ context, outdate, refresh });
+    this.#instances = new UnendedInstances({ context, reads: options.pools, outdate, refresh });
     const nodes = new MovedNodes({
       context,
       config,
       services: () => observer.services(),
-      outdate: (id) => observer.outdate(id),
+      outdate,
       refresh: (services) => this.#refreshAll(services),
     });
     this.#loop = new Loop({
@@ -60,7 +65,12 @@ export class Reconciler {
         if (config.loadBalancers.length > 0) void this.#followUp(id, [], Promise.resolve());
       },
       moved: (write) => nodes.moved(write),
-      unended: this.#unended(),
+      unended: {
+        seen: (observed, flights) => {
+          operations.seen(observed, flights);
+          this.#instances.seen(observed);
+        },
+      },
     });
     options.rounds.guard.onRecheck = (keys) => this.#recheck(new Set(keys));
     this.#looks = new KeyedBatcher({
@@ -71,18 +81,9 @@ export class Reconciler {
     });
   }
 
-  #unended(): LoopOptions["unended"] {
-    const { context, observer, pools } = this.#options;
-    const outdate = (id: string): void => observer.outdate(id);
-    const refresh = (): Promise<unknown> => this.#refreshAll(observer.services());
-    const operations = new UnendedOperations({ context, outdate, refresh });
-    const instances = new UnendedInstances({ context, reads: pools, outdate, refresh });
-    return {
-      seen(observed, flights) {
-        operations.seen(observed, flights);
-        instances.seen(observed);
-      },
-    };
+  /** The operation on an instance or a network interface is not waited for any more. */
+  abandoned(id: string): void {
+    this.#instances.abandon(id);
   }
 
   reconcile(intent: ServiceIntent, signal?: AbortSignal): Promise<Reconciled> {

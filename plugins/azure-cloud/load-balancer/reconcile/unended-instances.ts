@@ -8,18 +8,20 @@ const firstPauseMs = 30_000;
 const longestPauseMs = 300_000;
 
 export interface UnendedInstancesOptions extends UnendedOperationsOptions {
-  readonly reads: Pick<PoolReads, "takeAbandoned" | "unended">;
+  readonly reads: Pick<PoolReads, "unended">;
 }
 
 /**
- * Operations on instances in pools that began before this process did, or that it does not wait for any more. Until one
- * ends, the pool has its instance, which may be about to leave although its node has come back since: no Service is synced
- * because of that. All Services are planned again when such an operation has ended.
+ * Operations on instances in pools that began before this process did, and those on instances and network interfaces that
+ * it does not wait for any more. Until one ends, the pool has its member, which may be about to leave although its node
+ * has come back since: no Service is synced because of that. All Services are planned again when such an operation has ended.
  */
 export class UnendedInstances {
   readonly #options: UnendedInstancesOptions;
-  /** Ids of those that this process has abandoned and follows. */
+  /** Ids of those that this process has abandoned since the last observation, or while it followed them. */
   readonly #abandoned = new Set<string>();
+  /** Ids of the abandoned ones that it follows. */
+  readonly #followed = new Set<string>();
   /** Ids of those that were observed last; undefined before the first observation. */
   #loadBalancers: readonly string[] | undefined;
 
@@ -33,16 +35,24 @@ export class UnendedInstances {
     this.#loadBalancers = observed.loadBalancers.flatMap(({ id }) => id ?? []);
     if (this.#options.context.planning !== undefined) return;
     if (isFirst) void this.#follow(instancesIn(observed));
-    const abandoned = this.#options.reads.takeAbandoned(this.#abandoned);
+    const abandoned = [...this.#abandoned.difference(this.#followed)];
     if (abandoned.length > 0) void this.#followAbandoned(abandoned);
+  }
+
+  /** The operation on an instance or a network interface is not waited for any more. */
+  abandon(id: string): void {
+    this.#abandoned.add(id);
   }
 
   /** Each has one loop: one whose operations never end is written, and abandoned, again and again. */
   async #followAbandoned(instances: readonly string[]): Promise<void> {
-    for (const id of instances) this.#abandoned.add(id);
+    for (const id of instances) {
+      this.#abandoned.delete(id);
+      this.#followed.add(id);
+    }
     // One that has ended meanwhile may have ended after the load balancers were read.
     await this.#follow(instances, instances);
-    for (const id of instances) this.#abandoned.delete(id);
+    for (const id of instances) this.#followed.delete(id);
   }
 
   /** Never rejects. What cannot be read is read again later. */

@@ -7,8 +7,9 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import type { Failure } from "../../../../plugins/azure-cloud/simulator/faults.ts";
 import { errorOf } from "../../../kit/rejection.ts";
 import { rawClient } from "../raw-client.ts";
+import { nodeOf } from "../world.ts";
 import { expectConverged } from "./azure-state.ts";
-import { fast, openCluster, serviceOf } from "./cluster.ts";
+import { type Cluster, fast, openCluster, serviceOf } from "./cluster.ts";
 
 const internal = (name: string): Service =>
   serviceOf(name, { annotations: { "azure-load-balancer-internal": "true" } });
@@ -148,6 +149,68 @@ test("an instance whose operations fail is not followed: nothing is read or writ
   simulator.failNext({ method: "PUT", path: "/virtualMachines/0" }, failure);
   expect(await errorOf(cluster.ensure(generation, serviceOf("web")))).toMatchObject({ code: "InternalServerError" });
   await errorOf(cluster.ensure(generation, serviceOf("web")));
+  simulator.clearLog();
+  // Some minutes pass.
+  await Bun.sleep(2_000);
+  expect(simulator.log).toEqual([]);
+}, 60_000);
+
+/** A cluster of standalone VMs with an interface each. */
+async function openStandalone(...addresses: readonly string[]): Promise<Cluster> {
+  const cluster = await openCluster(0);
+  const group = "/subscriptions/sub0/resourceGroups/rg0/providers";
+  for (const [index, address] of addresses.entries()) {
+    const id = `${group}/Microsoft.Network/networkInterfaces/nic${index}`;
+    const subnet = { id: `${group}/Microsoft.Network/virtualNetworks/vnet0/subnets/subnet0` };
+    const properties = { primary: true, privateIPAddress: address, privateIPAddressVersion: "IPv4", subnet };
+    cluster.world.simulator.put(id, {
+      location: "here",
+      properties: { ipConfigurations: [{ name: "main", properties }] },
+    });
+    const vm = cluster.world.simulator.put(`${group}/Microsoft.Compute/virtualMachines/vm${index}`, {
+      properties: { networkProfile: { networkInterfaces: [{ id, properties: { primary: true } }] } },
+    });
+    const node = nodeOf(`vm${index}`, { providerID: `azure://${vm.id}` });
+    cluster.nodes.push({ ...node, status: { addresses: [{ type: "InternalIP", address }] } });
+  }
+  return cluster;
+}
+
+test("an operation of more than ten minutes on a network interface is followed, and all Services are planned with new reads when it has ended", async () => {
+  await using cluster = await openStandalone("10.240.0.71", "10.240.0.72");
+  const { simulator, logged } = cluster.world;
+  const web = serviceOf("web");
+  const generation = await cluster.start({ vmType: "standard" }, fast(100));
+  await cluster.ensure(generation, web);
+  shortenLimits(1_000);
+  let isLong = true;
+  simulator.prolongOperations((id) => isLong && id.endsWith("/networkinterfaces/nic0"));
+  const [node] = cluster.nodes;
+  if (node !== undefined) cluster.lose(node);
+  await cluster.ensure(generation, web);
+  await eventually("the operation is polled", () => simulator.log.at(-1)?.path.includes("/operations/") === true);
+  const poll = simulator.log.at(-1)?.path ?? "";
+  await eventually("it is not waited for any more, and its Service is planned", () => {
+    const messages = logged.map(({ message }) => message).join();
+    return /trying again.*Verified/u.test(messages);
+  });
+  simulator.clearLog();
+  isLong = false;
+  await (
+    await rawClient(simulator)
+  )("GET", poll);
+  const isRead = (path: RegExp): boolean => simulator.log.some((one) => one.method === "GET" && path.test(one.path));
+  await eventually("the load balancer is read again", () => isRead(/loadBalancers\/kubernetes$/u), 20_000);
+  expect([isRead(/networkInterfaces\/nic0$/u), cluster.writes()]).toEqual([true, []]);
+}, 60_000);
+
+test("a network interface whose operations fail is not followed: nothing is read or written before its Service is retried", async () => {
+  await using cluster = await openStandalone("10.240.0.71", "10.240.0.72");
+  const { simulator } = cluster.world;
+  const generation = await cluster.start({ vmType: "standard" }, fast(100));
+  const failure = { status: 500, code: "InternalServerError", stage: "operation", times: 1_000 } as const;
+  simulator.failNext({ method: "PUT", path: "/networkInterfaces/nic0" }, failure);
+  expect(await errorOf(cluster.ensure(generation, serviceOf("web")))).toMatchObject({ code: "InternalServerError" });
   simulator.clearLog();
   // Some minutes pass.
   await Bun.sleep(2_000);

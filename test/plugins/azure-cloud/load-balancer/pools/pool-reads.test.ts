@@ -4,13 +4,14 @@ import { systemClock } from "../../../../../host/async/clock.ts";
 import { PoolReads } from "../../../../../plugins/azure-cloud/load-balancer/pools/pool-reads.ts";
 import { openWorld } from "../../world.ts";
 
-test("instances that are abandoned are taken once, and those that are followed already stay until they are not", async () => {
+const networkInterface = (name: string): string =>
+  `/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/networkInterfaces/${name}`;
+
+test("network interfaces that are being updated have an operation in progress, and those that are ready, failed or gone have none", async () => {
   await using world = await openWorld();
+  for (const [name, provisioningState] of Object.entries({ a: "Updating", b: "Succeeded", c: "Failed" }))
+    world.simulator.put(networkInterface(name), { properties: { provisioningState } });
   const reads = await world.reads({}, { clock: systemClock });
   const pools = new PoolReads({ ...reads, clock: systemClock, standard: true });
-  for (const id of ["one", "two", "two"]) pools.abandon(id);
-  expect(pools.takeAbandoned(new Set(["one"]))).toEqual(["two"]);
-  expect(pools.takeAbandoned(new Set(["one", "two"]))).toEqual([]);
-  expect(pools.takeAbandoned(new Set())).toEqual(["one"]);
-  expect(pools.takeAbandoned(new Set())).toEqual([]);
+  expect(await pools.unended(["a", "b", "c", "gone"].map(networkInterface), "fresh")).toEqual([networkInterface("a")]);
 });

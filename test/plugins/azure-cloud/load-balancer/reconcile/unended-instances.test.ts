@@ -51,7 +51,6 @@ function open({ reads, errors = [], planning, abandoned = [] }: LabOptions) {
   const unended = new UnendedInstances({
     context: { clock, signal: stop.signal, log, ...(planning && { planning }) },
     reads: {
-      takeAbandoned: (followed) => (abandoned.shift() ?? []).map(instance).filter((id) => !followed.has(id)),
       async unended(ids, freshness) {
         asked.push([seconds(), freshness, ids]);
         const read = reads[Math.min(asked.length, reads.length) - 1] ?? [];
@@ -66,7 +65,11 @@ function open({ reads, errors = [], planning, abandoned = [] }: LabOptions) {
     await clock.advance(0);
     await clock.advance(amount * 1000);
   };
-  return { advance, stop, lines, asked, outdated, refreshes, unended };
+  const seen = (): void => {
+    for (const id of abandoned.shift() ?? []) unended.abandon(instance(id));
+    unended.seen(observed);
+  };
+  return { advance, stop, lines, asked, outdated, refreshes, unended, seen };
 }
 
 test("instances whose operation a former process began, with a node or without, are read until it has ended, and then all Services are planned", async () => {
@@ -134,8 +137,8 @@ test("operations on instances are followed neither for a plan nor after the end 
 });
 
 test("an instance whose write has failed while its operation continues is read until that has ended, and then all Services are planned", async () => {
-  const { advance, asked, refreshes, unended } = open({ reads: [[], [2], [2], []], abandoned: [[], [2]] });
-  for (let count = 0; count < 3; count += 1) unended.seen(observed);
+  const { advance, asked, refreshes, seen } = open({ reads: [[], [2], [2], []], abandoned: [[], [2]] });
+  for (let count = 0; count < 3; count += 1) seen();
   await advance(3600);
   expect(asked.slice(1)).toEqual([
     [0, "fresh", [instance(2)]],
@@ -143,21 +146,25 @@ test("an instance whose write has failed while its operation continues is read u
     [90, "fresh", [instance(2)]],
   ]);
   expect(refreshes).toEqual([90]);
+  // It is not followed again.
+  seen();
+  await advance(3600);
+  expect(asked).toHaveLength(4);
 });
 
 test("all Services are planned when the operation of a failed write has ended before it is looked at", async () => {
-  const { advance, asked, refreshes, unended } = open({ reads: [[], []], abandoned: [[], [2]] });
-  for (let count = 0; count < 2; count += 1) unended.seen(observed);
+  const { advance, asked, refreshes, seen } = open({ reads: [[], []], abandoned: [[], [2]] });
+  for (let count = 0; count < 2; count += 1) seen();
   await advance(3600);
   expect([asked.length, refreshes]).toEqual([2, [0]]);
 });
 
 test("an instance that is abandoned again while it is followed is read by one loop, and by another one once that has ended", async () => {
-  const { advance, asked, unended } = open({ reads: [[], [2], [2], [], []], abandoned: [[], [2], [2], [2]] });
-  for (let count = 0; count < 3; count += 1) unended.seen(observed);
+  const { advance, asked, seen } = open({ reads: [[], [2], [2], [], []], abandoned: [[], [2], [2], [2]] });
+  for (let count = 0; count < 3; count += 1) seen();
   await advance(3600);
   expect(asked.slice(1).map(([at]) => at)).toEqual([0, 30, 90]);
-  unended.seen(observed);
+  seen();
   await advance(3600);
   expect(asked.slice(4).map(([at]) => at)).toEqual([3600]);
 });
