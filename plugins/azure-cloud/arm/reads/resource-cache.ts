@@ -19,7 +19,7 @@ export interface ResourceCacheOptions<Item> {
 }
 
 /** For so long, a read may lag behind a write whose reply has come. */
-const lagMs = 60_000;
+export const lagMs = 60_000;
 
 /** A write that a list may not contain: the new resource, or undefined after its deletion. */
 interface Change<Item> {

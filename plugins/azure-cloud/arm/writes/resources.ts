@@ -3,7 +3,7 @@ import { type Clock, CodedError } from "cloud-controller-host/sdk";
 import { ArmError, isAbsent, unlessAbsent } from "../errors.ts";
 import { describeWrite } from "../pipeline/record.ts";
 import { ReadsAhead } from "../reads/reads-ahead.ts";
-import { type CachedResource, ResourceCache } from "../reads/resource-cache.ts";
+import { type CachedResource, lagMs, ResourceCache } from "../reads/resource-cache.ts";
 import { parseArmPath } from "../resource-id.ts";
 import { withOperationLimit } from "./operation-limit.ts";
 import { OutdatedError } from "./write-errors.ts";
@@ -86,12 +86,33 @@ export class Resources<Item extends ArmResource> {
       throw new OutdatedError(`${this.#calls.noun} ${id} exists already`);
     const headers = ifMatch(body.etag);
     const before = body.etag === undefined ? undefined : this.#group(group).last(id);
-    const written = await this.#write("write", id, (options) => {
+    const written = await this.#write("write", id, async (options) => {
       if (body.etag === before?.etag) describeWrite(options.abortSignal, { before, after: body });
-      return this.#calls.put(group, name, body, { ...options, requestOptions: { headers } });
+      const item = await this.#calls.put(group, name, body, { ...options, requestOptions: { headers } });
+      return await this.#newerThan(body.etag, item, id, options.abortSignal);
     });
     this.#group(group).written(written);
     return written;
+  }
+
+  /**
+   * The result of a write. The read at the end of its operation may lag behind and show the version that was replaced: a
+   * plan based on that takes the write for undone, and leaves what it has added.
+   */
+  async #newerThan(replaced: string | undefined, item: Item, id: string, signal: AbortSignal): Promise<Item> {
+    const { clock } = this.#options;
+    const { group, name } = placeOf(id);
+    const untilMs = clock.monotonic() + lagMs;
+    let shown = item;
+    for (
+      let pauseMs = 500;
+      replaced !== undefined && shown.etag === replaced && clock.monotonic() < untilMs;
+      pauseMs *= 2
+    ) {
+      await clock.sleep(pauseMs, signal);
+      shown = await this.#calls.get(group, name);
+    }
+    return shown;
   }
 
   /** Starts the read that a write will need: of a resource that it creates, or of one that has changed since it was read. */

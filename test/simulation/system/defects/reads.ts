@@ -128,6 +128,13 @@ export const readDefects: Defects = {
     needs: ["foreignFrontend", "changeService"],
     kept: "others add a frontend while the load balancer is read",
   },
+  "takes what a read shows after a write for its result": {
+    file: "plugins/azure-cloud/arm/writes/resources.ts",
+    from: "return await this.#newerThan(body.etag, item, id, options.abortSignal);",
+    to: "return item;",
+    needs: ["lagReads", "changeService"],
+    kept: "a change is taken back while reads are behind",
+  },
   "creates without a read": {
     file: "plugins/azure-cloud/arm/writes/resources.ts",
     from: "if (body.etag === undefined && !isNew && (await this.#ahead.take(id)) !== undefined)",

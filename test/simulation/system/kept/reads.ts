@@ -31,6 +31,12 @@ export const readHistories: Readonly<Record<string, History>> = {
     [61, create(2)],
     [65, { kind: "deleteService", pick: 2 }],
   ),
+  "a change is taken back while reads are behind": history(
+    {},
+    [60, { kind: "lagReads", forMs: 20_000 }],
+    [61, change(0, 2, "tcp-443")],
+    [64, change(0, 2)],
+  ),
   "tokens are revoked": history({}, [60, { kind: "revokeTokens" }], [61, change(0, 2, "tcp-443")]),
   "Azure does not reply": history({}, [60, weather("azure", "cut", 5)], [60.1, change(0, 2, "tcp-443")]),
   "Azure refuses connections for a quarter of an hour": history(

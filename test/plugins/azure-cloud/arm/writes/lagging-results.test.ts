@@ -1,0 +1,76 @@
+import { expect, test } from "bun:test";
+
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
+import { type ArmResource, Resources } from "../../../../../plugins/azure-cloud/arm/writes/resources.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
+
+const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/kubernetes";
+const version = (etag: string): ArmResource => ({ id, etag });
+
+/** A resource of which reads show a version, whatever is written; undefined: they fail. */
+function resourceAt(etag: string) {
+  const clock = manualClock();
+  const state = { shown: etag as string | undefined, reads: 0 };
+  const get = async (): Promise<ArmResource> => {
+    state.reads += 1;
+    if (state.shown === undefined) throw new Error("unreadable");
+    return version(state.shown);
+  };
+  const calls = {
+    noun: "load balancer",
+    list: async function* () {
+      yield version(etag);
+    },
+    get,
+    put: async () => (state.shown === undefined ? { id } : version(state.shown)),
+    delete: async () => undefined,
+  };
+  const resources = new Resources<ArmResource>(calls, { clock, ttlMs: 120_000, signal: new AbortController().signal });
+  const pass = async (seconds: number): Promise<void> => {
+    for (let passed = 0; passed < seconds; passed += 0.5) await clock.advance(500);
+  };
+  return { resources, state, pass };
+}
+
+test("a write ends when a read shows it, not one that shows the version which it has replaced", async () => {
+  const { resources, state, pass } = resourceAt("1");
+  await resources.all("rg0");
+  const ended = resources.put(id, version("1"));
+  await pass(4);
+  expect(state.reads).toBe(3);
+  state.shown = "2";
+  await pass(4);
+  expect(await ended).toEqual(version("2"));
+  expect([await resources.all("rg0"), state.reads]).toEqual([[version("2")], 4]);
+});
+
+test("a write ends after a minute of reads that show the version which it has replaced", async () => {
+  const { resources, state, pass } = resourceAt("1");
+  let hasEnded = false;
+  const ended = resources.put(id, version("1")).finally(() => (hasEnded = true));
+  await pass(59);
+  expect(hasEnded).toBe(false);
+  await pass(5);
+  expect([await ended, state.reads]).toEqual([version("1"), 7]);
+});
+
+test("a write with a new version, and a creation, end without another read", async () => {
+  const { resources, state } = resourceAt("2");
+  expect(await resources.put(id, version("1"))).toEqual(version("2"));
+  expect(await resources.put(id, { id }, { isNew: true })).toEqual(version("2"));
+  state.shown = undefined;
+  expect(await resources.put(id, { id }, { isNew: true })).toEqual({ id });
+  expect(state.reads).toBe(0);
+});
+
+test("a write whose result cannot be read fails, and its resource is read again", async () => {
+  const { resources, state, pass } = resourceAt("1");
+  await resources.all("rg0");
+  const failed = errorOf(resources.put(id, version("1")));
+  state.shown = undefined;
+  await pass(1);
+  expect(await failed).toMatchObject({ message: "unreadable" });
+  state.shown = "2";
+  expect(await resources.all("rg0")).toEqual([version("2")]);
+});
