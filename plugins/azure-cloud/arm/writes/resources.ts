@@ -103,12 +103,9 @@ export class Resources<Item extends ArmResource> {
     const { clock } = this.#options;
     const { group, name } = placeOf(id);
     const untilMs = clock.monotonic() + lagMs;
+    const isLagging = ({ etag }: Item): boolean => replaced !== undefined && etag === replaced;
     let shown = item;
-    for (
-      let pauseMs = 500;
-      replaced !== undefined && shown.etag === replaced && clock.monotonic() < untilMs;
-      pauseMs *= 2
-    ) {
+    for (let pauseMs = 500; isLagging(shown) && clock.monotonic() < untilMs; pauseMs *= 2) {
       await clock.sleep(pauseMs, signal);
       shown = await this.#calls.get(group, name);
     }

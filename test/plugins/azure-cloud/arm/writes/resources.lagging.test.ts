@@ -11,7 +11,7 @@ const version = (etag: string): ArmResource => ({ id, etag });
 /** A resource of which reads show a version, whatever is written; undefined: they fail. */
 function resourceAt(etag: string) {
   const clock = manualClock();
-  const state = { shown: etag as string | undefined, reads: 0 };
+  const state: { shown: string | undefined; reads: number } = { shown: etag, reads: 0 };
   const get = async (): Promise<ArmResource> => {
     state.reads += 1;
     if (state.shown === undefined) throw new Error("unreadable");
