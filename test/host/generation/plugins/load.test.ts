@@ -85,7 +85,7 @@ describe("plugins", () => {
     expect(loaded).toMatchObject({ ok: true, plugins: { controllers: [{ name: "hello-controller" }], clouds: [] } });
   });
 
-  test("are told apart by kind", async () => {
+  test("are controllers, clouds or webhooks by what they export", async () => {
     const cloud = `
       import { defineCloud, Type } from "cloud-controller-host/sdk";
       export default defineCloud({ name: "c", configSchema: Type.Object({}), create: () => Promise.reject(new Error()) });`;
