@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from "node:util";
+
 import { type Clock, CodedError } from "cloud-controller-host/sdk";
 
 import { ArmError, isAbsent, unlessAbsent } from "../errors.ts";
@@ -89,7 +91,7 @@ export class Resources<Item extends ArmResource> {
     const written = await this.#write("write", id, async (options) => {
       if (body.etag === before?.etag) describeWrite(options.abortSignal, { before, after: body });
       const item = await this.#calls.put(group, name, body, { ...options, requestOptions: { headers } });
-      return await this.#newerThan(body.etag, item, id, options.abortSignal);
+      return await this.#newerThan(body, item, id, options.abortSignal);
     });
     this.#group(group).written(written);
     return written;
@@ -97,13 +99,15 @@ export class Resources<Item extends ArmResource> {
 
   /**
    * The result of a write. The read at the end of its operation may lag behind and show the version that was replaced: a
-   * plan based on that takes the write for undone, and leaves what it has added.
+   * plan based on that takes the write for undone, and leaves what it has added. A write that changes nothing, such as the
+   * repetition of a failed one, may keep the version.
    */
-  async #newerThan(replaced: string | undefined, item: Item, id: string, signal: AbortSignal): Promise<Item> {
+  async #newerThan(body: Item, item: Item, id: string, signal: AbortSignal): Promise<Item> {
     const { clock } = this.#options;
     const { group, name } = placeOf(id);
     const untilMs = clock.monotonic() + lagMs;
-    const isLagging = ({ etag }: Item): boolean => replaced !== undefined && etag === replaced;
+    const isLagging = (one: Item): boolean =>
+      body.etag !== undefined && one.etag === body.etag && !isDeepStrictEqual(one, body);
     let shown = item;
     for (let pauseMs = 500; isLagging(shown) && clock.monotonic() < untilMs; pauseMs *= 2) {
       await clock.sleep(pauseMs, signal);

@@ -7,6 +7,8 @@ import { errorOf } from "../../../../kit/rejection.ts";
 
 const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/kubernetes";
 const version = (etag: string): ArmResource => ({ id, etag });
+/** What is written, which reads do not show yet. */
+const changed = { ...version("1"), name: "kubernetes" };
 
 /** A resource of which reads show a version, whatever is written; undefined: they fail. */
 function resourceAt(etag: string) {
@@ -36,7 +38,7 @@ function resourceAt(etag: string) {
 test("a write ends when a read shows it, not one that shows the version which it has replaced", async () => {
   const { resources, state, pass } = resourceAt("1");
   await resources.all("rg0");
-  const ended = resources.put(id, version("1"));
+  const ended = resources.put(id, changed);
   await pass(4);
   expect(state.reads).toBe(3);
   state.shown = "2";
@@ -48,16 +50,22 @@ test("a write ends when a read shows it, not one that shows the version which it
 test("a write ends after a minute of reads that show the version which it has replaced", async () => {
   const { resources, state, pass } = resourceAt("1");
   let hasEnded = false;
-  const ended = resources.put(id, version("1")).finally(() => (hasEnded = true));
+  const ended = resources.put(id, changed).finally(() => (hasEnded = true));
   await pass(59);
   expect(hasEnded).toBe(false);
   await pass(5);
   expect([await ended, state.reads]).toEqual([version("1"), 7]);
 });
 
+test("a write of what reads show already ends without another read, although its version stays", async () => {
+  const { resources, state } = resourceAt("1");
+  expect(await resources.put(id, version("1"))).toEqual(version("1"));
+  expect(state.reads).toBe(0);
+});
+
 test("a write with a new version, and a creation, end without another read", async () => {
   const { resources, state } = resourceAt("2");
-  expect(await resources.put(id, version("1"))).toEqual(version("2"));
+  expect(await resources.put(id, changed)).toEqual(version("2"));
   expect(await resources.put(id, { id }, { isNew: true })).toEqual(version("2"));
   state.shown = undefined;
   expect(await resources.put(id, { id }, { isNew: true })).toEqual({ id });
@@ -67,7 +75,7 @@ test("a write with a new version, and a creation, end without another read", asy
 test("a write whose result cannot be read fails, and its resource is read again", async () => {
   const { resources, state, pass } = resourceAt("1");
   await resources.all("rg0");
-  const failed = errorOf(resources.put(id, version("1")));
+  const failed = errorOf(resources.put(id, changed));
   state.shown = undefined;
   await pass(1);
   expect(await failed).toMatchObject({ message: "unreadable" });
