@@ -130,7 +130,7 @@ export const readDefects: Defects = {
   },
   "takes what a read shows after a write for its result": {
     file: "plugins/azure-cloud/arm/writes/resources.ts",
-    from: "return await this.#newerThan(body.etag, item, id, options.abortSignal);",
+    from: "return await this.#newerThan(body, item, id, options.abortSignal);",
     to: "return item;",
     needs: ["lagReads", "changeService"],
     kept: "a change is taken back while reads are behind",
