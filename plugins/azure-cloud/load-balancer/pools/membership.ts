@@ -17,8 +17,8 @@ export interface MembersResult {
   readonly writes: number;
   /** Writes that did not succeed for some instance, with an error of each. */
   readonly failed: ReadonlyMap<MembersWrite, unknown>;
-  /** Writes of which some instance is still being written; each resolves when none is, with an error if one failed. */
-  readonly late: ReadonlyMap<MembersWrite, Promise<unknown>>;
+  /** Writes with jobs that are left in flight. Each promise resolves when one has ended, with its error. */
+  readonly late: ReadonlyMap<MembersWrite, readonly Promise<unknown>[]>;
 }
 
 export interface PoolMembersOptions extends MemberOptions {
@@ -64,8 +64,7 @@ export class PoolMembers {
       );
     await Promise.all([ofKind("instance"), ofModels.then(() => ofKind("interface"))]);
     if (doubts.scaleSets.size > 0) await this.#runModels(writes, nodes, run);
-    const settled = [...run.late].map(([write, ends]) => [write, firstError(ends)] as const);
-    return { writes: run.writes, failed, late: new Map(settled) };
+    return { writes: run.writes, failed, late: run.late };
   }
 
   /**
@@ -173,6 +172,3 @@ export class PoolMembers {
         }
   }
 }
-
-const firstError = async (all: readonly Promise<unknown>[]): Promise<unknown> =>
-  (await Promise.all(all)).find((error) => error !== undefined);

@@ -23,12 +23,12 @@ export interface ApplyOptions extends PrivateLinkWriteOptions {
 export type WriteOutcome =
   /** `requests`: number that changed something; 0 if nothing had to change. */
   | { readonly kind: "written"; readonly write: Write; readonly requests: number }
-  /** Some of its resources are still being written; resolves when none is, with an error if one failed. */
+  /** Some of its resources are still being written; each promise resolves when one is not any more, with its error. */
   | {
       readonly kind: "unfinished";
       readonly write: MembersWrite;
       readonly requests: number;
-      readonly end: Promise<unknown>;
+      readonly ends: readonly Promise<unknown>[];
     }
   /** Another writer was first, or the observed state is too old: plan again. */
   | { readonly kind: "conflict"; readonly write: Write; readonly error: unknown }
@@ -267,8 +267,8 @@ export class Applier {
     const { writes: requests, failed, late } = await members.apply(writes, observed.loadBalancers, observed.nodes);
     return writes.map((write): WriteOutcome => {
       if (failed.has(write)) return { kind: "failed", write, error: failed.get(write) };
-      const end = late.get(write);
-      return end === undefined ? { kind: "written", write, requests } : { kind: "unfinished", write, requests, end };
+      const ends = late.get(write);
+      return ends === undefined ? { kind: "written", write, requests } : { kind: "unfinished", write, requests, ends };
     });
   }
 }

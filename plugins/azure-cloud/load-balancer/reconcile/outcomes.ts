@@ -47,6 +47,8 @@ export class Outcomes {
   readonly notices: Notices;
   readonly rejections = new Rejections();
   readonly outdated = new OutdatedBalancers();
+  /** Late operations that are followed, by lower-case id of the pool: each plan meanwhile finds them in flight again. */
+  readonly #followed = new Map<string, WeakSet<Promise<unknown>>>();
 
   constructor(options: OutcomesOptions) {
     this.#options = options;
@@ -70,8 +72,9 @@ export class Outcomes {
   }
 
   /** An instance may join late without harm to Services; a load balancer cannot be deleted before all have left it. */
-  async #takeUnfinished({ write, requests, end }: Of<"unfinished">): Promise<void> {
+  async #takeUnfinished({ write, requests, ends }: Of<"unfinished">): Promise<void> {
     const { inFlight, followUp, moved, tickSoon } = this.#options;
+    const end = firstError(ends);
     if (write.kind === "release-pools") await end;
     else {
       // The lock is held until then.
@@ -82,16 +85,21 @@ export class Outcomes {
         inFlight.end(rest);
         tickSoon();
       });
-      followUp(
-        write.id,
-        this.#entries(write).map(({ intent }) => intent.service),
-        ended,
-      );
+      const services = this.#entries(write).map(({ intent }) => intent.service);
+      if (this.#follow(write.id, ends)) followUp(write.id, services, ended);
       // Not before: an instance that never joins would lead from one Service to the next.
       void ended.then((error) => (error === undefined ? moved(write) : undefined));
       for (const entry of this.#entries(write)) entry.done(write);
     }
     this.#count(write, requests);
+  }
+
+  /** False if all are followed for the pool already. */
+  #follow(poolId: string, ends: readonly Promise<unknown>[]): boolean {
+    const followed = this.#followed.getOrInsertComputed(poolId.toLowerCase(), () => new WeakSet());
+    const added = ends.filter((end) => !followed.has(end));
+    for (const end of added) followed.add(end);
+    return added.length > 0;
   }
 
   #takeWritten({ write, requests }: Of<"written">): void {
@@ -155,3 +163,6 @@ export class Outcomes {
     return services.flatMap((key) => this.#options.wanted.get(key) ?? []);
   }
 }
+
+const firstError = async (ends: readonly Promise<unknown>[]): Promise<unknown> =>
+  (await Promise.all(ends)).find((error) => error !== undefined);

@@ -38,8 +38,6 @@ export class Reconciler {
   readonly #options: ReconcilerOptions;
   readonly #loop: Loop;
   readonly #instances: UnendedInstances;
-  /** Pools with instances in flight, by lower-case id. */
-  readonly #followed = new Set<string>();
   readonly #looks: KeyedBatcher<Service, LoadBalancerStatus | undefined>;
 
   constructor(options: ReconcilerOptions) {
@@ -115,13 +113,9 @@ export class Reconciler {
    * load balancers once one of them is gone. Never rejects.
    */
   async #followUp(poolId: string, services: readonly Service[], end: Promise<unknown>): Promise<void> {
-    const key = poolId.toLowerCase();
-    if (this.#followed.has(key)) return;
-    this.#followed.add(key);
     const { context, observer } = this.#options;
     const { clock, signal, log } = context;
     let error = await end;
-    this.#followed.delete(key);
     // A read from before shows the members of then, and no write of this one may be left to outdate it.
     observer.outdate(loadBalancerOf(poolId));
     for (let delayMs = firstPauseMs; !signal.aborted; delayMs = Math.min(longestPauseMs, delayMs * 2)) {

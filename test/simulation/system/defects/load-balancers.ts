@@ -83,9 +83,9 @@ export const loadBalancerDefects: Defects = {
     kept: "an instance does not leave its pools at first",
   },
   "forgets members that are written late": {
-    file: `${reconcile}/reconciler.ts`,
-    from: "if (this.#followed.has(key)) return;",
-    to: "if (this.#followed !== undefined) return;",
+    file: `${reconcile}/outcomes.ts`,
+    from: "return added.length > 0;",
+    to: "return false;",
     needs: ["prolongOperation", "joinNodes"],
     kept: "a node joins during slow writes that fail",
   },

@@ -190,7 +190,7 @@ describe("instances of a uniform scale set", () => {
     const { late } = await one.apply([join], nodes(1));
     expect(late.has(join)).toBeTrue();
     held.release();
-    await late.get(join);
+    await Promise.all(late.get(join) ?? []);
     expect((await one.apply([join], nodes(1))).late.size).toBe(0);
   });
 

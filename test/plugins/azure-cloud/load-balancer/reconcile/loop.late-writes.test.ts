@@ -459,6 +459,29 @@ describe("a slow write of", () => {
     expectConverged(cluster);
   });
 
+  test("a VM joins again if its node returns while those of two VMs are late, of which the other one ends first", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start({}, fast(100));
+    const web = serviceOf("web");
+    const late = await heldWrite(cluster, "/virtualMachines/1", () => cluster.ensure(generation, web));
+    expect(await late.ended).toBeUndefined();
+    const [node] = cluster.nodes;
+    if (node === undefined) throw new Error("the cluster has no node");
+    const labels = { "node.kubernetes.io/exclude-from-external-load-balancers": "" };
+    cluster.nodes[0] = { ...node, metadata: { ...node.metadata, labels } };
+    const later = await heldWrite(cluster, "/virtualMachines/0", () => cluster.ensure(generation, web));
+    expect(await later.ended).toBeUndefined();
+    cluster.nodes[0] = node;
+    // The load balancer still shows it as a member.
+    await cluster.ensure(generation, web);
+    late.hold.release();
+    await eventually("the other one has joined", () => putsTo(cluster, "virtualMachines/1") === 1);
+    // Its pool is planned again then.
+    await Bun.sleep(100);
+    later.hold.release();
+    await eventually("it has joined again", () => putsTo(cluster, "virtualMachines/0") === 3);
+  });
+
   test("a VM that keeps failing is repeated after ever longer pauses, until it has joined", async () => {
     await using cluster = await openCluster(3);
     const generation = await cluster.start({}, fast(100));

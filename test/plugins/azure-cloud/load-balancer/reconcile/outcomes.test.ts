@@ -86,7 +86,7 @@ describe("a write of members", () => {
   test("a write of members that leaves an instance in flight is made up for later, and outdates the load balancer once more at its end", async () => {
     const { outcomes, take, inFlight, madeUp, entries, ticks } = fixture();
     const end = Promise.withResolvers<unknown>();
-    await take({ kind: "unfinished", write: members, requests: 1, end: end.promise });
+    await take({ kind: "unfinished", write: members, requests: 1, ends: [end.promise] });
     expect([madeUp, inFlight.size, ticks()]).toEqual([[services], 1, 0]);
     expect(inFlight.isFree(balancer, world(), [])).toBe(true);
     expect(entries.map((entry) => entry.isDone(members))).toEqual([true, true]);
@@ -98,10 +98,24 @@ describe("a write of members", () => {
     expect(entries.map((entry) => entry.isDone(members))).toEqual([false, false]);
   });
 
+  test("an instance in flight is made up for once per pool, and another one of the same pool as well", async () => {
+    const { take, madeUp } = fixture();
+    const [one, other] = [Promise.withResolvers<unknown>(), Promise.withResolvers<unknown>()];
+    const leave = async (ends: readonly Promise<unknown>[], id = members.id): Promise<number> => {
+      await take({ kind: "unfinished", write: { ...members, id }, requests: 1, ends });
+      return madeUp.length;
+    };
+    expect(await leave([one.promise])).toBe(1);
+    expect(await leave([one.promise], members.id.toUpperCase())).toBe(1);
+    expect(await leave([one.promise, other.promise])).toBe(2);
+    expect(await leave([other.promise])).toBe(2);
+    expect(await leave([other.promise], `${members.id}-IPv6`)).toBe(3);
+  });
+
   test("a write of members that takes them away before a deletion is waited for to its end", async () => {
     const { take, inFlight, madeUp } = fixture();
     const end = Promise.withResolvers<unknown>();
-    const work = take({ kind: "unfinished", write: release, requests: 1, end: end.promise });
+    const work = take({ kind: "unfinished", write: release, requests: 1, ends: [end.promise] });
     await Bun.sleep(1);
     expect([madeUp, inFlight.isFree(balancer, world(), [])]).toEqual([[], false]);
     end.resolve(undefined);
@@ -237,7 +251,7 @@ describe("nodes have moved", () => {
   ])("%s", async (_, result, expected) => {
     const { take, moved } = fixture();
     const end = Promise.withResolvers<unknown>();
-    await take({ kind: "unfinished", write: members, requests: 1, end: end.promise });
+    await take({ kind: "unfinished", write: members, requests: 1, ends: [end.promise] });
     await Bun.sleep(1);
     expect(moved).toEqual([]);
     end.resolve(result);
