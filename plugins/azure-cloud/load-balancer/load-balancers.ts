@@ -211,7 +211,8 @@ export function azureLoadBalancers(
   const planner = plannerConfig(config, context.clusterName, context.shard);
   const network = networkResources(clients, config, { clock, signal });
   const abandoned = (id: string): void => reconciler.abandoned(id);
-  const members = poolMembers(config, planner, { ...reads, abandoned }, context);
+  const skipped = (id: string): void => reconciler.skipped(id);
+  const members = poolMembers(config, planner, { ...reads, abandoned, skipped }, context);
   const limitUse = limitMetrics(context.metrics, planner);
   const newServices = new NewServices();
   const drains =
@@ -251,7 +252,7 @@ export function azureLoadBalancers(
 function poolMembers(
   config: AzureConfig,
   planner: PlannerConfig,
-  parts: VmReads & Pick<MemberOptions, "abandoned">,
+  parts: VmReads & Pick<MemberOptions, "abandoned" | "skipped">,
   context: CloudContext,
 ): PoolMembers {
   const { clock, signal } = context;

@@ -17,6 +17,8 @@ export interface MemberOptions extends EditOptions, VmReads {
   readonly stuckMembers?: StuckMembers;
   /** Receives the id of an instance or interface whose operation is not waited for any more. */
   readonly abandoned?: (id: string) => void;
+  /** Receives the id of an instance that does not join because it is stopped, or in an unknown state. */
+  readonly skipped?: (id: string) => void;
 }
 
 /** Receives interfaces and instances that may be unable to join or leave their pools. */
@@ -54,6 +56,7 @@ export async function editInstance(
     const current = fresh || known === undefined ? await readToEdit(id, options) : known;
     if (current === undefined) return 0;
     const wanted = isActive(current, options) ? edits : edits.filter(({ change }) => change === "leave");
+    if (wanted.length < edits.length) options.skipped?.(id);
     const interfaces = current.networkProfileConfiguration?.networkInterfaceConfigurations ?? [];
     const edited = editInterfaces(interfaces, wanted, options);
     if (edited === undefined) return 0;

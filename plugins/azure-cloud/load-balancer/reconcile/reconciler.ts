@@ -18,6 +18,7 @@ import type { PoolReads } from "../pools/pool-reads.ts";
 import { loadBalancerOf } from "./held-resources.ts";
 import { Loop, type LoopOptions } from "./loop.ts";
 import { MovedNodes } from "./moved-nodes.ts";
+import { SkippedInstances } from "./skipped-instances.ts";
 import { UnendedInstances } from "./unended-instances.ts";
 import { UnendedOperations } from "./unended-operations.ts";
 import type { Reconciled } from "./wanted.ts";
@@ -38,6 +39,7 @@ export class Reconciler {
   readonly #options: ReconcilerOptions;
   readonly #loop: Loop;
   readonly #instances: UnendedInstances;
+  readonly #skipped: SkippedInstances;
   readonly #looks: KeyedBatcher<Service, LoadBalancerStatus | undefined>;
 
   constructor(options: ReconcilerOptions) {
@@ -48,6 +50,7 @@ export class Reconciler {
     const refresh = (): Promise<unknown> => this.#refreshAll(observer.services());
     const operations = new UnendedOperations({ context, outdate, refresh });
     this.#instances = new UnendedInstances({ context, reads: options.pools, outdate, refresh });
+    this.#skipped = new SkippedInstances({ context, nodes: () => observer.nodes(), refresh });
     const nodes = new MovedNodes({
       context,
       config,
@@ -82,6 +85,11 @@ export class Reconciler {
   /** The operation on an instance or a network interface is not waited for any more. */
   abandoned(id: string): void {
     this.#instances.abandon(id);
+  }
+
+  /** The instance does not join its pools because it is stopped. */
+  skipped(id: string): void {
+    this.#skipped.add(id);
   }
 
   reconcile(intent: ServiceIntent, signal?: AbortSignal): Promise<Reconciled> {

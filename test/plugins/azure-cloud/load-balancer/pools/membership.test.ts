@@ -43,13 +43,14 @@ const update = ({ join = [], leave = [], pool = poolId(), family = "IPv4" }: Cha
 interface MembersSettings {
   readonly monotonic?: () => number;
   readonly withInstanceView?: boolean;
+  readonly skipped?: (id: string) => void;
 }
 
 /** A cluster of instances with empty load balancers, and what writes their membership. */
 async function open(
   world: World,
   balancers: readonly string[] = ["kubernetes"],
-  { monotonic = () => performance.now(), withInstanceView = true }: MembersSettings = {},
+  { monotonic = () => performance.now(), withInstanceView = true, skipped }: MembersSettings = {},
 ) {
   for (const name of balancers)
     world.simulator.put(`/providers/Microsoft.Network/loadBalancers/${name}`, {
@@ -68,6 +69,7 @@ async function open(
     ...options,
     reads: new PoolReads(options),
     withInstanceView,
+    ...(skipped && { skipped }),
     resourceGroup: "rg0",
   });
   const loadBalancers = (): Promise<readonly LoadBalancer[]> =>
@@ -423,7 +425,8 @@ describe("instances of a uniform scale set", () => {
   test("instances of a uniform scale set that are stopped, being deleted or in an unknown state leave, and do not join", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(4);
-    const one = await open(world);
+    const skipped: string[] = [];
+    const one = await open(world, ["kubernetes"], { skipped: (id) => void skipped.push(id) });
     await one.apply([update({ join: ["node-0"] })], nodes(4));
     const [member] = await one.membersOf(poolId(), nodes(4));
     world.simulator.changeInstance("vmss0000000", { powerState: "deallocated" });
@@ -433,6 +436,8 @@ describe("instances of a uniform scale set", () => {
     const join = ["node-1", "node-2", "node-3"];
     await one.apply([update({ join, leave: [member?.ipConfigurationId ?? ""] })], nodes(4));
     expect(one.writes().toSorted()).toEqual([instancePath(0), instancePath(2)]);
+    // The first one is only about to leave.
+    expect(skipped.map((id) => id.slice(-1)).toSorted()).toEqual(["1", "3"]);
   });
 
   test("join without a look at their power state where the config leaves out instance views", async () => {

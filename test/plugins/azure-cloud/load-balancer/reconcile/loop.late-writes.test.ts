@@ -482,6 +482,20 @@ describe("a slow write of", () => {
     await eventually("it has joined again", () => putsTo(cluster, "virtualMachines/0") === 3);
   });
 
+  test("a VM that was stopped when its pool was written joins once its node is ready", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start({}, fast(100));
+    const { simulator } = cluster.world;
+    simulator.changeInstance("vmss0000001", { powerState: "stopped" });
+    await cluster.ensure(generation, serviceOf("web"));
+    expect(putsTo(cluster, "virtualMachines/1")).toBe(0);
+    simulator.changeInstance("vmss0000001", { powerState: "running" });
+    const [, node] = cluster.nodes;
+    if (node === undefined) throw new Error("the cluster has no second node");
+    cluster.nodes[1] = { ...node, status: { ...node.status, conditions: [{ type: "Ready", status: "True" }] } };
+    await eventually("it has joined", () => putsTo(cluster, "virtualMachines/1") === 1);
+  });
+
   test("a VM that keeps failing is repeated after ever longer pauses, until it has joined", async () => {
     await using cluster = await openCluster(3);
     const generation = await cluster.start({}, fast(100));
