@@ -2,6 +2,7 @@ import { CodedError, errorChain } from "cloud-controller-host/sdk";
 
 import { Backoff } from "../async/backoff.ts";
 import { isConfirmed, UnrequestedRemovalsError } from "./prepare/check-removals.ts";
+import { retryTrigger } from "./report/reload-status.ts";
 import type { ProcessScope } from "./scope/scope.ts";
 
 /** A notification ends the wait; this is only how long a timer may be. */
@@ -10,7 +11,6 @@ const longWaitMs = 3_600_000;
 const confirmationMs = 5_000;
 /** Before a reload is tried again; a jitter of up to as much is added. */
 const retry = { baseMs: 5_000, maxMs: 300_000 };
-const retryTrigger = "retry of a refused reload";
 /** Codes of what is wrong with the input itself, until its next change. */
 const ofInput: ReadonlySet<string> = new Set(["Problems", "CloudConfigUnreadable"]);
 

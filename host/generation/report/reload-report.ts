@@ -11,6 +11,7 @@ import {
   type ReloadRecord,
   type ReloadStatus,
   type Reported,
+  retryTrigger,
   type RunFailure,
   type SkippedController,
 } from "./reload-status.ts";
@@ -264,9 +265,8 @@ export class ReloadReport {
     const lastOutcome = { at: this.#now(), trigger, result, reason };
     const record = { ...lastOutcome, changed: this.#changed, ...phases };
     const earlier = this.#status.recentReloads;
-    const latest = earlier.at(-1);
-    // A retry that is refused for the same reason would soon leave room for nothing else.
-    const isRepeated = result === "refused" && latest?.result === "refused" && latest.reason === reason;
+    // Retries that are refused for the same reason would soon leave room for nothing else.
+    const isRepeated = trigger === retryTrigger && result === "refused" && earlier.at(-1)?.reason === reason;
     const recentReloads = result === "unchanged" || isRepeated ? earlier : [...earlier, record].slice(-maxReloads);
     this.#status = { ...this.#status, lastOutcome, recentReloads };
     this.#changed = [];

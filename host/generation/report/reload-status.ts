@@ -41,6 +41,9 @@ export interface ReloadOutcome extends Dated {
   readonly result: "reloaded" | "unchanged" | "refused" | "disabled" | "superseded";
 }
 
+/** The trigger of a reload that was refused, and is tried again without a change. */
+export const retryTrigger = "retry of a refused reload";
+
 /** A reload that changed something, or was to. Times in seconds. */
 export interface ReloadRecord extends ReloadOutcome {
   /** Keys of the cloud config, never their values, and `plugins`. Empty where the config could not be read. */

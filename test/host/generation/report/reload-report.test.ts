@@ -29,22 +29,25 @@ test("the metrics of the running generation are its number and how many enabled 
   expect(await metrics()).toMatch(/^host_skipped_controllers 0$/mu);
 });
 
-test("a refusal that repeats the one before it has one record, and the last outcome is the latest", async () => {
+test("a retry that is refused for the reason before it has no record of its own, and the last outcome is the latest", async () => {
   await using rig = await SlotRig.start();
   const { report } = rig;
   const refuse = (trigger: string, reason: string): void => report.refused(trigger, new Error(reason), 0.25, 7_000);
+  const retry = "retry of a refused reload";
   refuse("a change", "no answer");
-  refuse("a retry", "no answer");
-  report.swapped(2, "a retry", 0.5, 20);
+  refuse(retry, "no answer");
+  refuse("SIGHUP", "no answer");
+  report.swapped(2, retry, 0.5, 20);
   refuse("another change", "no answer");
-  refuse("another retry", "no such scale set");
-  refuse("a third retry", "no such scale set");
+  refuse(retry, "no such scale set");
+  refuse(retry, "no such scale set");
   const reasons = report.status.recentReloads.map(({ trigger, reason }) => `${trigger}: ${reason}`);
   expect(reasons).toEqual([
     "a change: no answer; the reload is tried again",
-    "a retry: generation 2 runs",
+    "SIGHUP: no answer; the reload is tried again",
+    `${retry}: generation 2 runs`,
     "another change: no answer; the reload is tried again",
-    "another retry: no such scale set; the reload is tried again",
+    `${retry}: no such scale set; the reload is tried again`,
   ]);
-  expect(report.status.lastOutcome?.trigger).toBe("a third retry");
+  expect(report.status.lastOutcome).toMatchObject({ trigger: retry, reason: reasons.at(-1)?.slice(retry.length + 2) });
 });
