@@ -12,6 +12,13 @@ export const loadBalancerDefects: Defects = {
     needs: ["returnNode"],
     kept: "a node returns",
   },
+  "forgets an instance that was stopped as a pool was created": {
+    file: `${balancing}/load-balancers.ts`,
+    from: "reconciler.skipped(id);",
+    to: "void id;",
+    needs: ["stopNode", "createService"],
+    kept: "an internal Service is the first one while a VM is stopped",
+  },
   "keeps a deleted node in pools": {
     file: `${reconcile}/observe.ts`,
     from: "deleted: (node) => this.#noteDeleted(node),",

@@ -34,6 +34,11 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
     [59, failing("/virtualMachine", 2)],
     [60, { kind: "retireNode", pick: 1 }],
   ),
+  "an internal Service is the first one while a VM is stopped": history(
+    {},
+    [60, { kind: "stopNode", pick: 1, forMs: 120_000 }],
+    [90, create(2, "azure-load-balancer-internal")],
+  ),
   "a Service takes the name of one with a slow write": history(
     { operationPolls: 25, convergeMinutes: 12 },
     [118, change(0, 2, "tcp-443")],
