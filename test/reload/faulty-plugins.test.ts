@@ -373,16 +373,17 @@ describeOnSandbox("a trigger", (platform) => {
     const { config, configText } = await lab.azure();
     await writeFile(config, `${configText}# other\n`);
     host.signal("SIGHUP");
-    await host.until("the change is taken", ({ reloads }) => reloads === 1);
+    // SIGHUP and the file may request it one after the other, which numbers a preparation more.
+    const { generation } = await host.until("the change is taken", ({ reloads }) => reloads === 1);
     await rm(config);
     await host.until("the missing file is reported", ({ lastRefusal }) => lastRefusal !== undefined);
     await writeFile(config, `${configText}# other\n`);
     const back = await host.until("its return is not a reload", ({ lastRefusal }) => lastRefusal === undefined);
-    expect([back.reloads, back.generation]).toEqual([1, 2]);
+    expect([back.reloads, back.generation]).toEqual([1, generation]);
     await writeFile(config, "- bad\n");
     await host.until("a bad one is refused", ({ lastRefusal }) => lastRefusal !== undefined);
     await writeFile(config, `${configText}# other\n`);
     const good = await host.until("the way back is not a reload", ({ lastRefusal }) => lastRefusal === undefined);
-    expect([good.reloads, good.generation]).toEqual([1, 2]);
+    expect([good.reloads, good.generation]).toEqual([1, generation]);
   });
 });
