@@ -49,10 +49,22 @@ export function problemsOf(world: World): readonly Problem[] {
         ...(isBalanced(service) && isRefused(world, service) && { isRefusal: true as const }),
       })),
     ),
+    ...staleConditions(balanced.filter((service) => !isRefused(world, service))),
     ...(world.cluster.sharesAddresses ? leftOpenings(view, balanced) : []).map((text) => ({ text })),
     ...leftoversIn(view, [...balanced, ...world.forgiven]).map((part) => ({ text: `${part} is left over` })),
   ];
 }
+
+/**
+ * The load balancer may be well before the condition is: a process may lose its lease, or be paused, between the two. The
+ * next attempt writes it. The failure is shown, so that the problem has no object.
+ */
+export const staleConditions = (services: readonly Service[]): readonly Problem[] =>
+  services
+    .filter(({ status }) =>
+      status?.conditions?.some(({ type, status: value }) => type === "LoadBalancerReady" && value === "False"),
+    )
+    .map((service) => ({ text: `${keyOf(service)} still shows a failure` }));
 
 const subjectOf = (kind: ProblemKind, object: Service | Node) => ({
   kind,
