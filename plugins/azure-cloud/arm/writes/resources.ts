@@ -111,6 +111,7 @@ export class Resources<Item extends ArmResource> {
     let shown = item;
     for (let pauseMs = 500; isLagging(shown) && clock.monotonic() < untilMs; pauseMs *= 2) {
       await clock.sleep(pauseMs, signal);
+      signal.throwIfAborted();
       shown = await this.#calls.get(group, name);
     }
     return shown;

@@ -13,6 +13,7 @@ const changed = { ...version("1"), name: "kubernetes" };
 /** A resource of which reads show a version, whatever is written; undefined: they fail. */
 function resourceAt(etag: string) {
   const clock = manualClock();
+  const stop = new AbortController();
   const state: { shown: string | undefined; reads: number } = { shown: etag, reads: 0 };
   const get = async (): Promise<ArmResource> => {
     state.reads += 1;
@@ -28,11 +29,11 @@ function resourceAt(etag: string) {
     put: async () => (state.shown === undefined ? { id } : version(state.shown)),
     delete: async () => undefined,
   };
-  const resources = new Resources<ArmResource>(calls, { clock, ttlMs: 120_000, signal: new AbortController().signal });
+  const resources = new Resources<ArmResource>(calls, { clock, ttlMs: 120_000, signal: stop.signal });
   const pass = async (seconds: number): Promise<void> => {
     for (let passed = 0; passed < seconds; passed += 0.5) await clock.advance(500);
   };
-  return { resources, state, pass };
+  return { resources, state, pass, stop };
 }
 
 test("a write ends when a read shows it, not one that shows the version which it has replaced", async () => {
@@ -81,4 +82,13 @@ test("a write whose result cannot be read fails, and its resource is read again"
   expect(await failed).toMatchObject({ message: "unreadable" });
   state.shown = "2";
   expect(await resources.all("rg0")).toEqual([version("2")]);
+});
+
+test("a write that waits for a read to show it ends with the process, without another read", async () => {
+  const { resources, state, pass, stop } = resourceAt("1");
+  const failed = errorOf(resources.put(id, changed));
+  await pass(4);
+  stop.abort(new Error("the process ends"));
+  expect(await failed).toMatchObject({ message: "the process ends" });
+  expect(state.reads).toBe(3);
 });
