@@ -50,18 +50,22 @@ export class MovedNodes {
     const { context, services, refresh } = this.#options;
     const { clock, signal, log } = context;
     this.#isRunning = true;
-    for (let pauseMs = firstPauseMs; this.#waiting.size > 0;) {
+    let pauseMs = firstPauseMs;
+    for (let plans = 1; this.#waiting.size > 0; plans += 1) {
       const keys = new Set(this.#waiting);
       this.#waiting.clear();
       const error = await refresh(services().filter((service) => keys.has(keyOf(service))));
       if (signal.aborted) return;
-      if (error === undefined) continue;
-      for (const key of keys) this.#waiting.add(key);
-      log.warn("Failed to update security rules after nodes moved to another load balancer; trying again", {
-        delayMs: pauseMs,
-        error,
-      });
+      if (error !== undefined) {
+        for (const key of keys) this.#waiting.add(key);
+        log.warn("Failed to update security rules after nodes moved to another load balancer; trying again", {
+          delayMs: pauseMs,
+          error,
+        });
+      } else if (plans === 1 || this.#waiting.size === 0) continue;
+      // Also where each plan moves nodes again, as another writer may move them back.
       await clock.sleep(pauseMs, signal);
+      if (signal.aborted) return;
       pauseMs = Math.min(longestPauseMs, pauseMs * 2);
     }
     this.#isRunning = false;

@@ -20,6 +20,7 @@ function fixture(...services: readonly Service[]) {
   const outdated: string[] = [];
   const planned: string[] = [];
   const results: unknown[] = [];
+  const onPlan: (() => void)[] = [];
   const nodes = new MovedNodes({
     context: { clock, signal: stop.signal, log: loggerInto(logged) },
     config: plannerConfigOf({}),
@@ -28,12 +29,13 @@ function fixture(...services: readonly Service[]) {
     refresh: async (all) => {
       planned.push(all.map(keyOf).join());
       await setImmediate();
+      for (const happens of onPlan) happens();
       return results.shift();
     },
   });
   const moved = (...keys: readonly string[]): void =>
     nodes.moved({ id: `${balancer}/backendAddressPools/x`, services: keys });
-  return { clock, stop, logged, outdated, planned, results, moved };
+  return { clock, stop, logged, outdated, planned, results, onPlan, moved };
 }
 
 test("Services without floating IP that were not planned with nodes that have moved are planned, with a new read", async () => {
@@ -76,6 +78,30 @@ test("Services that cannot be planned are tried again after 5 s, doubling to 5 m
   }
   expect(planned).toHaveLength(9);
   expect(logged[0]).toMatchObject({ message: expect.stringContaining("trying again"), fields: { delayMs: 5_000 } });
+});
+
+test("plans that move nodes again each time are made after ever longer pauses, and the next move is planned at once", async () => {
+  const { moved, planned, onPlan, clock } = fixture(named("a"));
+  onPlan.push(() => void moved());
+  moved();
+  // Two at once, and then after 5, 10, 20, 40, 80, 160, 300, 300 … seconds.
+  for (let seconds = 0; seconds < 1_240; seconds += 1) await clock.advance(1_000);
+  expect(planned).toHaveLength(11);
+  onPlan.length = 0;
+  for (let seconds = 0; seconds < 600; seconds += 1) await clock.advance(1_000);
+  expect(planned).toHaveLength(12);
+  moved();
+  expect(planned).toHaveLength(13);
+});
+
+test("a pause between two plans ends with the process", async () => {
+  const { moved, planned, results, stop, clock } = fixture(named("a"));
+  results.push(new Error("No."));
+  moved();
+  await clock.advance(1_000);
+  stop.abort();
+  await clock.advance(600_000);
+  expect(planned).toHaveLength(1);
 });
 
 test("nothing is planned again once the process stops", async () => {
