@@ -1,6 +1,7 @@
 import { CodedError, errorChain } from "cloud-controller-host/sdk";
 
 import { Backoff } from "../async/backoff.ts";
+import type { OutstandingEntry } from "../async/outstanding-work.ts";
 import { isConfirmed, UnrequestedRemovalsError } from "./prepare/check-removals.ts";
 import { retryTrigger } from "./report/reload-status.ts";
 import type { ProcessScope } from "./scope/scope.ts";
@@ -17,7 +18,8 @@ const ofInput: ReadonlySet<string> = new Set(["Problems", "CloudConfigUnreadable
 /**
  * The reload that was refused last, until the next one begins, and what it waits for. Removals wait for a person's
  * confirmation, and what was wrong with the config or the plugins for their next change. Anything else, such as a timeout
- * or a failed request, passes without a change of either, so that the reload is requested again, with growing pauses.
+ * or a failed request, passes without a change of either, so that the reload is requested again, with growing pauses, but
+ * not before the work that was given up has returned: one that hangs would be started, and its files copied, each time.
  */
 export class RefusedReload {
   readonly #scope: ProcessScope;
@@ -27,6 +29,10 @@ export class RefusedReload {
   #unconfirmed: string | undefined;
   /** By the monotonic clock. */
   #retryAt: number | undefined;
+  /** Work that was outstanding when the reload began. */
+  #earlier: ReadonlySet<OutstandingEntry> = new Set();
+  /** Work of the reload that was given up. */
+  #abandoned: readonly OutstandingEntry[] = [];
 
   /** `request` requests a reload. */
   constructor(scope: ProcessScope, request: (trigger: string) => void) {
@@ -44,6 +50,7 @@ export class RefusedReload {
   began(trigger: string): void {
     this.#unconfirmed = undefined;
     this.#retryAt = undefined;
+    this.#earlier = new Set(this.#scope.outstanding.entries);
     if (trigger !== retryTrigger) this.#backoff.reset();
   }
 
@@ -56,8 +63,11 @@ export class RefusedReload {
       return undefined;
     }
     if (error instanceof CodedError && ofInput.has(error.code)) return undefined;
+    // A controller that runs, perhaps again since then, is none of it.
+    const left = this.#scope.outstanding.entries.filter(({ kind }) => kind !== "run");
+    this.#abandoned = left.filter((entry) => !this.#earlier.has(entry));
     const pauseMs = this.#backoff.next();
-    this.#retryAt = this.#scope.clock.monotonic() + pauseMs;
+    this.#pause(pauseMs);
     return pauseMs;
   }
 
@@ -65,7 +75,14 @@ export class RefusedReload {
   proceed(): void {
     const hash = this.#unconfirmed;
     if (hash !== undefined) void this.#requestWhenConfirmed(hash);
-    else if (this.#retryAt !== undefined && this.#scope.clock.monotonic() >= this.#retryAt) this.#request(retryTrigger);
+    if (this.#retryAt === undefined || this.#scope.clock.monotonic() < this.#retryAt) return;
+    const { entries } = this.#scope.outstanding;
+    if (this.#abandoned.some((entry) => entries.includes(entry))) this.#pause(retry.baseMs);
+    else this.#request(retryTrigger);
+  }
+
+  #pause(ms: number): void {
+    this.#retryAt = this.#scope.clock.monotonic() + ms;
   }
 
   async #requestWhenConfirmed(hash: string): Promise<void> {

@@ -20,7 +20,7 @@ async function rigged() {
     refused.began(trigger);
     return refused.refused(timeout) ?? Number.NaN;
   };
-  return { clock, requested, refused, pauseAfter, [Symbol.asyncDispose]: () => rig[Symbol.asyncDispose]() };
+  return { rig, clock, requested, refused, pauseAfter, [Symbol.asyncDispose]: () => rig[Symbol.asyncDispose]() };
 }
 
 /** An expectation for a pause that is at least this long, and at most twice as long. */
@@ -70,6 +70,25 @@ test.each([
   await clock.advance(3_600_000);
   refused.proceed();
   expect(requested).toEqual([]);
+});
+
+test("a reload whose create has not returned is requested again only once it has, whatever hung before it", async () => {
+  await using made = await rigged();
+  const { rig, refused, clock, requested } = made;
+  rig.outstanding.add("import", "import of odd", new Promise(() => undefined));
+  refused.began("a change");
+  const create = Promise.withResolvers<void>();
+  rig.outstanding.add("create", "create", create.promise);
+  rig.outstanding.add("run", "run of odd, again", new Promise(() => undefined));
+  refused.refused(timeout);
+  await clock.advance(600_000);
+  refused.proceed();
+  expect(requested).toEqual([]);
+  expect(refused.waitMs).toBe(5_000);
+  create.resolve();
+  await clock.advance(5_000);
+  refused.proceed();
+  expect(requested).toEqual(["retry of a refused reload"]);
 });
 
 test("a reload that was refused for a value that cannot be inspected is tried again", async () => {
