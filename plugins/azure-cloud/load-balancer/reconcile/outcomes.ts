@@ -47,8 +47,8 @@ export class Outcomes {
   readonly notices: Notices;
   readonly rejections = new Rejections();
   readonly outdated = new OutdatedBalancers();
-  /** Late operations that are followed, by lower-case id of the pool: each plan meanwhile finds them in flight again. */
-  readonly #followed = new Map<string, WeakSet<Promise<unknown>>>();
+  /** Lower-case ids of the pools for which a late operation is followed: each plan meanwhile finds it in flight again. */
+  readonly #followed = new WeakMap<Promise<unknown>, Set<string>>();
 
   constructor(options: OutcomesOptions) {
     this.#options = options;
@@ -86,9 +86,11 @@ export class Outcomes {
         tickSoon();
       });
       const services = this.#entries(write).map(({ intent }) => intent.service);
-      if (this.#follow(write.id, ends)) followUp(write.id, services, ended);
-      // Not before: an instance that never joins would lead from one Service to the next.
-      void ended.then((error) => (error === undefined ? moved(write) : undefined));
+      if (this.#follow(write.id, ends)) {
+        followUp(write.id, services, ended);
+        // Not before: an instance that never joins would lead from one Service to the next.
+        void ended.then((error) => (error === undefined ? moved(write) : undefined));
+      }
       for (const entry of this.#entries(write)) entry.done(write);
     }
     this.#count(write, requests);
@@ -96,9 +98,9 @@ export class Outcomes {
 
   /** False if all are followed for the pool already. */
   #follow(poolId: string, ends: readonly Promise<unknown>[]): boolean {
-    const followed = this.#followed.getOrInsertComputed(poolId.toLowerCase(), () => new WeakSet());
-    const added = ends.filter((end) => !followed.has(end));
-    for (const end of added) followed.add(end);
+    const pool = poolId.toLowerCase();
+    const added = ends.filter((end) => !this.#followed.get(end)?.has(pool));
+    for (const end of added) this.#followed.getOrInsertComputed(end, () => new Set()).add(pool);
     return added.length > 0;
   }
 
