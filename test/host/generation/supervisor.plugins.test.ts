@@ -6,6 +6,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import type { LoadedPlugins, LoadRequest } from "../../../host/generation/plugins/load.ts";
 import type { GenerationSettings } from "../../../host/generation/scope/scope.ts";
 import { Supervisor } from "../../../host/generation/supervisor.ts";
+import { leading } from "./leading.ts";
 import { main, SlotRig } from "./slot-rig.ts";
 
 let stack = new AsyncDisposableStack();
@@ -42,15 +43,8 @@ async function world(
   const supervisor = new Supervisor(rig.scope, source, loader);
   const logged = (text: string): readonly string[] => rig.lines.filter((line) => line.includes(text));
   const made: World = { rig, supervisor, plugins: make(rig), loads, logged };
-  const stop = new AbortController();
-  await supervisor.begin(made.plugins, stop.signal);
-  const ended = [supervisor.lead(stop.signal), supervisor.serveReloads(stop.signal)];
-  stack.defer(async () => {
-    stop.abort();
-    await Promise.all(ended);
-    await supervisor.close();
-  });
-  await eventually("the first generation runs", () => supervisor.status.running);
+  stack.defer(() => supervisor.close());
+  stack.use(await leading(supervisor, made.plugins));
   return made;
 }
 

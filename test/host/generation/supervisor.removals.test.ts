@@ -6,12 +6,12 @@ import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
 import { systemClock } from "../../../host/async/clock.ts";
 import { Supervisor } from "../../../host/generation/supervisor.ts";
 import { pluginsOf } from "../../kit/no-plugins.ts";
+import { leading } from "./leading.ts";
 import { main, SlotRig } from "./slot-rig.ts";
 
 let rig: SlotRig;
 let supervisor: Supervisor;
-let stop: AbortController;
-let ended: Promise<unknown>[];
+let leader: AsyncDisposable;
 /** The answers of the Lease, one for each read. */
 let reads: PromiseWithResolvers<boolean>[];
 
@@ -24,7 +24,6 @@ beforeEach(async () => {
   const sleep = (ms: number, signal?: AbortSignal) => systemClock.sleep(ms === 10_000 ? 60_000 : ms / 100, signal);
   const clock = { ...systemClock, sleep };
   rig = await SlotRig.start({}, clock);
-  stop = new AbortController();
   const cloud = defineCloud({
     name: "memory",
     configSchema: Type.Object({}),
@@ -44,13 +43,10 @@ beforeEach(async () => {
   const source = { description: "a test", read: async () => "place: 1\n" };
   const loader = { hash: async () => plugins.hash, load: async () => ({ ok: true as const, plugins }) };
   supervisor = new Supervisor({ ...rig.scope, confirmations }, source, loader);
-  await supervisor.begin(plugins, stop.signal);
-  ended = [supervisor.lead(stop.signal), supervisor.serveReloads(stop.signal)];
-  await eventually("the first generation runs", () => supervisor.status.running);
+  leader = await leading(supervisor, plugins);
 });
 afterEach(async () => {
-  stop.abort();
-  await Promise.all(ended);
+  await leader[Symbol.asyncDispose]();
   await rig[Symbol.asyncDispose]();
 });
 

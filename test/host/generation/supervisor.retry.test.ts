@@ -5,12 +5,12 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { systemClock } from "../../../host/async/clock.ts";
 import type { Loaded } from "../../../host/generation/plugins/load.ts";
 import { Supervisor } from "../../../host/generation/supervisor.ts";
+import { leading } from "./leading.ts";
 import { main, SlotRig } from "./slot-rig.ts";
 
 let rig: SlotRig;
 let supervisor: Supervisor;
-let stop: AbortController;
-let ended: Promise<unknown>[];
+let leader: AsyncDisposable;
 /** What the loads result in, the last one from then on. */
 let loads: Loaded[];
 
@@ -22,19 +22,15 @@ beforeEach(async () => {
     sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 1_000, signal),
   };
   rig = await SlotRig.start({ initTimeout: 3_600_000 }, clock);
-  stop = new AbortController();
   const plugins = rig.plugins([rig.controller("alpha", main)], "one");
   loads = [{ ok: true, plugins }];
   const source = { description: "a test", read: async () => "version: 1\n" };
   const load = async (): Promise<Loaded> => (loads.length > 1 ? loads.shift() : undefined) ?? { ok: true, plugins };
   supervisor = new Supervisor(rig.scope, source, { hash: async () => plugins.hash, load });
-  await supervisor.begin(plugins, stop.signal);
-  ended = [supervisor.lead(stop.signal), supervisor.serveReloads(stop.signal)];
-  await eventually("the first generation runs", () => supervisor.status.running);
+  leader = await leading(supervisor, plugins);
 });
 afterEach(async () => {
-  stop.abort();
-  await Promise.all(ended);
+  await leader[Symbol.asyncDispose]();
   await rig[Symbol.asyncDispose]();
 });
 

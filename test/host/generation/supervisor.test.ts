@@ -7,31 +7,27 @@ import { systemClock } from "../../../host/async/clock.ts";
 import type { LoadedPlugins } from "../../../host/generation/plugins/load.ts";
 import { Supervisor } from "../../../host/generation/supervisor.ts";
 import type { ConfigSource } from "../../../host/generation/triggers/config-source.ts";
+import { leading } from "./leading.ts";
 import { main, SlotRig, untilAborted } from "./slot-rig.ts";
 
 let rig: SlotRig;
 let supervisor: Supervisor;
-let stop: AbortController;
 let text: string;
 let plugins: LoadedPlugins;
-let ended: Promise<unknown>[];
+let leader: AsyncDisposable;
 
 beforeEach(async () => {
   // Longer than any wait of these tests: a step that ends sooner was abandoned.
   rig = await SlotRig.start({ initTimeout: 3_600_000 });
-  stop = new AbortController();
   text = "version: 1\n";
   plugins = rig.plugins([rig.controller("alpha", main)], "one");
   const source: Pick<ConfigSource, "description" | "read"> = { description: "a test", read: async () => text };
   const loader = { hash: async () => plugins.hash, load: async () => ({ ok: true as const, plugins }) };
   supervisor = new Supervisor(rig.scope, source, loader);
-  await supervisor.begin(plugins, stop.signal);
-  ended = [supervisor.lead(stop.signal), supervisor.serveReloads(stop.signal)];
-  await eventually("the first generation runs", () => supervisor.status.running);
+  leader = await leading(supervisor, plugins);
 });
 afterEach(async () => {
-  stop.abort();
-  await Promise.all(ended);
+  await leader[Symbol.asyncDispose]();
   await rig[Symbol.asyncDispose]();
 });
 
@@ -94,8 +90,7 @@ describe("a reload", () => {
     await eventually("the second is being created", () =>
       rig.outstanding.entries.some(({ kind }) => kind === "create"),
     );
-    stop.abort();
-    await Promise.all(ended);
+    await leader[Symbol.asyncDispose]();
     expect(supervisor.status.lastRefusal).toBeUndefined();
   });
 

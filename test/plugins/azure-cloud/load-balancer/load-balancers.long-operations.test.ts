@@ -27,6 +27,34 @@ function shortenLimits(limitMs = 500): void {
   globalThis.setTimeout = Object.assign(shortened, realSetTimeout);
 }
 
+/** Makes operations on a member last until `end`, and its node leave. */
+function prolong({ nodes, lose, world: { simulator, logged } }: Cluster, member: string) {
+  let isLong = true;
+  let poll = "";
+  simulator.prolongOperations((id) => isLong && id.endsWith(member));
+  const [node] = nodes;
+  if (node !== undefined) lose(node);
+  return {
+    node,
+    async polled(): Promise<void> {
+      await eventually("the operation is polled", () => simulator.log.at(-1)?.path.includes("/operations/") === true);
+      poll = simulator.log.at(-1)?.path ?? "";
+    },
+    async abandoned(): Promise<void> {
+      await eventually("it is not waited for any more, and its Service is planned", () => {
+        const messages = logged.map(({ message }) => message).join();
+        return /trying again.*Verified/u.test(messages);
+      });
+      simulator.clearLog();
+    },
+    async end(): Promise<void> {
+      isLong = false;
+      const send = await rawClient(simulator);
+      await send("GET", poll);
+    },
+  };
+}
+
 interface End {
   readonly failure?: Failure;
   /** Of the Service that waits; undefined where it is planned again and succeeds. */
@@ -79,14 +107,10 @@ test("a node that comes back while an operation of a former process takes its in
   const first = await cluster.start({}, fast(100));
   await cluster.ensure(first, web);
   expectConverged(cluster);
-  let isLong = true;
-  simulator.prolongOperations((id) => isLong && id.endsWith("/virtualmachines/0"));
-  const [node] = cluster.nodes;
-  if (node !== undefined) cluster.lose(node);
+  const operation = prolong(cluster, "/virtualmachines/0");
   await cluster.ensure(first, web);
   await eventually("its instance leaves the pool", () => simulator.operations().length === 1);
-  await eventually("the operation is polled", () => simulator.log.at(-1)?.path.includes("/operations/") === true);
-  const poll = simulator.log.at(-1)?.path ?? "";
+  await operation.polled();
   first.crash();
   cluster.hidden.clear();
   const refused = serviceOf("refused", { annotations: { "azure-load-balancer-tcp-idle-timeout": "1" } });
@@ -95,10 +119,7 @@ test("a node that comes back while an operation of a former process takes its in
   simulator.clearLog();
   await cluster.ensure(second, web);
   expect(cluster.writes()).toEqual([]);
-  isLong = false;
-  await (
-    await rawClient(simulator)
-  )("GET", poll);
+  await operation.end();
   await eventually("its instance is written", () => cluster.writes().includes("PUT virtualMachines/0"), 20_000);
   await eventually("the operation has ended", () => simulator.operations().length === 0, 20_000);
   await cluster.ensure(second, web);
@@ -112,29 +133,18 @@ test("a node that comes back while an operation of a former process takes its in
 
 test("a node that comes back while an operation of more than ten minutes takes its instance out of the pool is in it again", async () => {
   await using cluster = await openCluster(3);
-  const { simulator, logged } = cluster.world;
+  const { simulator } = cluster.world;
   const web = serviceOf("web");
   const generation = await cluster.start({}, fast(100));
   await cluster.ensure(generation, web);
   shortenLimits(1_000);
-  let isLong = true;
-  simulator.prolongOperations((id) => isLong && id.endsWith("/virtualmachines/0"));
-  const [node] = cluster.nodes;
-  if (node !== undefined) cluster.lose(node);
+  const operation = prolong(cluster, "/virtualmachines/0");
   await cluster.ensure(generation, web);
-  await eventually("the operation is polled", () => simulator.log.at(-1)?.path.includes("/operations/") === true);
-  const poll = simulator.log.at(-1)?.path ?? "";
-  if (node !== undefined) cluster.restore(node);
+  await operation.polled();
+  if (operation.node !== undefined) cluster.restore(operation.node);
   await cluster.ensure(generation, web);
-  await eventually("it is not waited for any more, and its Service is planned", () => {
-    const messages = logged.map(({ message }) => message).join();
-    return /trying again.*Verified/u.test(messages);
-  });
-  simulator.clearLog();
-  isLong = false;
-  await (
-    await rawClient(simulator)
-  )("GET", poll);
+  await operation.abandoned();
+  await operation.end();
   await eventually("its instance is written", () => cluster.writes().includes("PUT virtualMachines/0"), 20_000);
   await eventually("the operation has ended", () => simulator.operations().length === 0, 20_000);
   await setImmediate();
@@ -178,27 +188,16 @@ async function openStandalone(...addresses: readonly string[]): Promise<Cluster>
 
 test("an operation of more than ten minutes on a network interface is followed, and all Services are planned with new reads when it has ended", async () => {
   await using cluster = await openStandalone("10.240.0.71", "10.240.0.72");
-  const { simulator, logged } = cluster.world;
+  const { simulator } = cluster.world;
   const web = serviceOf("web");
   const generation = await cluster.start({ vmType: "standard" }, fast(100));
   await cluster.ensure(generation, web);
   shortenLimits(1_000);
-  let isLong = true;
-  simulator.prolongOperations((id) => isLong && id.endsWith("/networkinterfaces/nic0"));
-  const [node] = cluster.nodes;
-  if (node !== undefined) cluster.lose(node);
+  const operation = prolong(cluster, "/networkinterfaces/nic0");
   await cluster.ensure(generation, web);
-  await eventually("the operation is polled", () => simulator.log.at(-1)?.path.includes("/operations/") === true);
-  const poll = simulator.log.at(-1)?.path ?? "";
-  await eventually("it is not waited for any more, and its Service is planned", () => {
-    const messages = logged.map(({ message }) => message).join();
-    return /trying again.*Verified/u.test(messages);
-  });
-  simulator.clearLog();
-  isLong = false;
-  await (
-    await rawClient(simulator)
-  )("GET", poll);
+  await operation.polled();
+  await operation.abandoned();
+  await operation.end();
   const isRead = (path: RegExp): boolean => simulator.log.some((one) => one.method === "GET" && path.test(one.path));
   await eventually("the load balancer is read again", () => isRead(/loadBalancers\/kubernetes$/u), 20_000);
   expect([isRead(/networkInterfaces\/nic0$/u), cluster.writes()]).toEqual([true, []]);

@@ -104,30 +104,31 @@ test.each<readonly [what: string, part: Partial<Request>]>([
   expect(scene.excused()).toEqual(none);
 });
 
-test("a write within three minutes of the return of a node may not know it yet", async () => {
+test.each<[string, (cluster: ClusterRig) => void, (cluster: ClusterRig) => void]>([
+  [
+    "the return of a node may not know it yet, whatever else changes",
+    (cluster) => {
+      cluster.deleteNode("vm-0");
+      cluster.addNode("vm-0", "10.240.0.4");
+      cluster.labelNode("vm-0", "a");
+    },
+    (cluster) => cluster.labelNode("vm-0", "b"),
+  ],
+  [
+    "the first public Service may not know it yet, whatever Services follow",
+    (cluster) => {
+      cluster.deleteService("web");
+      cluster.now += 60 * minuteMs;
+      cluster.addService("web");
+    },
+    (cluster) => cluster.addService("other"),
+  ],
+])("a write within three minutes of %s", async (_, comes, follows) => {
   await using scene = await start();
   const { cluster, underway, write, excused } = scene;
-  cluster.deleteNode("vm-0");
-  cluster.addNode("vm-0", "10.240.0.4");
-  cluster.labelNode("vm-0", "a");
+  comes(cluster);
   cluster.now += 3 * minuteMs;
-  cluster.labelNode("vm-0", "b");
-  write(["kubernetes-internal"]);
-  expect(excused()).toEqual(none);
-  underway.clear();
-  cluster.now -= 1;
-  write(["kubernetes-internal"]);
-  expect(excused()).toEqual(ofPublic);
-});
-
-test("a write within three minutes of the first public Service may not know it yet, whatever Services follow", async () => {
-  await using scene = await start();
-  const { cluster, underway, write, excused } = scene;
-  cluster.deleteService("web");
-  cluster.now += 60 * minuteMs;
-  cluster.addService("web");
-  cluster.now += 3 * minuteMs;
-  cluster.addService("other");
+  follows(cluster);
   write(["kubernetes-internal"]);
   expect(excused()).toEqual(none);
   underway.clear();

@@ -245,6 +245,14 @@ describe("nodes have moved", () => {
     expect(moved).toEqual([]);
   });
 
+  test("once for an instance in flight, however many plans find it", async () => {
+    const { take, moved } = fixture();
+    const ends = [Promise.resolve(undefined)];
+    for (let plans = 0; plans < 3; plans += 1) await take({ kind: "unfinished", write: members, requests: 1, ends });
+    await Bun.sleep(1);
+    expect(moved).toEqual([members.id]);
+  });
+
   test.each<[string, unknown, string[]]>([
     ["once the last instance in flight has joined", undefined, [members.id]],
     ["not when the last instance in flight has failed", new Error("No VM."), []],
