@@ -28,12 +28,13 @@ function shortenLimits(limitMs = 500): void {
 }
 
 /** Makes operations on a member last until `end`, and its node leave. */
-function prolong({ nodes, lose, world: { simulator, logged } }: Cluster, member: string) {
+function prolong(cluster: Cluster, member: string) {
+  const { simulator, logged } = cluster.world;
   let isLong = true;
   let poll = "";
   simulator.prolongOperations((id) => isLong && id.endsWith(member));
-  const [node] = nodes;
-  if (node !== undefined) lose(node);
+  const [node] = cluster.nodes;
+  if (node !== undefined) cluster.lose(node);
   return {
     node,
     async polled(): Promise<void> {

@@ -82,7 +82,7 @@ test("Services that cannot be planned are tried again after 5 s, doubling to 5 m
 
 test("plans that move nodes again each time are made after ever longer pauses, and the next move is planned at once", async () => {
   const { moved, planned, onPlan, clock } = fixture(named("a"));
-  onPlan.push(() => void moved());
+  onPlan.push(() => moved());
   moved();
   // Two at once, and then after 5, 10, 20, 40, 80, 160, 300, 300 … seconds.
   for (let seconds = 0; seconds < 1_240; seconds += 1) await clock.advance(1_000);
