@@ -68,6 +68,9 @@ export class Loop {
     return this.#inFlight.current().flatMap(({ services }) => services);
   }
 
+  /** True while a caller waits for the Service. */
+  readonly isWanted = (service: Service): boolean => this.#wanted.has(keyOf(service));
+
   /** Resolves when the newest intent of the Service is carried out. */
   submit(intent: ServiceIntent, signal?: AbortSignal): Promise<Reconciled> {
     const stop = this.#options.context.signal;

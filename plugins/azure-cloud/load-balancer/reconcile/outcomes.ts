@@ -1,4 +1,4 @@
-import { type CloudContext, FencedError, recurringMessageOf, type Service } from "cloud-controller-host/sdk";
+import { type CloudContext, FencedError, recurringMessageOf } from "cloud-controller-host/sdk";
 
 import { ArmError } from "../../arm/errors.ts";
 import { isRejected } from "../../arm/writes/write-errors.ts";
@@ -29,7 +29,7 @@ export interface OutcomesOptions {
   readonly inFlight: InFlight;
   readonly tickSoon: () => void;
   /** Called for a pool that is left with instances in flight; `end` resolves when none is, with an error if one failed. */
-  readonly followUp: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
+  readonly followUp: (poolId: string, end: Promise<unknown>) => void;
   /** Called when one of several load balancers is gone. */
   readonly gone: (loadBalancerId: string) => void;
   /** Called when other nodes are behind a load balancer: the Services of the write have been planned with them. */
@@ -85,9 +85,8 @@ export class Outcomes {
         inFlight.end(rest);
         tickSoon();
       });
-      const services = this.#entries(write).map(({ intent }) => intent.service);
       if (this.#follow(write.id, ends)) {
-        followUp(write.id, services, ended);
+        followUp(write.id, ended);
         // Not before: an instance that never joins would lead from one Service to the next.
         void ended.then((error) => (error === undefined ? moved(write) : undefined));
       }

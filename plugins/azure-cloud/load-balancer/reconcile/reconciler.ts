@@ -4,17 +4,21 @@ import {
   keyOf,
   type LoadBalancerStatus,
   type Node,
+  recurringMessageOf,
   type Service,
   type UnrequestedRemovals,
 } from "cloud-controller-host/sdk";
 
+import { lastSegment } from "../../arm/resource-id.ts";
 import { KeyedBatcher, type Outcome } from "../../arm/writes/keyed-batcher.ts";
 import type { ResourceChange } from "../../removal-guard/guard.ts";
 import type { ServiceIntent, ServiceKey } from "../model/model.ts";
+import { isInternalName, isIPv6Name } from "../model/names.ts";
 import { observedAddresses } from "../plan/draft/ingress.ts";
 import { nodeName } from "../plan/draft/nodes.ts";
 import { plan } from "../plan/plan.ts";
 import type { PoolReads } from "../pools/pool-reads.ts";
+import { readSubject } from "../service/subject.ts";
 import { loadBalancerOf } from "./held-resources.ts";
 import { Loop, type LoopOptions } from "./loop.ts";
 import { MovedNodes } from "./moved-nodes.ts";
@@ -63,7 +67,7 @@ export class Reconciler {
       followUp: (...left) => void this.#followUp(...left),
       gone: (id) => {
         // Its nodes belong to the others now, of which no Service may be planned again for long.
-        if (config.loadBalancers.length > 0) void this.#followUp(id, [], Promise.resolve());
+        if (config.loadBalancers.length > 0) void this.#followUp(id, Promise.resolve());
       },
       moved: (write) => nodes.moved(write),
       unended: {
@@ -111,16 +115,17 @@ export class Reconciler {
 
   /** Plans Services again because nodes are about to leave, or are not any more. */
   async refreshNodes(keys: ReadonlySet<ServiceKey>): Promise<void> {
-    const { observer, activity } = this.#options;
-    const services = observer.services().filter((service) => keys.has(keyOf(service)));
-    await Promise.all(services.map((service) => activity.track(this.refresh(service, this.#loop.nodes))));
+    const services = this.#options.observer.services().filter((service) => keys.has(keyOf(service)));
+    const errors = await Promise.all(services.map((service) => this.#refreshed(service)));
+    const error = errors.find((one) => one !== undefined);
+    if (error !== undefined) throw error;
   }
 
   /**
    * Plans a pool again once its late instances are written, as no pass has waited for their outcome, and the pools of all
    * load balancers once one of them is gone. Never rejects.
    */
-  async #followUp(poolId: string, services: readonly Service[], end: Promise<unknown>): Promise<void> {
+  async #followUp(poolId: string, end: Promise<unknown>): Promise<void> {
     const { context, observer } = this.#options;
     const { clock, signal, log } = context;
     let error = await end;
@@ -132,38 +137,70 @@ export class Reconciler {
         await clock.sleep(delayMs, signal);
       }
       if (signal.aborted) return;
-      error = await this.#refreshOne([...services, ...observer.services()]);
+      error = await this.#refreshPool(poolId, error !== undefined);
       if (error === undefined) return;
     }
   }
 
   /**
-   * Plans the first of them that is present and not refused, and with it the pools of all; resolves with the error of that.
-   * While all are refused nothing can be planned: each is when it changes.
+   * Plans a Service that uses the pool, which is enough to plan the pool: the first that is not refused. `all`: each, as
+   * a member that fails shows at each. Resolves with an error if none succeeds. While all are refused nothing can be
+   * planned: each is when it changes.
    */
-  async #refreshOne(services: readonly Service[]): Promise<unknown> {
-    for (const service of services) {
-      if (this.#options.observer.service(service) === undefined) continue;
-      const error = await this.#refreshed(service);
-      if (!isRefusal(error)) return error;
+  async #refreshPool(poolId: string, all: boolean): Promise<unknown> {
+    const users = this.#usersOf(poolId);
+    const isBasic = this.#options.config.sku === "basic";
+    if (!all && !isBasic) {
+      for (const service of users) {
+        const error = await this.#refreshed(service);
+        if (!isRefusal(error)) return error;
+      }
+      return undefined;
     }
-    return undefined;
+    const errors = await Promise.all(users.map((service) => this.#refreshed(service)));
+    // Basic load balancers have a pool each, and a Service may be on any.
+    return !isBasic && errors.includes(undefined) ? undefined : firstFailure(errors);
+  }
+
+  /** Services that may use a pool, as they are now. With several load balancers each plan is about all pools. */
+  #usersOf(poolId: string): readonly Service[] {
+    const { observer, config } = this.#options;
+    const present = observer.services().filter((service) => observer.service(service) !== undefined);
+    if (config.loadBalancers.length > 0) return present;
+    const isInternal = isInternalName(lastSegment(loadBalancerOf(poolId)));
+    const family = isIPv6Name(poolId) ? "IPv6" : "IPv4";
+    return present.filter((service) => {
+      const { internal, families } = readSubject(service, config).subject;
+      return internal === isInternal && families.includes(family);
+    });
   }
 
   /** Plans Services; resolves with the error of one. Those that are refused are when they change. */
   async #refreshAll(services: readonly Service[]): Promise<unknown> {
-    const errors = await Promise.all(services.map((service) => this.#refreshed(service)));
-    return errors.find((error) => error !== undefined && !isRefusal(error));
+    return firstFailure(await Promise.all(services.map((service) => this.#refreshed(service))));
   }
 
   /** Plans Services again of which something is held. Those that fail are with their caller. */
   #recheck(keys: ReadonlySet<string>): void {
-    for (const service of this.#options.observer.services())
-      if (keys.has(keyOf(service))) void this.#refreshed(service);
+    for (const service of this.#options.observer.services()) if (keys.has(keyOf(service))) void this.#planned(service);
+  }
+
+  /** Plans a Service; resolves with the error of that, which shows at the Service unless another caller waits for it. */
+  async #refreshed(service: Service): Promise<unknown> {
+    const { context, observer } = this.#options;
+    const isShown = this.#loop.isWanted(service);
+    const error = await this.#planned(service);
+    const current = observer.service(service);
+    // What is refused has shown since its last sync.
+    if (isShown || error === undefined || isRefusal(error) || context.signal.aborted || current === undefined)
+      return error;
+    const message = `Error updating load balancer: ${recurringMessageOf(error)}`;
+    context.events.event(current, "Warning", "UpdateLoadBalancerFailed", message);
+    return error;
   }
 
   /** Plans a Service with the nodes of the last sync; resolves with the error of that. */
-  async #refreshed(service: Service): Promise<unknown> {
+  async #planned(service: Service): Promise<unknown> {
     try {
       await this.#options.activity.track(this.refresh(service, this.#loop.nodes));
       return undefined;
@@ -216,3 +253,7 @@ export class Reconciler {
     });
   }
 }
+
+/** The first error that is not a refusal for the Service's own settings. */
+const firstFailure = (errors: readonly unknown[]): unknown =>
+  errors.find((error) => error !== undefined && !isRefusal(error));

@@ -147,7 +147,7 @@ export function reachQuota(world: World, { pick, forMs }: Action): void {
   world.after(lastMs, () => world.azure.setLimits({ [limit]: defaultLimits[limit] }));
 }
 
-const refusals = [
+export const refusals = [
   ["/publicIPAddresses/", 400, "PublicIPCountLimitReached"],
   ["/loadBalancers/", 403, "RequestDisallowedByPolicy"],
   ["/networkSecurityGroups/", 409, "ScopeLocked"],

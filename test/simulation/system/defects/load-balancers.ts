@@ -96,6 +96,20 @@ export const loadBalancerDefects: Defects = {
     needs: ["prolongOperation", "joinNodes"],
     kept: "a node joins during slow writes that fail",
   },
+  "plans a pool with a Service that has left it": {
+    file: `${reconcile}/reconciler.ts`,
+    from: "return internal === isInternal && families.includes(family);",
+    to: "return families.includes(family);",
+    needs: ["changeService", "prolongOperation"],
+    kept: "a Service moves to the internal load balancer during a slow write of the scale set",
+  },
+  "shows no Service what has failed since it was synced": {
+    file: `${reconcile}/reconciler.ts`,
+    from: 'context.events.event(current, "Warning", "UpdateLoadBalancerFailed", message);',
+    to: "",
+    needs: ["refuseWrites", "prolongOperation"],
+    kept: "an instance is refused after a slow write of its scale set",
+  },
   "takes members from before the end of a late write for those of now": {
     file: `${reconcile}/reconciler.ts`,
     from: "observer.outdate(loadBalancerOf(poolId));",

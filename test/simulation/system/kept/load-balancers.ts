@@ -1,5 +1,6 @@
+import { refusals } from "../actions/network.ts";
 import type { History } from "../history.ts";
-import { change, create, forceDelete, history } from "./history.ts";
+import { change, create, forceDelete, history, pickOf, rowWith } from "./history.ts";
 import { failing } from "./nodes.ts";
 
 /** Of the writes of Azure's resources, of pools, and of the removal guard. */
@@ -38,6 +39,14 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
     {},
     [60, { kind: "stopNode", pick: 1, forMs: 120_000 }],
     [90, create(2, "azure-load-balancer-internal")],
+  ),
+  "an instance is refused after a slow write of its scale set": history(
+    { nodes: 1, operationPolls: 21, eventfulMinutes: 11, convergeMinutes: 20 },
+    [120, { kind: "refuseWrites", pick: pickOf(rowWith(refusals, "OperationNotAllowed"), [1, 12, 11]) }],
+  ),
+  "a Service moves to the internal load balancer during a slow write of the scale set": history(
+    { operationPolls: 25, convergeMinutes: 12 },
+    [150, change(0, 2, "azure-load-balancer-internal")],
   ),
   "a Service takes the name of one with a slow write": history(
     { operationPolls: 25, convergeMinutes: 12 },

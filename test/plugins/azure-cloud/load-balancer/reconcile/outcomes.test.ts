@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { FencedError, keyOf, type Service } from "cloud-controller-host/sdk";
+import { FencedError, keyOf } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { MetricsRegistry } from "../../../../../host/process/metrics/metrics.ts";
@@ -45,7 +45,7 @@ function fixture() {
   const inFlight = new InFlight(clock);
   const entries = services.map((service) => new Wanted({ service, action: "ensure", nodes: [] }));
   const events: string[] = [];
-  const madeUp: (readonly Service[])[] = [];
+  const madeUp: string[] = [];
   const gone: string[] = [];
   const moved: string[] = [];
   let ticks = 0;
@@ -59,7 +59,7 @@ function fixture() {
     wanted: new Map(entries.map((entry) => [entry.key, entry])),
     inFlight,
     tickSoon: () => void (ticks += 1),
-    followUp: (_pool, concerned) => void madeUp.push(concerned),
+    followUp: (id) => void madeUp.push(id),
     gone: (id) => void gone.push(id),
     moved: ({ id }) => void moved.push(id),
   });
@@ -87,7 +87,7 @@ describe("a write of members", () => {
     const { outcomes, take, inFlight, madeUp, entries, ticks } = fixture();
     const end = Promise.withResolvers<unknown>();
     await take({ kind: "unfinished", write: members, requests: 1, ends: [end.promise] });
-    expect([madeUp, inFlight.size, ticks()]).toEqual([[services], 1, 0]);
+    expect([madeUp, inFlight.size, ticks()]).toEqual([[members.id], 1, 0]);
     expect(inFlight.isFree(balancer, world(), [])).toBe(true);
     expect(entries.map((entry) => entry.isDone(members))).toEqual([true, true]);
     outcomes.outdated.take();
