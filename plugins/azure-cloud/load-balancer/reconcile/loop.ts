@@ -1,4 +1,4 @@
-import { type CloudContext, CodedError, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
+import { type CloudContext, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { isRefused } from "../../arm/writes/write-errors.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
@@ -18,6 +18,8 @@ import { createdPools, isAbandoning, keptMs, planRound, type Round, withoutAwait
 import { planningPace, Ticker } from "./ticker.ts";
 import type { UnendedOperations } from "./unended-operations.ts";
 import { doneKey, type Reconciled, Wanted } from "./wanted.ts";
+
+type Input = Pick<GuardedRound<Round>, "intents" | "observed">;
 
 export interface LoopOptions extends Pick<OutcomesOptions, "followUp" | "gone" | "moved"> {
   readonly config: PlannerConfig;
@@ -102,10 +104,10 @@ export class Loop {
       ({ key, failure }) => failure === undefined && !busy.has(key) && !rejections.isWaiting(key),
     );
     const before = new Map(entries.map((entry) => [entry, entry.intent] as const));
-    const intents = entries.flatMap((entry) => this.#newest(entry));
+    const intents = entries.flatMap((entry) => this.#newest(entry) ?? entry.supersede());
     for (const entry of entries) entry.planned();
     try {
-      if (intents.length === 0) this.#nextGroups([]);
+      if (intents.length === 0) this.#outcomes.nextGroups([]);
       else await this.#carryOut(intents, flights, (entry) => before.get(entry) === entry.intent);
     } catch (error) {
       for (const entry of entries) entry.fail(error);
@@ -113,13 +115,17 @@ export class Loop {
   }
 
   /** The newest intent: a Service may change during a write that takes minutes, before its caller submits it again. */
-  #newest(entry: Wanted): readonly ServiceIntent[] {
-    const { service, action } = entry.intent;
-    if (action === "delete") return [entry.intent];
-    const newest = this.#options.observer.newest(service);
-    if (newest !== undefined) return [{ action, service: newest, nodes: this.nodes }];
-    entry.fail(new CodedError("Superseded", `${entry.key} is being deleted, or is no longer of type LoadBalancer`));
-    return [];
+  #newest({ intent }: Wanted): ServiceIntent | undefined {
+    if (intent.action === "delete") return intent;
+    const service = this.#options.observer.newest(intent.service);
+    return service && { action: "ensure", service, nodes: this.nodes };
+  }
+
+  /** Services that are wanted as well, and wait for a write or for their turn. */
+  #others(planned: readonly ServiceIntent[]): readonly ServiceIntent[] {
+    const keys = new Set(planned.map(({ service }) => keyOf(service)));
+    const others = [...this.#wanted.values()].filter(({ key }) => !keys.has(key));
+    return others.flatMap((entry) => this.#newest(entry) ?? []);
   }
 
   async #carryOut(
@@ -137,7 +143,8 @@ export class Loop {
       if (error !== undefined) this.#wanted.get(keyOf(intent.service))?.fail(error);
       return error === undefined;
     });
-    const guarded = await this.#plan(readable, observation.observed, flights);
+    const input = { intents: readable, observed: observation.observed };
+    const guarded = await this.#plan(input, flights, this.#others(readable));
     const { round, observed } = guarded;
     for (const [key, error] of guarded.held) this.#wanted.get(key)?.fail(error);
     this.#report(round, observed);
@@ -149,26 +156,27 @@ export class Loop {
     this.#start(ready, observed, flights);
     this.#prepare(round, ready, (write) => this.#inFlight.isFree(write, observed, flights), observed);
     this.#finish(round, isNewest);
-    this.#nextGroups(round.writes);
+    this.#outcomes.nextGroups(round.writes);
   }
 
-  #plan(intents: readonly ServiceIntent[], seen: Observed, flights: readonly Flight[]): Promise<GuardedRound<Round>> {
+  #plan(input: Input, flights: readonly Flight[], others: readonly ServiceIntent[] = []): Promise<GuardedRound<Round>> {
     const { rounds, config } = this.#options;
     const isFree = (write: Write, observed: Observed) => this.#inFlight.isFree(write, observed, flights);
     const planWith = (active: readonly ServiceIntent[], observed: Observed): Round =>
       planRound(active, observed, {
         config,
+        others,
         isFree: (write) => isFree(write, observed),
         isHeldBack: (write) => this.#inFlight.isHeldBack(write),
         isDone: (write, key) => this.#wanted.get(key)?.isDone(write) ?? false,
       });
-    return rounds.plan({ intents, observed: seen }, planWith, isFree);
+    return rounds.plan(input, planWith, isFree);
   }
 
   /** The writes that can start. A Service that first needs another write does not delay those that it shares. */
   async #shared({ round, observed }: GuardedRound<Round>, flights: readonly Flight[]): Promise<readonly Write[]> {
     if (round.early.size === 0) return round.ready;
-    return withShared(round, (await this.#plan(round.rest, observed, flights)).round);
+    return withShared(round, (await this.#plan({ intents: round.rest, observed }, flights)).round);
   }
 
   #report({ planned, active }: Round, observed: Observed): void {
@@ -184,10 +192,9 @@ export class Loop {
     const soon = new Set(
       this.#inFlight.current().flatMap(({ services, startedMs }) => (startedMs > youngMs ? services : [])),
     );
-    const awaiting = [...this.#wanted.values()].filter(({ key }) => soon.has(key));
+    const awaiting = this.#others(active).filter(({ service }) => soon.has(keyOf(service)));
     if (awaiting.length > 0) this.#ticker.after(keptMs);
-    const intents = awaiting.flatMap((entry) => this.#newest(entry));
-    return withoutAwaited(ready, intents, { active, observed, config: this.#options.config });
+    return withoutAwaited(ready, awaiting, { active, observed, config: this.#options.config });
   }
 
   /** Member writes that are not planned any more although their load balancer was not read again: the nodes have changed. */
@@ -266,12 +273,6 @@ export class Loop {
       const result = planned.results.get(key);
       entry.finish(result?.status, result?.settled === true);
     }
-  }
-
-  #nextGroups(planned: readonly Write[]): void {
-    const ids = new Set(planned.map(({ id }) => id.toLowerCase()));
-    const held = new Set(this.#inFlight.current().flatMap(({ holds }) => holds.map((id) => id.toLowerCase())));
-    if (this.#outcomes.rejections.next((id) => ids.has(id) || held.has(id))) this.#ticker.soon();
   }
 
   /** The lock is released before the last Services are settled, which fail when it cannot be. */

@@ -110,6 +110,14 @@ export class Outcomes {
     if (write.kind === "delete-load-balancer") this.#options.gone(write.id);
   }
 
+  /** Lets the next rejected Services go whose resource is not among those planned or in flight. */
+  nextGroups(planned: readonly Write[]): void {
+    const { inFlight, tickSoon } = this.#options;
+    const ids = new Set(planned.map(({ id }) => id.toLowerCase()));
+    const held = new Set(inFlight.current().flatMap(({ holds }) => holds.map((id) => id.toLowerCase())));
+    if (this.rejections.next((id) => ids.has(id) || held.has(id))) tickSoon();
+  }
+
   #count(write: Write, requests: number): void {
     for (const entry of this.#entries(write)) entry.wrote(requests);
     this.#options.activity.wrote(write.kind, requests);

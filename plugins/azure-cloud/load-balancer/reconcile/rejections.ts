@@ -13,7 +13,8 @@ interface Trial {
 
 /**
  * Services in writes that ARM rejected, by resource: the group is halved until the one at fault is alone. A group that
- * waits is not planned: no other Service waits for it, and it lets all others that need its resource go first.
+ * waits is not planned: no other Service waits for it but one that would take its port, and it lets all others that need
+ * its resource go first.
  */
 export class Rejections {
   readonly #trials = new Map<string, Trial>();

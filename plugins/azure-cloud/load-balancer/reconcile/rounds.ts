@@ -6,6 +6,7 @@ import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { type Plan, stages, type Write } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { plan } from "../plan/plan.ts";
+import { choosesAddress, readSubject } from "../service/subject.ts";
 
 type StageName = (typeof stages)[number];
 
@@ -22,7 +23,7 @@ const needs = (stage: StageName, earlier: StageName): boolean =>
 
 export interface Round {
   readonly planned: Plan;
-  /** The Services that it is about: those that only wait for a resource are left out of the plan. */
+  /** The Services that it is about: those that only wait for a resource, or would take a port of these, are left out. */
   readonly active: readonly ServiceIntent[];
   readonly writes: readonly Write[];
   /** The writes that can start now. */
@@ -39,6 +40,8 @@ export interface RoundOptions {
   /** True for a write that waits for more Services to share it. */
   readonly isHeldBack: (write: Write) => boolean;
   readonly isDone: (write: Write, service: ServiceKey) => boolean;
+  /** Services that are not planned because they wait: what is theirs on a shared address stays theirs. */
+  readonly others?: readonly ServiceIntent[];
 }
 
 /**
@@ -46,7 +49,8 @@ export interface RoundOptions {
  * them would have to wait as well. A write is ready when it is the first one of each of its Services.
  */
 export function planRound(services: readonly ServiceIntent[], observed: Observed, options: RoundOptions): Round {
-  const { config, isFree, isHeldBack, isDone } = options;
+  const { config, isFree, isHeldBack, isDone, others = [] } = options;
+  const takersIn = portTakers([...services, ...others], observed, config);
   for (let active = services; ;) {
     const planned = plan(active, observed, config);
     const writes = planned.stages.flatMap(({ name, writes: ofStage }) =>
@@ -59,6 +63,7 @@ export function planRound(services: readonly ServiceIntent[], observed: Observed
     const waiting = new Set(
       [...first].flatMap(([key, ofService]) => (needed(ofService).some((write) => free.has(write)) ? [] : [key])),
     );
+    if (waiting.size === 0) for (const key of takersIn({ planned, active, writes })) waiting.add(key);
     if (waiting.size === 0) {
       const all = writes.map(({ write }) => write);
       const isFirst = (write: Write, key: ServiceKey): boolean => first.get(key)?.includes(write) ?? false;
@@ -75,6 +80,30 @@ export function planRound(services: readonly ServiceIntent[], observed: Observed
     }
     active = active.filter(({ service }) => !waiting.has(keyOf(service)));
   }
+}
+
+interface Attempt extends Pick<Round, "planned" | "active"> {
+  readonly writes: readonly PlannedWrite[];
+}
+
+/**
+ * Finds Services that would take a port on a shared address while the one that gets it waits: they are refused where all
+ * are planned together, and only there.
+ */
+function portTakers(all: readonly ServiceIntent[], observed: Observed, config: PlannerConfig) {
+  let together: Plan | undefined;
+  const isRefused = ({ results }: Plan, key: ServiceKey) => results.get(key)?.problem?.code === "PortConflict";
+  return ({ planned, active, writes }: Attempt): readonly ServiceKey[] => {
+    const balancers = writes.flatMap(({ write }) => (write.kind === "put-load-balancer" ? [write] : []));
+    if (active.length === all.length || balancers.length === 0) return [];
+    const uninvolved = new Set(active.map(({ service }) => keyOf(service)));
+    for (const { services } of balancers) for (const key of services) uninvolved.delete(key);
+    const involved = all.filter(({ service }) => !uninvolved.has(keyOf(service)));
+    // A second plan for the few Services that share an address.
+    if (!involved.some(({ service }) => choosesAddress(readSubject(service, config).subject))) return [];
+    const joint = (together ??= plan(all, observed, config));
+    return [...planned.results.keys()].filter((key) => isRefused(joint, key) && !isRefused(planned, key));
+  };
 }
 
 /** The writes that can start in the round, and those of a plan without its early Services that it has as well. */

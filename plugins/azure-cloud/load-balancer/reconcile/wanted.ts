@@ -160,6 +160,12 @@ export class Wanted {
     return new ResourceLockError("ResourcesLocked", message, { cause: error });
   }
 
+  /** Fails: nothing more is planned for the Service. */
+  supersede(): readonly [] {
+    this.fail(new CodedError("Superseded", `${this.key} is being deleted, or is no longer of type LoadBalancer`));
+    return [];
+  }
+
   /** `id`: the resource that was written in vain. */
   unsettled(id = "it"): CodedError {
     const message = `${this.key}: Azure does not return the written state yet; ${id} is read again later`;

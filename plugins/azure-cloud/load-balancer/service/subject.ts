@@ -97,6 +97,10 @@ function byFamily(subject: Subject, family: Family, ipv4: string, ipv6: string):
 export const wantedPublicIP = (subject: Subject, family: Family): string =>
   byFamily(subject, family, subject.settings.get(annotations.pipName), subject.settings.get(annotations.pipNameIPv6));
 
+/** True if the Service asks for an address that exists: another one may have it, too. */
+export const choosesAddress = (subject: Subject): boolean =>
+  wantedAddresses(subject).length > 0 || subject.families.some((family) => wantedPublicIP(subject, family) !== "");
+
 /** Resource id of the prefix that public IPs are created from; empty: none. Source: upstream `getServicePIPPrefixID`. */
 export const wantedPrefix = (subject: Subject, family: Family): string =>
   byFamily(

@@ -1,7 +1,9 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import type { Service } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { errorOf } from "../../../kit/rejection.ts";
 import { addressesOf } from "../../../kit/services.ts";
 import { azureState } from "./azure-state.ts";
 import { type Cluster, openCluster, serviceOf } from "./cluster.ts";
@@ -50,4 +52,30 @@ describe("two Services that share an address", () => {
       await cluster.remove(generation, own);
       expect(azureState(simulator)).toMatchObject({ frontends: [], balancers: [], allowed: [], publicIPs: ["theirs"] });
     });
+});
+
+test("a Service does not get the port of an older one on its address whose security rules are being written", async () => {
+  await using cluster = await openCluster(2);
+  const { simulator } = cluster.world;
+  simulator.put(theirs, { sku: { name: "Standard" }, properties: { ipAddress: "20.9.9.7" } });
+  const generation = await cluster.start();
+  const sharing = (name: string, port: number): Service => onPort(name, port, { "azure-pip-name": "theirs" });
+  const nodes = cluster.nodes.splice(1, 1);
+  await cluster.ensure(generation, sharing("a", 443));
+  cluster.nodes.push(...nodes);
+  const holds = ["/networkSecurityGroups/", "/publicIPAddresses/"].map((path) =>
+    simulator.hold({ method: "PUT", path }),
+  );
+  // The load balancer waits for the public IP of one and the members of another.
+  const planned = [sharing("a", 443), sharing("older", 80), serviceOf("z")];
+  const ensured = planned.map((service) => cluster.ensure(generation, service));
+  await eventually("the rules are in flight", () => holds.every((hold) => hold.waiting() === 1));
+  simulator.clearLog();
+  const work = errorOf(cluster.ensure(generation, sharing("younger", 80)));
+  await Bun.sleep(500);
+  expect(cluster.writes()).not.toContain("PUT loadBalancers/kubernetes");
+  for (const hold of holds) hold.release();
+  await Promise.all(ensured);
+  expect(String(await work)).toContain("is taken by Service default/older");
+  expect(azureState(simulator).rules.filter((rule) => rule.endsWith("-80"))).toHaveLength(2);
 });

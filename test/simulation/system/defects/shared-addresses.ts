@@ -32,6 +32,13 @@ export const sharedAddressDefects: Defects = {
     needs: ["changeService"],
     kept: "Services share an internal address",
   },
+  "gives away the port of a Service whose write is in flight": {
+    file: "plugins/azure-cloud/load-balancer/reconcile/loop.ts",
+    from: "flights, this.#others(readable));",
+    to: "flights, []);",
+    needs: ["changeService", "createService", "killHost"],
+    kept: "a Service asks for a port whose security rules are being written",
+  },
   "deletes a public IP that another Service has": {
     file: `${plan}/public-ip/plan.ts`,
     from: 'return servicesIn(tags).length === 0 ? "delete" : {',

@@ -46,19 +46,29 @@ export const change = (index: number, of: number, shape = '"none"'): Happening =
   pick: pickOf([1, of, index], ...featureWith(7, shape)),
 });
 
-/** Changes one where Services share addresses: to an address and ports by their names, and to the feature that has a text. */
-export function share(index: number, of: number, address: string, ports: string, feature?: string): Happening {
+/** What a number means where Services share addresses: an address, ports and the feature that has a text, by their names. */
+function sharedDigits(divisor: number, address: string, ports: string, feature?: string): readonly Digit[] {
   const [addresses, lists] = [Object.keys(sharedAddresses), Object.keys(sharedPorts)];
   const [, modulus, row] = rowWith(sharedFeatures, feature ?? "");
-  const pick = pickOf(
-    [1, of, index],
-    [7, addresses.length, addresses.indexOf(address)],
-    [7 * addresses.length, lists.length, lists.indexOf(ports)],
-    [7 * addresses.length * lists.length, 2, feature === undefined ? 0 : 1],
-    ...(feature === undefined ? [] : [[7, modulus, row] as const]),
-  );
-  return { kind: "changeService", pick };
+  return [
+    [divisor, addresses.length, addresses.indexOf(address)],
+    [divisor * addresses.length, lists.length, lists.indexOf(ports)],
+    [divisor * addresses.length * lists.length, 2, feature === undefined ? 0 : 1],
+    ...(feature === undefined ? [] : [[divisor, modulus, row] as const]),
+  ];
 }
+
+/** Creates Service number `index` where Services share addresses. */
+export const createSharing = (index: number, address: string, ports: string): Happening => ({
+  kind: "createService",
+  pick: pickOf([1, maxServices, index], ...sharedDigits(maxServices, address, ports)),
+});
+
+/** Changes one where Services share addresses. */
+export const share = (index: number, of: number, address: string, ports: string, feature?: string): Happening => ({
+  kind: "changeService",
+  pick: pickOf([1, of, index], ...sharedDigits(7, address, ports, feature)),
+});
 
 /** A user removes the finalizer of one, deletes it and creates it again. */
 export const forceDelete = (index: number, of: number): Happening => ({

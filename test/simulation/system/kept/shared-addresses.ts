@@ -1,5 +1,6 @@
+import { operations } from "../actions/network.ts";
 import type { History } from "../history.ts";
-import { history, share } from "./history.ts";
+import { createSharing, history, pickOf, rowWith, share } from "./history.ts";
 
 const cluster = "shared addresses";
 
@@ -17,6 +18,15 @@ export const sharedAddressHistories: Readonly<Record<string, History>> = {
     [45, share(1, 2, "own", "own")],
     [60, share(0, 2, "of another Service", "own")],
     [90, { kind: "deleteService", pick: 1 }],
+  ),
+  // Members of the other one hold up the load balancer, and a new one of its own address has it written without the first.
+  "a Service asks for a port whose security rules are being written": history(
+    { cluster, operationPolls: 21, convergeMinutes: 8 },
+    [99, { kind: "prolongOperation", pick: pickOf(rowWith(operations, "/networkSecurityGroups/")), forMs: 3_470_000 }],
+    [100, { kind: "killHost" }],
+    [102, createSharing(2, "own", "own")],
+    [103, share(0, 3, "of a user, in its spec", "80 and its own", "192.0.2.0/24")],
+    [200, createSharing(3, "of a user, by name", "80 alone")],
   ),
   "Services share an internal address": history(
     { cluster },

@@ -8,7 +8,7 @@ import { isOfAnotherShard, type PlannerConfig } from "../../model/planner-config
 import { annotations } from "../../service/annotations.ts";
 import { some } from "../../service/readers.ts";
 import { matches } from "../../service/selectors.ts";
-import { type Subject, wantedAddresses, wantedPublicIP } from "../../service/subject.ts";
+import { choosesAddress, type Subject, wantedAddresses, wantedPublicIP } from "../../service/subject.ts";
 import type { Draft } from "../draft/draft.ts";
 import { type Balancer, namedFor } from "../draft/edits.ts";
 import { isPrimary } from "../draft/frontends.ts";
@@ -167,10 +167,8 @@ function pinnedBalancer(draft: Draft, subject: Subject, publicIPs: PublicIPTarge
 
 /** A load balancer with the Service's own frontend, else one where it has rules. */
 function currentBalancer(draft: Draft, subject: Subject): string | undefined {
-  const isPinned =
-    wantedAddresses(subject).length > 0 || subject.families.some((one) => wantedPublicIP(subject, one) !== "");
   const active = draft.config.loadBalancers.find(({ name }) => isActive(draft, subject, name))?.name.toLowerCase();
-  if (isPinned || annotatedNames(subject) !== undefined) return active;
+  if (choosesAddress(subject) || annotatedNames(subject) !== undefined) return active;
   const own = draft.observed.loadBalancers.find(
     ({ name = "", frontendIPConfigurations }) =>
       isInternalName(name) === subject.internal &&

@@ -2,7 +2,7 @@ import type { LoadBalancingRule, SecurityRule } from "@azure/arm-network";
 import { keyOf, type Node, type Service, type ServicePort } from "cloud-controller-host/sdk";
 
 import { oncePer } from "../../model/once-per.ts";
-import { readSubject, type Subject, wantedAddresses, wantedPublicIP } from "../../service/subject.ts";
+import { choosesAddress, readSubject, type Subject, wantedAddresses } from "../../service/subject.ts";
 import type { Draft } from "../draft/draft.ts";
 import { baseOf, rulesOn } from "../draft/edits.ts";
 import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
@@ -31,9 +31,6 @@ export const chosenAddresses = ({ observed, config }: Draft, subject: Subject): 
     ({ ipAddress }) => ipAddress ?? [],
   ),
 ];
-
-const choosesAddress = (subject: Subject): boolean =>
-  wantedAddresses(subject).length > 0 || subject.families.some((family) => wantedPublicIP(subject, family) !== "");
 
 /** The Services of the cluster that are not planned. */
 function othersOf({ services, observed }: Draft): readonly Service[] {

@@ -118,6 +118,68 @@ describe("the writes that can start", () => {
   });
 });
 
+describe("a port on a shared address", () => {
+  const sharing = (name: string, port: number): ServiceIntent =>
+    intentOf({
+      name,
+      nodes,
+      annotations: { "azure-pip-name": "my-pip" },
+      spec: { ports: [{ port, nodePort: 30080 }] },
+    });
+  const [serving, older, younger] = [sharing("a", 443), sharing("b", 80), sharing("c", 80)];
+  const services = [serving, older, younger, a].map(({ service }) => service);
+  const { observed } = converge([serving], world({ services, publicIPs: [publicIP("my-pip", "20.9.9.9")] }), config);
+
+  test("is not given to a Service while an older one that gets it has a write in flight", () => {
+    const { active, writes } = planned([younger], observed, { others: [older] });
+    expect([names(active), texts(writes)]).toEqual([[], []]);
+  });
+
+  test("is not given to a Service while an older one that gets it waits for a resource", () => {
+    const isFree = ({ services: keys }: Write): boolean => !keys.includes("default/b");
+    const { active, writes, planned: last } = planned([older, younger], observed, { isFree });
+    expect([names(active), texts(writes), last.results.size]).toEqual([[], [], 0]);
+  });
+
+  test("is kept for a waiting Service without holding up one that asks for another port", () => {
+    const other = sharing("d", 81);
+    const { ready } = planned([younger, other], observed, { others: [older] });
+    expect(texts(ready)).toEqual(["put-load-balancer: d", "put-security-group: d"]);
+  });
+
+  test("is given to a Service that is older than the one that waits", () => {
+    expect(texts(planned([older], observed, { others: [younger] }).ready)).toContain("put-load-balancer: b");
+  });
+
+  test("is refused at once to a Service if another one has it, whichever Services wait", () => {
+    const has = converge([older], observed, config).observed;
+    const { planned: last } = planned([younger, sharing("d", 81)], has, { others: [older] });
+    expect(last.results.get("default/c")?.problem?.code).toBe("PortConflict");
+  });
+
+  test("is looked for among Services that wait only if one of them or of those that are written asks for an address", () => {
+    let plans = 0;
+    const counted: Observed = {
+      ...observed,
+      get securityGroup() {
+        plans += 1;
+        return observed.securityGroup;
+      },
+    };
+    const reads = (active: readonly ServiceIntent[], others: readonly ServiceIntent[]): number => {
+      plans = 0;
+      planRound(active, counted, { config, isFree: () => true, isHeldBack: () => false, isDone: () => false, others });
+      return plans;
+    };
+    const alone = reads([internal], []);
+    expect(reads([internal], [b, c])).toBe(alone);
+    expect(reads([internal, serving], [b, c])).toBe(reads([internal, serving], []));
+    expect(reads([serving], [older])).toBe(reads([serving], []));
+    expect(reads([internal], [older])).toBeGreaterThan(alone);
+    expect(reads([younger], [b])).toBeGreaterThan(reads([younger], []));
+  });
+});
+
 describe("a load balancer that its last Service leaves", () => {
   const { observed } = converge([a], world({ services: [a.service, b.service] }), config);
   const deletion: ServiceIntent = { ...a, action: "delete" };
