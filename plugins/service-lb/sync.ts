@@ -58,12 +58,16 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
     if (cached !== undefined) parts.events.leftAlone(service);
     forget(parts, key, service);
     if (parts.selection.isHandedOver(service)) await handOver(parts, service);
+    else if (cached !== undefined) await leave(parts, service);
     return;
   }
   const mayBeOfAnother = cached === undefined && parts.selection.mayBeOfAnother(service);
   if (mayBeOfAnother && (await existing(parts, service, signal)) === undefined) return;
   const own = await claim(parts, service);
-  if (own === undefined) return forget(parts, key, service);
+  if (own === undefined) {
+    forget(parts, key, service);
+    return cached === undefined ? undefined : leave(parts, service);
+  }
   return syncOwn(parts, key, own, signal);
 }
 
@@ -89,9 +93,13 @@ async function syncOwn(parts: SyncParts, key: string, service: Service, signal: 
 }
 
 /** The mark goes last: without it another process may call the cloud for the Service. */
-async function handOver({ balancers, clusterName, writes }: SyncParts, service: Service): Promise<void> {
+async function handOver(parts: SyncParts, service: Service): Promise<void> {
+  await leave(parts, service);
+  await parts.writes.unmark(service);
+}
+
+async function leave({ balancers, clusterName }: SyncParts, service: Service): Promise<void> {
   await balancers.leaveLoadBalancer?.(clusterName, service);
-  await writes.unmark(service);
 }
 
 /** Records the cloud's warnings about a Service's settings; returns their texts. */

@@ -147,7 +147,9 @@ export class AzureLoadBalancers implements LoadBalancers {
 
   async leaveLoadBalancer(_clusterName: string, service: Service): Promise<void> {
     this.#rejections.delete(keyOf(service));
+    this.#parts.drains?.deleted(service);
     await this.#parts.locals?.left(service);
+    await this.#parts.reconciler.left(service);
   }
 
   /** Removals from the present Services that this config would cause, together with the caller's. */

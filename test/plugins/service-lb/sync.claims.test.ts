@@ -109,6 +109,21 @@ test("a Service that neither is selected nor has our mark is not touched", async
   expect([deployment.left, deployment.markOf(), deployment.parts.patches()]).toEqual([[], "theirs", []]);
 });
 
+test.each([
+  ["shares Services", true],
+  ["shares none", false],
+])("a Service that another deployment has marked since it was ensured is left by one that %s", async (_, isSharing) => {
+  await using deployment = await setUp(new Set(["theirs"]), isSharing);
+  const { parts, sync, left } = deployment;
+  parts.seen(labeled("a"));
+  await sync();
+  expect(left).toEqual([]);
+  parts.services.set(labeled("a", { [mark]: "theirs" }));
+  await sync();
+  await sync();
+  expect(left).toHaveLength(1);
+});
+
 test("a deployment that shares no Services marks none, and leaves alone what another one has marked", async () => {
   await using deployment = await setUp(new Set(), false);
   const { parts, sync, calls, markOf, selection } = deployment;

@@ -30,6 +30,8 @@ import type { Reconciled } from "./wanted.ts";
 /** Pauses before a pool is planned again of which an instance failed late. */
 const firstPauseMs = 5_000;
 const longestPauseMs = 300_000;
+/** Pause between looks at a Service that leaves while it is being written. */
+const leavingPauseMs = 1_000;
 
 export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "gone" | "moved" | "unended"> {
   readonly pools: Pick<PoolReads, "unended">;
@@ -44,6 +46,8 @@ export class Reconciler {
   readonly #loop: Loop;
   readonly #instances: UnendedInstances;
   readonly #skipped: SkippedInstances;
+  /** UIDs of the Services that the service controller has brought here, by key. Others may be another process's. */
+  readonly #served = new Map<ServiceKey, string | undefined>();
   readonly #looks: KeyedBatcher<Service, LoadBalancerStatus | undefined>;
 
   constructor(options: ReconcilerOptions) {
@@ -51,14 +55,14 @@ export class Reconciler {
     const { context, config, observer } = options;
     const { clock, signal } = context;
     const outdate = (id: string): void => observer.outdate(id);
-    const refresh = (): Promise<unknown> => this.#refreshAll(observer.services());
+    const refresh = (): Promise<unknown> => this.#refreshAll(this.#services());
     const operations = new UnendedOperations({ context, outdate, refresh });
     this.#instances = new UnendedInstances({ context, reads: options.pools, outdate, refresh });
     this.#skipped = new SkippedInstances({ context, nodes: () => observer.nodes(), refresh });
     const nodes = new MovedNodes({
       context,
       config,
-      services: () => observer.services(),
+      services: () => this.#services(),
       outdate,
       refresh: (services) => this.#refreshAll(services),
     });
@@ -96,8 +100,27 @@ export class Reconciler {
     this.#skipped.add(id);
   }
 
+  /** Called for Services of this process alone, each until it is deleted here or has left. */
   reconcile(intent: ServiceIntent, signal?: AbortSignal): Promise<Reconciled> {
+    const { service, action } = intent;
+    if (action === "ensure") this.#served.set(keyOf(service), service.metadata?.uid);
+    else this.#served.delete(keyOf(service));
     return this.#loop.submit(intent, signal);
+  }
+
+  /** Resolves once nothing is planned or written for the Service, which another process serves. */
+  async left(service: Service): Promise<void> {
+    const { clock, signal } = this.#options.context;
+    const key = keyOf(service);
+    this.#served.delete(key);
+    const isBusy = (): boolean => this.#loop.isWanted(service) || this.#loop.written.includes(key);
+    while (isBusy() && !signal.aborted) await clock.sleep(leavingPauseMs, signal);
+  }
+
+  /** The Services of this process, as they are now. */
+  #services(): readonly Service[] {
+    const all = this.#options.observer.services();
+    return all.filter((one) => this.#served.has(keyOf(one)) && this.#served.get(keyOf(one)) === one.metadata?.uid);
   }
 
   /** Reconciles a Service that may be about to go: it is left alone when it is deleted meanwhile. */
@@ -115,7 +138,7 @@ export class Reconciler {
 
   /** Plans Services again because nodes are about to leave, or are not any more. */
   async refreshNodes(keys: ReadonlySet<ServiceKey>): Promise<void> {
-    const services = this.#options.observer.services().filter((service) => keys.has(keyOf(service)));
+    const services = this.#services().filter((service) => keys.has(keyOf(service)));
     const errors = await Promise.all(services.map((service) => this.#refreshed(service)));
     const error = errors.find((one) => one !== undefined);
     if (error !== undefined) throw error;
@@ -165,7 +188,7 @@ export class Reconciler {
   /** Services that may use a pool, as they are now. With several load balancers each plan is about all pools. */
   #usersOf(poolId: string): readonly Service[] {
     const { observer, config } = this.#options;
-    const present = observer.services().filter((service) => observer.service(service) !== undefined);
+    const present = this.#services().filter((service) => observer.service(service) !== undefined);
     if (config.loadBalancers.length > 0) return present;
     const isInternal = isInternalName(lastSegment(loadBalancerOf(poolId)));
     const family = isIPv6Name(poolId) ? "IPv6" : "IPv4";

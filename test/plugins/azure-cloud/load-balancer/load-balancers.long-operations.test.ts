@@ -115,8 +115,8 @@ test("a node that comes back while an operation of a former process takes its in
   first.crash();
   cluster.hidden.clear();
   const refused = serviceOf("refused", { annotations: { "azure-load-balancer-tcp-idle-timeout": "1" } });
-  cluster.services.set(keyOf(refused), refused);
   const second = await cluster.start({}, fast(100));
+  expect(await errorOf(cluster.ensure(second, refused))).toBeDefined();
   simulator.clearLog();
   await cluster.ensure(second, web);
   expect(cluster.writes()).toEqual([]);

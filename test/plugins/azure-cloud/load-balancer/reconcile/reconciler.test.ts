@@ -1,10 +1,11 @@
 import { describe, expect, test } from "bun:test";
 
-import type { Service } from "cloud-controller-host/sdk";
+import { keyOf, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { errorOf } from "../../../../kit/rejection.ts";
 import { nodeOf } from "../../world.ts";
-import { type Cluster, fast, openCluster, serviceOf } from "../cluster.ts";
+import { type Cluster, fast, type Generation, openCluster, serviceOf } from "../cluster.ts";
 
 const families = (...ipFamilies: readonly string[]) => ({ spec: { ipFamilies: [...ipFamilies] } });
 const internal = (name: string): Service =>
@@ -65,4 +66,58 @@ test("an instance that is refused after a slow write shows at every Service of i
   hold.release();
   const shown = services.map(({ metadata }) => `${metadata?.name} UpdateLoadBalancerFailed`);
   await eventually("it shows", () => shown.every((event) => generation.events.includes(event)));
+});
+
+describe("work in the background", () => {
+  /** Begins plans of all Services of the process, one after another. */
+  async function refuseInstance(...services: readonly Service[]) {
+    const { simulator, ensureAll, ...opened } = await openWith(...services);
+    const hold = simulator.hold({ method: "PUT", path: instance });
+    await ensureAll();
+    simulator.failNext({ method: "PUT", path: instance }, { status: 409, code: "OperationNotAllowed", times: 1_000 });
+    return { simulator, hold, ...opened };
+  }
+  const shows = ({ events }: Generation, name: string): boolean => events.includes(`${name} UpdateLoadBalancerFailed`);
+
+  test("leaves Services alone that the service controller has not brought: they may be another deployment's", async () => {
+    const { cluster, generation, hold } = await refuseInstance(serviceOf("own"), serviceOf("replaced"));
+    await using _ = cluster;
+    const addresses = (): number => cluster.writes().filter((one) => one.includes(" publicIPAddresses/")).length;
+    expect(addresses()).toBe(2);
+    for (const name of ["foreign", "replaced"]) {
+      const foreign = serviceOf(name, { incarnation: 1, spec: { loadBalancerClass: "example.com/other" } });
+      cluster.services.set(keyOf(foreign), foreign);
+    }
+    hold.release();
+    await eventually("all of its own are planned", () => shows(generation, "own"));
+    expect(addresses()).toBe(2);
+    expect(["foreign", "replaced"].map((name) => shows(generation, name))).toEqual([false, false]);
+  });
+
+  test("does not begin again for a Service that has left", async () => {
+    const { cluster, generation, hold } = await refuseInstance(serviceOf("own"), serviceOf("handed-over"));
+    await using _ = cluster;
+    await generation.balancers.leaveLoadBalancer("kubernetes", serviceOf("handed-over"));
+    hold.release();
+    await eventually("all of its own are planned", () => shows(generation, "own"));
+    expect(shows(generation, "handed-over")).toBe(false);
+  });
+});
+
+test.each([
+  ["planned", { method: "GET", path: /\/loadBalancers$/u }],
+  ["written", { method: "PUT", path: "/publicIPAddresses/" }],
+])("a Service leaves once it is not being %s any more", async (_, request) => {
+  await using cluster = await openCluster(1);
+  const generation = await cluster.start({}, fast(100));
+  const hold = cluster.world.simulator.hold(request);
+  const ensured = errorOf(cluster.ensure(generation, serviceOf("web")));
+  await eventually("the request is held", () => hold.waiting() === 1);
+  let hasLeft = false;
+  const left = generation.balancers.leaveLoadBalancer("kubernetes", serviceOf("web")).then(() => void (hasLeft = true));
+  await Bun.sleep(100);
+  expect(hasLeft).toBe(false);
+  hold.release();
+  await left;
+  expect(await ensured).toBeUndefined();
 });
