@@ -143,6 +143,8 @@ export interface CloudContext extends GenerationContext {
    * `--shard` that others run beside; absent in a process that serves all Services.
    */
   readonly shard?: string;
+  /** Absent without leader election, or where the cloud runs without a host. */
+  readonly shards?: Shards;
   readonly fence: Fence;
   /** Reports a write that has been sent, however it ended. Absent where the cloud runs without a host. */
   readonly recordWrite?: (write: CloudWrite) => void;

@@ -53,6 +53,7 @@ export class GenerationContexts {
       ...this.#context(fullName, fullName, resources),
       clusterName,
       ...(shard !== undefined && { shard }),
+      ...(this.#scope.shards && { shards: this.#scope.shards }),
       fence: resources.fence,
       ...(confirmations && { confirmations }),
       recordWrite: (write) => this.#scope.recordWrite(fullName, this.#generation, write),

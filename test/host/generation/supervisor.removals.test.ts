@@ -14,12 +14,15 @@ let supervisor: Supervisor;
 let leader: AsyncDisposable;
 /** The answers of the Lease, one for each read. */
 let reads: PromiseWithResolvers<boolean>[];
+/** The Lease that each cloud has in its context. */
+let leases: (string | undefined)[];
 
 const places = { hash: "abc", removals: ["frontend 1"] };
 
 /** A supervisor whose cloud would remove something with each other `place`; what is confirmed stays unknown. */
 beforeEach(async () => {
   reads = [];
+  leases = [];
   // A refused reload asks every 5 s; a read that hangs is never given up.
   const sleep = (ms: number, signal?: AbortSignal) => systemClock.sleep(ms === 10_000 ? 60_000 : ms / 100, signal);
   const clock = { ...systemClock, sleep };
@@ -29,7 +32,10 @@ beforeEach(async () => {
     configSchema: Type.Object({}),
     decode: (value) => ({ ok: true, value, warnings: [] }),
     placement: ({ place }) => place,
-    create: async () => ({ ...memoryCloud().cloud, unrequestedRemovals: async () => places }),
+    create(_config, { shards }) {
+      leases.push(shards?.own);
+      return Promise.resolve({ ...memoryCloud().cloud, unrequestedRemovals: async () => places });
+    },
   });
   const plugins = pluginsOf({ controllers: [rig.controller("alpha", main)], clouds: [cloud] }, { hash: "one" });
   const confirmations = {
@@ -42,7 +48,7 @@ beforeEach(async () => {
   };
   const source = { description: "a test", read: async () => "place: 1\n" };
   const loader = { hash: async () => plugins.hash, load: async () => ({ ok: true as const, plugins }) };
-  supervisor = new Supervisor({ ...rig.scope, confirmations }, source, loader);
+  supervisor = new Supervisor({ ...rig.scope, confirmations, shards: { own: "ours" } }, source, loader);
   leader = await leading(supervisor, plugins);
 });
 afterEach(async () => {
@@ -95,4 +101,9 @@ test("a config that places resources elsewhere is refused also after the cloud p
   expect(supervisor.status.running).toBe(false);
   change("place: 1\n");
   await eventually("the former place runs", () => supervisor.status.running);
+});
+
+test("a cloud that is to tell what a reload would remove knows the Lease of its deployment, which marks its Services", async () => {
+  await refused();
+  expect(leases).toEqual(["ours", "ours"]);
 });

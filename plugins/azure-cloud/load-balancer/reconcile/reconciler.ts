@@ -1,4 +1,7 @@
 import {
+  annotationOf,
+  annotations,
+  type CloudContext,
   isBeingDeleted,
   isRefusal,
   keyOf,
@@ -6,6 +9,7 @@ import {
   type Node,
   recurringMessageOf,
   type Service,
+  type Shards,
   type UnrequestedRemovals,
 } from "cloud-controller-host/sdk";
 
@@ -35,6 +39,7 @@ const leavingPauseMs = 1_000;
 
 export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "gone" | "moved" | "unended"> {
   readonly pools: Pick<PoolReads, "unended">;
+  readonly context: LoopOptions["context"] & Pick<CloudContext, "shards">;
 }
 
 /**
@@ -234,8 +239,9 @@ export class Reconciler {
 
   /** Removals from the present Services that this config would cause. Writes nothing. */
   async unrequestedRemovals(others: readonly ResourceChange[]): Promise<UnrequestedRemovals | undefined> {
-    const { observer, config, rounds } = this.#options;
-    const services = observer.services().filter((service) => !isBeingDeleted(service));
+    const { observer, config, rounds, context } = this.#options;
+    const isOwn = (one: Service): boolean => !isBeingDeleted(one) && !isOfAnother(one, context.shards);
+    const services = observer.services().filter(isOwn);
     const nodes = observer.nodes();
     const intents = services.map((service): ServiceIntent => ({ service, nodes, action: "ensure" }));
     const { observed } = await observer.observe(intents);
@@ -280,3 +286,9 @@ export class Reconciler {
 /** The first error that is not a refusal for the Service's own settings. */
 const firstFailure = (errors: readonly unknown[]): unknown =>
   errors.find((error) => error !== undefined && !isRefusal(error));
+
+/** True if another deployment serves the Service. A deployment that shares the Services marks each that it serves. */
+function isOfAnother(service: Service, shards: Shards | undefined): boolean {
+  const mark = annotationOf(service, annotations.servedBy) || undefined;
+  return mark === undefined ? shards?.isAlive !== undefined : mark !== shards?.own;
+}

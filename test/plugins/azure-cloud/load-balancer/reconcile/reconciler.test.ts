@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { keyOf, type Service } from "cloud-controller-host/sdk";
+import { type CloudContext, keyOf, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { errorOf } from "../../../../kit/rejection.ts";
@@ -120,4 +120,26 @@ test.each([
   hold.release();
   await left;
   expect(await ensured).toBeUndefined();
+});
+
+test("removals that a config would cause are those from the Services of this deployment, and not from those of others", async () => {
+  await using cluster = await openCluster(1);
+  const isAlive = () => Promise.resolve(true);
+  const shard = (name: string) => ({ shard: name, shards: { own: name, isAlive } });
+  const deployments = { a: shard("a"), b: shard("b"), main: { shards: { own: "main" } } };
+  for (const [name, own] of Object.entries(deployments)) {
+    const generation = await cluster.start({}, fast(100), own);
+    const services = Array.from({ length: 11 }, (_, index) => serviceOf(`${name}-${index}`)).map((service) => {
+      const annotations = { "cloud-controller-host/served-by": name };
+      return name === "main" ? service : { ...service, metadata: { ...service.metadata, annotations } };
+    });
+    await Promise.all(services.map((service) => cluster.ensure(generation, service)));
+  }
+  const removalsOf = async (own: Partial<CloudContext>, changes = {}): Promise<string> => {
+    const { balancers } = await cluster.start(changes, fast(100), own);
+    return ((await balancers.unrequestedRemovals([]))?.removals ?? []).join();
+  };
+  for (const own of Object.values(deployments)) expect(await removalsOf(own)).toBe("");
+  const moved = await removalsOf(deployments.a, { loadBalancerName: "other" });
+  expect(new Set(moved.match(/load balancer [^,]+/gu))).toEqual(new Set(["load balancer kubernetes-a"]));
 });
