@@ -31,7 +31,8 @@ import { type PlannedResources, stagesOf } from "./writes.ts";
  *
  * Some values exist only after a write: the address of a new public IP, a private address that Azure chooses. Security
  * rules wait for them: apply the plan, observe, and plan the same Services again until every Service is settled and nothing
- * is left to write. Two rounds are enough for a new Service, three where a public IP is created again.
+ * is left to write. Two rounds are enough for a new Service, three where a public IP is created again, or where nodes move
+ * to a load balancer that the Service creates.
  *
  * A Service with a problem contributes nothing: the others are planned as if it were not there.
  */

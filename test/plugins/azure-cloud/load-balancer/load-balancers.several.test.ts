@@ -84,6 +84,26 @@ test("a load balancer that is gone leaves nothing to try again while all remaini
   );
 });
 
+test("a node stays in its pool while the load balancer that it moves to is refused, and moves as soon as that is created", async () => {
+  await using cluster = await openWithGold();
+  const { simulator } = cluster.world;
+  const generation = await cluster.start(several);
+  await cluster.ensure(generation, serviceOf("stays"));
+  const isGold = { method: "PUT", path: /loadBalancers\/gold$/u };
+  simulator.failNext(isGold, { status: 400, code: "LoadBalancerRuleCountLimitReached" });
+  expect(await errorOf(cluster.ensure(generation, serviceOf("golden")))).toBeDefined();
+  expect([members(cluster, "kubernetes"), members(cluster, "gold")]).toEqual([3, 0]);
+  simulator.clearLog();
+  await cluster.ensure(generation, serviceOf("golden"));
+  expect([members(cluster, "kubernetes"), members(cluster, "gold")]).toEqual([2, 1]);
+  expect(
+    cluster
+      .writes()
+      .filter((write) => write.startsWith("PUT loadBalancers/"))
+      .toSorted(),
+  ).toEqual(["PUT loadBalancers/gold", "PUT loadBalancers/gold", "PUT loadBalancers/kubernetes"]);
+});
+
 /** Addresses on which the security group opens the node port of a Service. */
 const openedFor = ({ world }: Cluster, service: Service): readonly string[] =>
   objectsAt(world.simulator.get("/providers/Microsoft.Network/networkSecurityGroups/nsg0")?.properties, "securityRules")
@@ -104,7 +124,8 @@ test("node ports of a Service without floating IP follow the nodes that other Se
   expect(openedFor(cluster, named)).toHaveLength(3);
   const read = { method: "GET", path: /loadBalancers\/kubernetes$/u };
   simulator.failNext(read, { status: 403, code: "AuthorizationFailed" });
-  await cluster.ensure(generation, serviceOf("golden"));
+  // It may be planned with that read.
+  await errorOf(cluster.ensure(generation, serviceOf("golden")));
   expect(members(cluster, "gold")).toBe(1);
   await eventually("the node that has left is closed", () => openedFor(cluster, named).length === 2);
   await removeMarked(cluster, generation, "golden");

@@ -154,6 +154,13 @@ export const loadBalancerDefects: Defects = {
     to: "return ready.filter((write) => abandoned.has(write.id) || true);",
     needs: ["deleteService", "createService", "requests"],
   },
+  "moves nodes to a load balancer that is not there yet": {
+    file: `${balancing}/plan/balancer/placement.ts`,
+    from: "    if (isReady(draft, name)) continue;",
+    to: "    if (name.length > 0) continue;",
+    needs: ["createService", "reachQuota"],
+    kept: "a quota refuses a new load balancer",
+  },
   "believes instances that were read while they left a pool": {
     file: `${balancing}/pools/job-runner.ts`,
     from: 'this.#instancesAhead.drop(scaleSetIdOf(id) ?? "");',

@@ -1,4 +1,4 @@
-import { refusals } from "../actions/network.ts";
+import { quotas, refusals } from "../actions/network.ts";
 import type { History } from "../history.ts";
 import { change, create, forceDelete, history, pickOf, rowWith } from "./history.ts";
 import { failing } from "./nodes.ts";
@@ -52,6 +52,11 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
     { operationPolls: 25, convergeMinutes: 12 },
     [118, change(0, 2, "tcp-443")],
     [119, forceDelete(0, 2)],
+  ),
+  "a quota refuses a new load balancer": history(
+    { cluster: "several load balancers", nodes: 2, services: 1, eventfulMinutes: 9 },
+    [60, { kind: "reachQuota", pick: pickOf(rowWith(quotas, "rulesPerLoadBalancer")), forMs: 95_000 }],
+    [70, create(1, "tcp-443")],
   ),
   "others add a route that the cache lacks": history(
     {},

@@ -13,7 +13,7 @@ import { internalAddresses, isControlPlane, isExcluded, nodeName } from "../draf
 import { withAddresses, withoutAddresses } from "./address-pools.ts";
 import { setOf } from "./basic.ts";
 import { drainingIn } from "./drain-places.ts";
-import { placeNodes } from "./placement.ts";
+import { type NodePlacement, placeNodes } from "./placement.ts";
 
 /**
  * Nodes that belong into pools: not excluded and, if configured so, not of the control plane. The nodes of an intent may
@@ -132,38 +132,41 @@ const named = oncePer((nodes: readonly Node[]): readonly Node[] => [
 ]);
 
 /** Assigns nodes to load balancers, and takes in the pools of those that no Service of the plan uses. */
-function placeAllNodes(draft: Draft, excluded: ReadonlySet<string>): ReadonlyMap<string, readonly Node[]> {
+function placeAllNodes(draft: Draft, excluded: ReadonlySet<string>): NodePlacement | undefined {
   const services = new Set(draft.targets.keys());
   const nodes = nodesOf([...draft.pools.values()]);
-  if (nodes.length === 0) return new Map();
-  const { nodes: placed, homeless } = placeNodes(draft, eligibleNodes(nodes, draft, excluded));
+  if (nodes.length === 0) return undefined;
+  const placement = placeNodes(draft, eligibleNodes(nodes, draft, excluded));
   // Those of other shards, whose load balancers this configuration does not have.
-  for (const name of draft.config.shardSuffix === undefined ? homeless : [])
+  for (const name of draft.config.shardSuffix === undefined ? placement.homeless : [])
     draft.nodeEvents.set(name, [
       { type: "Warning", reason: "FailedToFindLoadBalancerForNode", message: `failed to find a lb for node ${name}` },
     ]);
   for (const balancer of draft.balancers.values())
     for (const { name = "" } of balancer.current?.backendAddressPools ?? []) {
       const id = childId(balancer.id, "backendAddressPools", name).toLowerCase();
-      if (!placed.has(withoutInternal(balancer.name)) || !isClusterPool(name, draft.config.clusterName)) continue;
+      if (!placement.nodes.has(withoutInternal(balancer.name)) || !isClusterPool(name, draft.config.clusterName))
+        continue;
       const family = isIPv6Name(name) ? "IPv6" : "IPv4";
       const known = draft.pools.get(id) ?? { balancer, name, family, local: false, services };
       draft.pools.set(id, { ...known, nodeLists: new Set([nodes]) });
     }
-  return placed;
+  return placement;
 }
 
 /** A load balancer that no node is assigned to takes all nodes, rather than none. */
-function isPlaced(draft: Draft, pool: UsedPool, placement: ReadonlyMap<string, readonly Node[]> | undefined) {
+function isPlaced(draft: Draft, pool: UsedPool, placement: NodePlacement | undefined) {
   const [key = ""] = pool.services;
-  const assigned = new Set(placement?.get(withoutInternal(pool.balancer.name)));
+  const name = withoutInternal(pool.balancer.name);
+  const assigned = new Set(placement?.nodes.get(name));
+  const takesAll = assigned.size === 0 && placement?.awaiting.has(name) !== true;
   const ofService = pool.local ? draft.observed.endpointNodes.get(key) : undefined;
   const endpoints = ofService && new Set(ofService);
   const set = draft.config.sku === "basic" ? setOf(draft, pool.balancer.name) : "";
   return (node: Node): boolean => {
     if (set !== "") return sameName(draft.observed.vmSets.get(nodeName(node)) ?? "", set);
     if (pool.local) return endpoints?.has(nodeName(node)) ?? true;
-    return assigned.size === 0 || assigned.has(node);
+    return takesAll || assigned.has(node);
   };
 }
 
