@@ -56,6 +56,7 @@ export interface InterfaceReference {
 
 export interface InterfaceRecord {
   readonly id: string;
+  readonly provisioningState: string;
   readonly ipConfigurations: readonly IPConfigurationRecord[];
 }
 
@@ -132,6 +133,7 @@ export function powerStateOf(statuses: readonly { readonly code?: string }[] | u
 
 export const interfaceRecord = (nic: NetworkInterface): InterfaceRecord => ({
   id: nic.id ?? "",
+  provisioningState: nic.provisioningState ?? "",
   ipConfigurations: (nic.ipConfigurations ?? []).map((configuration) => ({
     primary: configuration.primary ?? false,
     privateIP: configuration.privateIPAddress ?? "",

@@ -152,8 +152,8 @@ export class PoolReads {
   }
 
   /**
-   * Those of instances of uniform scale sets and of network interfaces whose last operation has not ended. `cached`: instances
-   * by lists that the passes over nodes share; `fresh`: by reads that begin now.
+   * Those of instances of uniform scale sets and of network interfaces whose last operation has not ended. `cached`: by
+   * lists that the passes over nodes share; `fresh`: by reads that begin now.
    */
   async unended(ids: readonly string[], freshness: "cached" | "fresh"): Promise<readonly string[]> {
     const states = await Promise.all(ids.map((id) => this.#provisioned(id, freshness)));
@@ -162,8 +162,11 @@ export class PoolReads {
 
   async #provisioned(id: string, freshness: "cached" | "fresh"): Promise<Provisioned> {
     const { resourceGroup = "", names: [first = "", instance] = [] } = parseArmPath(id) ?? {};
-    const { clients, scaleSets } = this.#options;
-    if (instance === undefined) return unlessAbsent(clients.vmNetwork.networkInterfaces.get(resourceGroup, first));
+    const { clients, scaleSets, virtualMachines } = this.#options;
+    if (instance === undefined)
+      return freshness === "fresh"
+        ? unlessAbsent(clients.vmNetwork.networkInterfaces.get(resourceGroup, first))
+        : (await virtualMachines.interfacesIn(resourceGroup).get("cached")).get(id.toLowerCase());
     const { instances, freshLookups } = scaleSets.reads({ resourceGroup, scaleSet: first });
     return freshness === "fresh" ? freshLookups.get(instance) : (await instances.get("cached")).get(instance);
   }

@@ -12,8 +12,8 @@ export interface UnendedInstancesOptions extends UnendedOperationsOptions {
 }
 
 /**
- * Operations on instances in pools that began before this process did, and those on instances and network interfaces that
- * it does not wait for any more. Until one ends, the pool has its member, which may be about to leave although its node
+ * Operations on instances and network interfaces in pools that began before this process did, and those that it does not
+ * wait for any more. Until one ends, the pool has its member, which may be about to leave although its node
  * has come back since: no Service is synced because of that. All Services are planned again when such an operation has ended.
  */
 export class UnendedInstances {
@@ -29,12 +29,12 @@ export class UnendedInstances {
     this.#options = options;
   }
 
-  /** Called with each observation; the members of the first one are looked up, and instances that were abandoned since. */
+  /** Called with each observation; the members of the first one are looked up, and what was abandoned since. */
   seen(observed: Observed): void {
     const isFirst = this.#loadBalancers === undefined;
     this.#loadBalancers = observed.loadBalancers.flatMap(({ id }) => id ?? []);
     if (this.#options.context.planning !== undefined) return;
-    if (isFirst) void this.#follow(instancesIn(observed));
+    if (isFirst) void this.#follow(ownersIn(observed));
     const abandoned = [...this.#abandoned.difference(this.#followed)];
     if (abandoned.length > 0) void this.#followAbandoned(abandoned);
   }
@@ -82,8 +82,8 @@ export class UnendedInstances {
   }
 }
 
-/** Ids of the instances that are in pools. The node of one that is about to leave may come back later. */
-const instancesIn = ({ poolMembers }: Observed): readonly string[] => {
+/** Ids of the instances and interfaces that are in pools. The node of one that is about to leave may come back later. */
+const ownersIn = ({ poolMembers }: Observed): readonly string[] => {
   const owners = [...poolMembers.values()].flat().map(({ ipConfigurationId }) => ownerOf(ipConfigurationId));
-  return [...new Set(owners.flatMap((owner) => (owner?.kind === "instance" ? [owner.id] : [])))];
+  return [...new Set(owners.flatMap((owner) => owner?.id ?? []))];
 };

@@ -44,6 +44,7 @@ describe("the primary IP configuration", () => {
   });
   const nic = (...ipConfigurations: readonly IPConfigurationRecord[]): InterfaceRecord => ({
     id: "nic",
+    provisioningState: "Succeeded",
     ipConfigurations,
   });
 
@@ -94,7 +95,7 @@ test("an ip configuration that has no private address yet is not one of the VM's
   const interfaces = new SharedRead<ReadonlyMap<string, InterfaceRecord>>({
     clock,
     ttlMs: 1_000,
-    read: async () => new Map([["nic", { id: "nic", ipConfigurations }]]),
+    read: async () => new Map([["nic", { id: "nic", provisioningState: "Succeeded", ipConfigurations }]]),
   });
   const publicAddresses = new SharedRead<ReadonlyMap<string, string>>({
     clock,

@@ -14,8 +14,8 @@ export const nodeDefects: Defects = {
   },
   "does not wait for operations of a former process on instances": {
     file: "plugins/azure-cloud/load-balancer/reconcile/unended-instances.ts",
-    from: "void this.#follow(instancesIn(observed));",
-    to: "void instancesIn(observed);",
+    from: "void this.#follow(ownersIn(observed));",
+    to: "void ownersIn(observed);",
     needs: ["prolongOperation", "returnNode", "killHost"],
     kept: "a node returns while a former process takes its instance out of its pools",
   },
@@ -25,6 +25,12 @@ export const nodeDefects: Defects = {
     to: "[...poolMembers.values()].flat().filter(({ node }) => node !== undefined).map(",
     needs: ["prolongOperation", "returnNode", "killHost"],
     kept: "a node returns while a former process takes its instance out of its pools",
+  },
+  "waits for operations of a former process on instances alone": {
+    file: "plugins/azure-cloud/load-balancer/reconcile/unended-instances.ts",
+    from: "owners.flatMap((owner) => owner?.id ?? [])",
+    to: 'owners.flatMap((owner) => (owner?.kind === "instance" ? [owner.id] : []))',
+    needs: ["prolongOperation", "returnNode", "killHost"],
   },
   "keeps a VM that a read has not found": {
     file: "plugins/azure-cloud/instances/fresh-lookups.ts",

@@ -13,5 +13,9 @@ test("network interfaces that are being updated have an operation in progress, a
     world.simulator.put(networkInterface(name), { properties: { provisioningState } });
   const reads = await world.reads({}, { clock: systemClock });
   const pools = new PoolReads({ ...reads, clock: systemClock, standard: true });
-  expect(await pools.unended(["a", "b", "c", "gone"].map(networkInterface), "fresh")).toEqual([networkInterface("a")]);
+  const ids = ["a", "b", "c", "gone"].map(networkInterface);
+  expect(await pools.unended(ids, "fresh")).toEqual([networkInterface("a")]);
+  world.simulator.clearLog();
+  expect(await pools.unended(ids, "cached")).toEqual([networkInterface("a")]);
+  expect(world.simulator.log.map(({ path }) => path.split("/").at(-1))).toEqual(["networkInterfaces"]);
 });

@@ -16,18 +16,14 @@ const member = (ipConfigurationId: string, node?: string) => ({ ipConfigurationI
 
 const ignore = (): void => undefined;
 
+const networkInterface = `${group}/Microsoft.Network/networkInterfaces/nic`;
+
 /** Instances 0 and 1 of nodes are in two pools; so are instance 2, whose node is away, and an interface. */
 const observed: Observed = world({
   loadBalancers: [usersBalancer("one"), usersBalancer("two")],
   poolMembers: new Map([
     ["one", [member(configuration(0), "node-0"), member(configuration(1), "node-1"), member(configuration(2))]],
-    [
-      "two",
-      [
-        member(configuration(0), "node-0"),
-        member(`${group}/Microsoft.Network/networkInterfaces/nic/ipConfigurations/one`, "node-3"),
-      ],
-    ],
+    ["two", [member(configuration(0), "node-0"), member(`${networkInterface}/ipConfigurations/one`, "node-3")]],
   ]),
 });
 
@@ -72,12 +68,12 @@ function open({ reads, errors = [], planning, abandoned = [] }: LabOptions) {
   return { advance, stop, lines, asked, outdated, refreshes, unended, seen };
 }
 
-test("instances whose operation a former process began, with a node or without, are read until it has ended, and then all Services are planned", async () => {
+test("instances and network interfaces whose operation a former process began, with a node or without, are read until it has ended, and then all Services are planned", async () => {
   const { advance, asked, outdated, refreshes, unended } = open({ reads: [[1], [1], [], []] });
   unended.seen(observed);
   unended.seen(world({ loadBalancers: [usersBalancer("three")] }));
   await advance(3600);
-  const all = [instance(0), instance(1), instance(2)];
+  const all = [instance(0), instance(1), instance(2), networkInterface];
   expect(asked).toEqual([
     [0, "cached", all],
     [30, "fresh", [instance(1)]],
@@ -107,8 +103,8 @@ test("instances that cannot be read are read again later", async () => {
   unended.seen(observed);
   await advance(3600);
   expect(asked.map(([at, freshness, ids]) => [at, freshness, ids.length])).toEqual([
-    [0, "cached", 3],
-    [30, "cached", 3],
+    [0, "cached", 4],
+    [30, "cached", 4],
     [90, "fresh", 1],
     [210, "fresh", 1],
   ]);
