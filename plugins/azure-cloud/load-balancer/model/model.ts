@@ -63,6 +63,11 @@ export interface Observed {
   readonly deletedNodes: ReadonlySet<string>;
   /** Lower-case ids of pools that were created a moment ago, for these Services: they are ours to fill. */
   readonly createdPools?: ReadonlySet<string>;
+  /**
+   * The wishes of Services that security rules were written for, by key, of those that chose an address: their load
+   * balancer may have been refused, so that nothing else shows what they have opened there.
+   */
+  readonly opened?: ReadonlyMap<ServiceKey, readonly Service[]>;
   /** Members of network-interface pools by lower-case pool id. Not read for pools by node IP. */
   readonly poolMembers: ReadonlyMap<string, readonly PoolMember[]>;
   /** Scale set or availability set of each node by node name, for multiple and basic load balancers only. */

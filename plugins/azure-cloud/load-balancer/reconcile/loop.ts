@@ -244,7 +244,7 @@ export class Loop {
     const take = async (outcome: WriteOutcome): Promise<void> => {
       const { flight, ensured = [] } = started.get(outcome.write) ?? {};
       this.#options.rounds.ended(outcome);
-      if (!("error" in outcome && isRefused(outcome.error))) observer.contradictions.wrote(ensured);
+      if (!("error" in outcome && isRefused(outcome.error))) observer.wrote(outcome, ensured);
       if (flight !== undefined) await this.#outcomes.take(flight, outcome);
       if (flight?.wave === undefined || this.#inFlight.graceMs() === 0) this.#ticker.soon();
       else void this.#tickAfterWave();

@@ -1,3 +1,7 @@
+import type { Subnet } from "@azure/arm-network";
+
+import type { ArmClients } from "../../arm/clients.ts";
+import { unlessAbsent } from "../../arm/errors.ts";
 import { groupOf } from "../model/ids.ts";
 import type { NeededReads, Observed, ServiceIntent } from "../model/model.ts";
 import { isServiceFrontend } from "../model/names.ts";
@@ -58,3 +62,11 @@ function subnetsOf({ settings, internal, subnet }: Subject, config: PlannerConfi
   const linked = settings.get(annotations.plsCreate) ? [settings.get(annotations.plsSubnet) || frontend] : [];
   return [...(internal ? [frontend] : []), ...linked].filter((name) => name !== "");
 }
+
+/** Undefined when it does not exist. */
+export const readSubnet = (
+  { network }: ArmClients,
+  { virtualNetwork }: PlannerConfig,
+  name: string,
+): Promise<Subnet | undefined> =>
+  unlessAbsent(network.subnets.get(virtualNetwork.resourceGroup, virtualNetwork.name, name));

@@ -9,7 +9,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../../arm/clients.ts";
-import { ArmError, unlessAbsent } from "../../arm/errors.ts";
+import { ArmError } from "../../arm/errors.ts";
 import { SharedRead, SharedReads } from "../../arm/reads/shared-read.ts";
 import { readZones } from "../../arm/reads/zones.ts";
 import { sameName } from "../../arm/resource-id.ts";
@@ -18,9 +18,11 @@ import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { hasBase, isServiceFrontend } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import type { PoolReads } from "../pools/pool-reads.ts";
+import type { WriteOutcome } from "./apply.ts";
 import { Contradictions } from "./contradictions.ts";
 import type { Drains } from "./drains.ts";
-import { groupsInUse, type Known, neededReads, nothingKnown, zonesInUse } from "./needed-reads.ts";
+import { groupsInUse, type Known, neededReads, nothingKnown, readSubnet, zonesInUse } from "./needed-reads.ts";
+import { OpenedAddresses } from "./opened-addresses.ts";
 import type { NewServices } from "./preconditions.ts";
 
 export interface ObserverOptions {
@@ -67,12 +69,14 @@ export class Observer {
   readonly #zones: SharedRead<readonly string[]>;
   readonly #subnets: SharedReads<Subnet | undefined>;
   readonly contradictions: Contradictions;
+  readonly #opened: OpenedAddresses;
 
   constructor(options: ObserverOptions) {
     const { clients, config, context, network, newServices } = options;
     const { clock } = context;
     const current = (service: Service) => context.informers.of(kinds.Service).store.get(keyOf(service));
     this.contradictions = new Contradictions({ config, network, clock, current, newServices });
+    this.#opened = new OpenedAddresses(config);
     this.#options = options;
     this.#zones = new SharedRead({ clock, ttlMs: zonesTtlMs, read: () => readZones(clients, config.location) });
     this.#subnets = new SharedReads(
@@ -155,6 +159,7 @@ export class Observer {
       drains: this.#options.drains?.read(nodes) ?? new Map(),
       deletedNodes: new Set(this.#deletedNodes.keys()),
       createdPools: known.createdPools,
+      opened: this.#opened.wishes,
       poolMembers,
       vmSets: await this.#readVmSets(nodes, unreadable),
       endpointNodes: config.loadBalancers.length > 0 ? this.#endpointNodes(intents) : new Map(),
@@ -184,6 +189,12 @@ export class Observer {
       (one) => groups.has(one) && !isForeign(one),
     );
     return group === undefined ? contradiction : groups.get(group);
+  }
+
+  /** Called with each write that ARM may have carried out, and the Services for which it may have created something. */
+  wrote(outcome: WriteOutcome, ensured: readonly Service[]): void {
+    this.contradictions.wrote(ensured);
+    this.#opened.wrote(outcome, ensured);
   }
 
   /** Everything is read again, because another component may have written since. */
@@ -287,10 +298,3 @@ export class Observer {
 /** Access is denied, or the name cannot be that of a resource group. */
 const isDenied = (error: unknown): boolean =>
   error instanceof ArmError && (error.status === 403 || error.status === 400);
-
-const readSubnet = (
-  { network }: ArmClients,
-  { virtualNetwork }: PlannerConfig,
-  name: string,
-): Promise<Subnet | undefined> =>
-  unlessAbsent(network.subnets.get(virtualNetwork.resourceGroup, virtualNetwork.name, name));

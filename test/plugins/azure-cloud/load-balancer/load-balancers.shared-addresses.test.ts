@@ -6,12 +6,14 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { errorOf } from "../../../kit/rejection.ts";
 import { addressesOf } from "../../../kit/services.ts";
 import { azureState } from "./azure-state.ts";
-import { type Cluster, openCluster, serviceOf } from "./cluster.ts";
+import { type Cluster, type Generation, jumpingClock, openCluster, serviceOf } from "./cluster.ts";
 
 setDefaultTimeout(120_000);
 
 const theirs = "/providers/Microsoft.Network/publicIPAddresses/theirs";
 const internal = { "azure-load-balancer-internal": "true" };
+
+const pip = { "azure-pip-name": "theirs" };
 
 const onPort = (name: string, port: number, annotations: Readonly<Record<string, string>> = {}): Service =>
   serviceOf(name, { annotations, spec: { ports: [{ name: "p", protocol: "TCP", port, nodePort: 30_000 + port }] } });
@@ -78,4 +80,30 @@ test("a Service does not get the port of an older one on its address whose secur
   await Promise.all(ensured);
   expect(String(await work)).toContain("is taken by Service default/older");
   expect(azureState(simulator).rules.filter((rule) => rule.endsWith("-80"))).toHaveLength(2);
+});
+
+test.each([
+  [
+    "moves to an address of its own",
+    (cluster: Cluster, next: Generation) => cluster.ensure(next, onPort("guest", 443)),
+  ],
+  ["is deleted", (cluster: Cluster, next: Generation) => cluster.remove(next, onPort("guest", 443, pip))],
+])("a Service whose load balancer ARM rejects leaves no port open on a shared address when it %s", async (_, leave) => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  simulator.put(theirs, { sku: { name: "Standard" }, properties: { ipAddress: "20.9.9.7" } });
+  const { clock, jump } = jumpingClock();
+  const generation = await cluster.start({}, clock);
+  await cluster.ensure(generation, onPort("creator", 80, pip));
+  const open = (): readonly string[] => azureState(simulator).allowed.filter((one) => one.startsWith("20.9.9.7:"));
+  expect(open()).toEqual(["20.9.9.7:80"]);
+  const quota = { status: 400, code: "LoadBalancerRuleCountLimitReached" };
+  simulator.failNext({ method: "PUT", path: "/loadBalancers/" }, quota);
+  expect(await errorOf(cluster.ensure(generation, onPort("guest", 443, pip)))).toBeDefined();
+  await eventually("its port is open", () => open().join().includes("443") && simulator.underway() === 0);
+  await Bun.sleep(200);
+  // A deletion trusts no read that is less than a minute older than a write.
+  jump(61_000);
+  await leave(cluster, generation);
+  expect(open()).toEqual(["20.9.9.7:80"]);
 });

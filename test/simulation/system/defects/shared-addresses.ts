@@ -46,4 +46,11 @@ export const sharedAddressDefects: Defects = {
     needs: ["deleteService"],
     kept: "a Service goes whose public IP another one has",
   },
+  "forgets what a Service has opened on an address that it did not get": {
+    file: `${plan}/security-group/holders.ts`,
+    from: "(draft.observed.opened?.get(key) ?? [])",
+    to: "(draft.observed.opened?.get(`no ${key}`) ?? [])",
+    needs: ["reachQuota", "changeService"],
+    kept: "a Service leaves a shared address on which a quota keeps it from having rules",
+  },
 };

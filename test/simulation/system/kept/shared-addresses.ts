@@ -1,4 +1,4 @@
-import { operations } from "../actions/network.ts";
+import { operations, quotas } from "../actions/network.ts";
 import type { History } from "../history.ts";
 import { createSharing, history, pickOf, rowWith, share } from "./history.ts";
 
@@ -27,6 +27,13 @@ export const sharedAddressHistories: Readonly<Record<string, History>> = {
     [102, createSharing(2, "own", "own")],
     [103, share(0, 3, "of a user, in its spec", "80 and its own", "192.0.2.0/24")],
     [200, createSharing(3, "of a user, by name", "80 alone")],
+  ),
+  // The security rules are written before ARM refuses the load balancer.
+  "a Service leaves a shared address on which a quota keeps it from having rules": history(
+    { cluster, convergeMinutes: 12 },
+    [60, { kind: "reachQuota", pick: pickOf(rowWith(quotas, "rulesPerLoadBalancer")), forMs: 95_000 }],
+    [70, createSharing(2, "of a user, by name", "80 and its own")],
+    [100, share(2, 3, "own", "own")],
   ),
   "Services share an internal address": history(
     { cluster },

@@ -32,6 +32,12 @@ export const chosenAddresses = ({ observed, config }: Draft, subject: Subject): 
   ),
 ];
 
+/** Addresses that the Service chose when security rules were written for it. */
+const openedAddresses = (draft: Draft, { key }: Subject): readonly string[] =>
+  (draft.observed.opened?.get(key) ?? []).flatMap((former) =>
+    chosenAddresses(draft, readSubject(former, draft.config).subject),
+  );
+
 /** The Services of the cluster that are not planned. */
 function othersOf({ services, observed }: Draft): readonly Service[] {
   const objects = new Set(services.map(({ subject }) => subject.service));
@@ -80,7 +86,7 @@ function plannedHolder(
   action: "ensure" | "delete",
   backendAddresses: BackendAddresses,
 ): Holder {
-  const former = formerAddresses(draft, subject);
+  const former = [...new Set([...formerAddresses(draft, subject), ...openedAddresses(draft, subject)])];
   const addresses = action === "delete" ? former : addressesOf(draft, subject);
   if (addresses === undefined) return pendingHolder(draft, subject, former);
   const behind = (): readonly string[] =>
