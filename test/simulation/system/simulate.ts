@@ -232,7 +232,7 @@ class Run {
     // Some Services keep what they had; which of several load balancers or Services has something depends on their order.
     const isOwn = world.abandoned.length > 0 || Object.keys(balancers).length > 1 || sharesAddresses;
     if (isOwn || world.services().some((service) => isRefused(world, service) || isDirect(service))) return;
-    const before = builtIn(world.view());
+    const before = builtIn(world);
     for (const host of world.hosts) host.kill();
     world.note("world", "is built again from nothing");
     this.#isRazed = true;
@@ -243,7 +243,7 @@ class Run {
     let differences: readonly string[] = ["nothing"];
     while (differences.length > 0 && world.now < until && this.#holds()) {
       await this.#until(world.now + minuteMs);
-      differences = buildDifferences(before, builtIn(world.view()));
+      differences = buildDifferences(before, builtIn(world));
     }
     if (this.#holds() && differences.length > 0) this.#violate("equal to a fresh build", differences.join("; "));
   }

@@ -2,9 +2,10 @@ import { kinds, type Service } from "cloud-controller-host/sdk";
 
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
 import { usersIP } from "../actions/service-shapes.ts";
-import { type AzureView, nameOf, propertiesOf } from "../azure-view.ts";
+import { isOfType, nameOf, propertiesOf } from "../azure-view.ts";
 import { addressOwners, ownedParts } from "../owned-parts.ts";
 import type { World } from "../world.ts";
+import { annotationOf } from "./wishes.ts";
 
 /**
  * Chosen by Azure, or by the order in which things happened; and what stays when a Service asks for it no more, as upstream:
@@ -19,9 +20,14 @@ const parts = ["frontendIPConfigurations", "loadBalancingRules", "probes", "outb
 const isForeign = (part: JsonObject): boolean => nameOf(part).startsWith("foreign");
 
 /** Everything that the product has built, a line per value, in words that do not depend on its history. */
-export function builtIn(view: AzureView): readonly string[] {
+export function builtIn(world: Pick<World, "view" | "services">): readonly string[] {
+  const view = world.view();
   const owners = addressOwners(view);
-  const worded = (text: string): string => text.replaceAll(/[^\s/]+/gu, (word) => owners.get(word) ?? word);
+  const links = linkNames(view.resources, world.services());
+  const worded = (text: string): string =>
+    links
+      .reduce((rest, [pattern, owner]) => rest.replaceAll(pattern, owner), text)
+      .replaceAll(/[^\s/]+/gu, (word) => owners.get(word) ?? word);
   const built = view.resources.filter(({ type, name }) => {
     const last = String(type).toLowerCase().split("/").at(-1) ?? "";
     // The model of a scale set without instances keeps its pools, and gets none.
@@ -35,6 +41,24 @@ export function builtIn(view: AzureView): readonly string[] {
     ]),
     ...ownedParts(view).keys(),
   ].map(worded);
+}
+
+/**
+ * Private link services by their Service, unless one asks for their name: they keep it, and that of their interface, when
+ * none does so any more, as upstream.
+ */
+export function linkNames(
+  resources: readonly JsonObject[],
+  services: readonly Service[],
+): readonly (readonly [name: RegExp, owner: string])[] {
+  const asked = new Set(services.map((service) => annotationOf(service, "azure-pls-name")));
+  return resources
+    .filter(isOfType("privatelinkservices"))
+    .filter((one) => !asked.has(nameOf(one)))
+    .map((one) => {
+      const owner = stringAt(objectAt(one, "tags"), "k8s-azure-owner-service") ?? nameOf(one);
+      return [new RegExp(`${RegExp.escape(nameOf(one))}(?:\\.nic\\.[\\da-f]+)?`, "gu"), `link of ${owner}`] as const;
+    });
 }
 
 const poolsOf = (balancer: JsonObject): readonly JsonObject[] =>
