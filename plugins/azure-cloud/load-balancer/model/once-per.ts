@@ -5,8 +5,10 @@
 export function oncePer<Input extends object, Value>(compute: (input: Input) => Value): (input: Input) => Value {
   const values = new WeakMap<Input, { readonly value: Value }>();
   return (input) => {
-    const known = values.get(input) ?? { value: compute(input) };
-    values.set(input, known);
-    return known.value;
+    const known = values.get(input);
+    if (known !== undefined) return known.value;
+    const value = compute(input);
+    values.set(input, { value });
+    return value;
   };
 }

@@ -68,11 +68,14 @@ class ListIndex<T> {
 
 const byName = new ListIndex<Child>(({ name }) => name);
 
-/** Lower-case base name of the Service that a rule, probe or frontend is named after. */
-export function baseOf({ name = "" }: Child): string {
+/** Base name of the Service that a rule, probe or frontend is named after, in the case of the name. */
+export function exactBaseOf({ name = "" }: Child): string {
   const end = name.indexOf("-");
-  return (end < 0 ? name : name.slice(0, end)).toLowerCase();
+  return end < 0 ? name : name.slice(0, end);
 }
+
+/** As `exactBaseOf`, in lower case. */
+export const baseOf = (child: Child): string => exactBaseOf(child).toLowerCase();
 
 const byBase = new ListIndex<Child>(baseOf);
 const byPublicIP = new ListIndex<FrontendIPConfiguration>(({ publicIPAddress }) => publicIPAddress?.id);

@@ -3,11 +3,10 @@ import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk
 import { canonicalAddress } from "../../model/addresses.ts";
 import { lowerId } from "../../model/ids.ts";
 import type { Observed } from "../../model/model.ts";
-import { hasBase } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { Subject } from "../../service/subject.ts";
 import type { Draft, UsedFrontend } from "./draft.ts";
-import { type Balancer, namedFor } from "./edits.ts";
+import { type Balancer, baseOf, exactBaseOf } from "./edits.ts";
 import type { Frontend } from "./frontends.ts";
 
 /** The address of a frontend after the plan, `undefined` while Azure has not chosen it. */
@@ -52,21 +51,24 @@ export function observedAddresses(observed: Observed, service: Service): readonl
 
 type PublicIP = Observed["publicIPs"][number];
 
-const positionsById = oncePer(
-  ({ frontendIPConfigurations = [] }: Balancer): ReadonlyMap<string, number> =>
-    new Map(frontendIPConfigurations.map((frontend, position) => [lowerId(frontend), position])),
-);
-
-/** Frontends that a Service has or that its rules use, in their order. */
-function ownFrontends(balancer: Balancer, base: string): readonly Frontend[] {
-  const { frontendIPConfigurations: all = [], loadBalancingRules } = balancer;
-  const used = [
-    ...namedFor(all, base).filter(({ name }) => hasBase(name, base)),
-    ...namedFor(loadBalancingRules, base).flatMap(({ frontendIPConfiguration = [] }) => frontendIPConfiguration),
-  ];
-  const positions = new Set(used.flatMap((one) => positionsById(balancer).get(lowerId(one)) ?? []));
-  return [...positions].toSorted((one, other) => one - other).flatMap((position) => all[position] ?? []);
-}
+/**
+ * The frontends that each Service has or that its rules use, in their order, by its base name. For all Services at once:
+ * every plan asks for each of them, while a load balancer seldom changes. Base names are in lower case; those of rules
+ * are compared in any case.
+ */
+const frontendsByBase = oncePer((balancer: Balancer): ReadonlyMap<string, readonly Frontend[]> => {
+  const { frontendIPConfigurations = [], loadBalancingRules } = balancer;
+  const rulesById = Map.groupBy(loadBalancingRules ?? [], ({ frontendIPConfiguration = {} }) =>
+    lowerId(frontendIPConfiguration),
+  );
+  const frontends = new Map<string, Frontend[]>();
+  for (const frontend of frontendIPConfigurations) {
+    const users = (rulesById.get(lowerId(frontend)) ?? []).map(baseOf);
+    for (const base of new Set([exactBaseOf(frontend), ...users]))
+      frontends.getOrInsertComputed(base, () => []).push(frontend);
+  }
+  return frontends;
+});
 
 /** Addresses of these frontends. `publicIPOf` finds a public IP by its lower-case id. */
 const ownAddresses = (
@@ -75,7 +77,7 @@ const ownAddresses = (
   publicIPOf: (id: string) => PublicIP | undefined,
 ): readonly string[] =>
   loadBalancers
-    .flatMap((balancer) => ownFrontends(balancer, base))
+    .flatMap((balancer) => frontendsByBase(balancer).get(base) ?? [])
     .flatMap(
       ({ privateIPAddress, publicIPAddress = {} }) =>
         privateIPAddress || publicIPOf(lowerId(publicIPAddress))?.ipAddress || [],
