@@ -105,7 +105,8 @@ export class ControllerSet {
       const { log } = context;
       const { name } = plugin;
       const again = mayRetry(plugin) ? (): Promise<ManagedController> => this.#makeAgain(bound) : undefined;
-      const base = { name, metricName: plugin.aliases[0] ?? name, lock, log, stop, quiet: () => fence.quiet(), again };
+      const quiet = (): Promise<unknown> => Promise.all([fence.quiet(), scope.outstanding.returned(initOf(name))]);
+      const base = { name, metricName: plugin.aliases[0] ?? name, lock, log, stop, quiet, again };
       if (!("skipped" in outcome))
         return {
           made: {
@@ -141,6 +142,8 @@ export class ControllerSet {
   }
 }
 
+const initOf = (controller: string): string => `init of ${controller}`;
+
 async function initialize(
   scope: ProcessScope,
   { plugin: { name }, construct }: BoundController,
@@ -150,7 +153,7 @@ async function initialize(
 ): Promise<Awaited<ReturnType<InitFunc>>> {
   let outcome: unknown;
   try {
-    outcome = await bounded(limits(scope, "init", `init of ${name}`, signal), () =>
+    outcome = await bounded(limits(scope, "init", initOf(name), signal), () =>
       scope.loopOwner.run(name, () => run(construct(cloud))),
     );
   } catch (error) {

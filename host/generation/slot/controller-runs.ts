@@ -25,8 +25,8 @@ export interface ManagedController {
   readonly everyReplica: (() => Promise<void>) | undefined;
   /** Ends what was made for it alone: refuses its writes, aborts its signal, releases its informers. */
   readonly stop: () => void;
-  /** Resolves when no cloud call of it is in flight. */
-  readonly quiet: () => Promise<void>;
+  /** Resolves when no cloud call of it is in flight and no init that was given up is at work. */
+  readonly quiet: () => Promise<unknown>;
   /** Makes it again. Undefined where its failure is the generation's. */
   readonly again: (() => Promise<ManagedController>) | undefined;
 }

@@ -177,6 +177,30 @@ describe("a third-party controller that fails with nothing to go back to", () =>
     expect((await led).outstanding).toMatchObject([{ kind: "init", name: "init of guest" }]);
   });
 
+  test("is not created again while an init that was given up is at work", async () => {
+    lead();
+    const { plugin, attempt } = guest();
+    await rig.install(plugin);
+    (await attempt(1)).fail(new Error("boom"));
+    await stopped();
+    let inits = 0;
+    const hanging = Promise.withResolvers<void>();
+    rig.createController = () => {
+      inits += 1;
+      return hanging.promise;
+    };
+    await clock.advance(pauseMs);
+    await eventually("its init is under way", () => inits === 1);
+    await clock.advance(30_000);
+    await eventually("it is given up", () => rig.slot.active?.skipped[0]?.reason.includes("did not return"));
+    await clock.advance(20 * pauseMs);
+    expect([inits, rig.outstanding.entries.filter(({ kind }) => kind === "init")]).toMatchObject([1, [{}]]);
+    rig.createController = undefined;
+    hanging.resolve();
+    await clock.advance(20 * pauseMs);
+    await attempt(2);
+  });
+
   test("a third-party controller that fails with nothing to go back to that cannot be initialized again is tried again later", async () => {
     lead();
     const { plugin, attempt } = guest();
