@@ -6,12 +6,12 @@ import { simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { hostUser, rolesOf } from "../kit/host-roles.ts";
 import { type Bench, type Figure, percentile } from "./report.ts";
-import { engineSettings, numberOf, realCluster } from "./world.ts";
+import { engineSettings, mainOf, numberOf, realCluster } from "./world.ts";
 
 /** How long no replica runs controllers when a leader is stopped cleanly and another host stands by. */
 export const handoverBench: Bench = {
   about: "stop the leader cleanly, again and again, and measure until the other host runs controllers",
-  options: { times: "20" },
+  options: { times: "20", main: "host/main.ts" },
   async run(options) {
     await using stack = new AsyncDisposableStack();
     const cluster = await realCluster(stack, { audited: false });
@@ -24,11 +24,12 @@ export const handoverBench: Bench = {
       "--controllers=marker-controller",
     ];
     const environment = await engineSettings();
-    let leader = stack.use(new HostProcess({ flags, environment }));
+    const main = await mainOf(stack, options["main"] ?? "");
+    let leader = stack.use(new HostProcess({ flags, environment, main }));
     await leader.until("the first leads", ({ running }) => running);
     const handovers: Handover[] = [];
     for (let round = 0; round < numberOf(options, "times"); round++) {
-      const standby = stack.use(new HostProcess({ flags, environment }));
+      const standby = stack.use(new HostProcess({ flags, environment, main }));
       await standby.until("the next stands by", ({ generation, running }) => generation === 1 && !running);
       // Long enough for its watch of the Lease to stand, as it has in any real rollout.
       await Bun.sleep(500);
