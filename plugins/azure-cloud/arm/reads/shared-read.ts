@@ -69,7 +69,11 @@ export class SharedRead<Value> {
       freshness === "fresh" ? this.#startNext(0) : (this.#valid() ?? this.#inFlight() ?? this.#startNext(0));
     if (freshness !== "fresh" && reading instanceof Promise) {
       const early = await this.#findEarly(pick);
-      if (early !== undefined) return early;
+      if (early !== undefined) {
+        // The failure of a later part is left to the calls that wait for it, of which there may be none.
+        reading.catch(() => undefined);
+        return early;
+      }
     }
     const { value } = await reading;
     const found = pick(value);

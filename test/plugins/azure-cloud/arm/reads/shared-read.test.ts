@@ -298,6 +298,19 @@ describe("a list that is read in parts", () => {
     expect(lists).toHaveLength(2);
   });
 
+  test("a list that is read in parts that fails when every lookup has been answered leaves no rejection unhandled", async () => {
+    const { lists, turns, find } = listByHand();
+    const lookup = find("a");
+    await turns();
+    lists[0]?.part("a");
+    await turns();
+    expect(lookup.answer).toBe("a");
+    lists[0]?.fail();
+    // A rejection that nothing handles would fail this test.
+    await turns();
+    expect(find("a").answer).toBe("none yet");
+  });
+
   test("answers no fresh lookup before it ends", async () => {
     const { lists, turns, find } = listByHand();
     const first = find("a");
