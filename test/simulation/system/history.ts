@@ -18,6 +18,8 @@ export const rates = {
   returnNodeAtWrite: 2,
   // Of kept histories alone: it has no seed of its own yet.
   retireNode: 0,
+  // From numbers of its own: see `exclusionsOf`.
+  excludeNode: 0,
   stopNode: 1,
   replaceVM: 2,
   replaceScaleSet: 1,
@@ -83,6 +85,8 @@ export interface History {
   readonly services: number;
   /** Polls before an operation of ARM ends. */
   readonly operationPolls: number;
+  /** Items per page of ARM's lists. Default: all on one. */
+  readonly pageSize?: number;
   /** Default: `fullPace`. */
   readonly pace?: Pace;
   readonly actions: readonly Action[];
@@ -114,6 +118,26 @@ function quotasOf(seed: number, { eventfulMs }: Pace): readonly Action[] {
   }));
 }
 
+/** Nodes are excluded from load balancers in one history of four, from numbers of their own. */
+function exclusionsOf(seed: number, { eventfulMs }: Pace): readonly Action[] {
+  const random = randomOf(seed ^ 0x0e5c_1de5);
+  if (random() >= 0.25) return [];
+  const below = (limit: number): number => Math.floor(random() * limit);
+  const common = { kind: "excludeNode", host: 0, fault: "slow", target: "azure" } as const;
+  return Array.from({ length: 1 + below(5) }, () => ({
+    ...common,
+    at: quietMs + below(eventfulMs - quietMs),
+    pick: below(1_000),
+    forMs: 1_000 + Math.floor(120_000 * random() ** 2),
+  }));
+}
+
+/** Lists come in many pages in one history of four, from numbers of their own: what a page lacks may be on none. */
+function pageSizeOf(seed: number): { readonly pageSize?: number } {
+  const random = randomOf(seed ^ 0x0ba6_e512);
+  return random() < 0.25 ? { pageSize: 1 + Math.floor(random() * 3) } : {};
+}
+
 /** The history of a seed. Half of them have few kinds of actions: what takes three of one kind is rare among all. */
 export function historyOf(seed: number): History {
   const random = randomOf(seed ^ 0x51ab_1e5);
@@ -140,8 +164,9 @@ export function historyOf(seed: number): History {
     nodes: 2 + below(5),
     services: 1 + below(4),
     operationPolls: pick([0, 0, 1, 3, 10, 25], 0),
+    ...pageSizeOf(seed),
     pace,
-    actions: [...actions, ...quotasOf(seed, pace)].toSorted((one, other) => one.at - other.at),
+    actions: [...actions, ...quotasOf(seed, pace), ...exclusionsOf(seed, pace)].toSorted((one, other) => one.at - other.at),
   };
 }
 

@@ -90,7 +90,7 @@ export class World implements AsyncDisposable {
   #changes = 0;
 
   static async open(program: HostInput, history: History): Promise<World> {
-    const { seed, operationPolls, cluster } = history;
+    const { seed, operationPolls, pageSize, cluster } = history;
     await using opening = new AsyncDisposableStack();
     const runtime = new VirtualRuntime(seed);
     const network = new VirtualNetwork(runtime);
@@ -98,7 +98,10 @@ export class World implements AsyncDisposable {
     const folder = await mkdtemp(join(tmpdir(), "simulation-"));
     opening.defer(() => rm(folder, { recursive: true, force: true }));
     const api = opening.use(await SandboxApiServer.start());
-    const azure = opening.use(await startSimulator({ directory: folder, operationPolls, identity: hostIdentity }));
+    const lists = pageSize === undefined ? {} : { pageSize };
+    const azure = opening.use(
+      await startSimulator({ directory: folder, operationPolls, identity: hostIdentity, ...lists }),
+    );
     seedCluster(azure, clusters[cluster]);
     await writeFile(join(folder, "kubeconfig"), api.kubeconfig());
     runtime.reseed(seed);

@@ -1,4 +1,4 @@
-import { kinds } from "cloud-controller-host/sdk";
+import { keyOf, kinds, labels, type Node } from "cloud-controller-host/sdk";
 
 import { freshNode, setReady } from "../../../../host/sandbox/kubelet.ts";
 import { standalone } from "../clusters.ts";
@@ -73,6 +73,33 @@ export function returnNodeAtWrite(world: World, { pick, forMs }: Action): void {
   if (name === undefined) return;
   for (const host of world.hosts)
     host.afterWrites(1 + (pick % 4), () => world.after(forMs * 0.001, () => register(world, name)));
+}
+
+/** It has the label with which users and autoscalers keep nodes out of load balancers. */
+export const isExcluded = ({ metadata }: Node): boolean => labels.excludeFromLoadBalancers in (metadata?.labels ?? {});
+
+/** A user excludes a node from load balancers and, of three times two, takes that back. One node serves on. */
+export function excludeNode(world: World, { pick, forMs }: Action): void {
+  const serving = world.api.list(kinds.Node).filter((node) => !isExcluded(node) && world.isInUse(keyOf(node)));
+  const node = serving[pick % Math.max(1, serving.length)];
+  if (node === undefined || serving.length === 1) return;
+  const name = keyOf(node);
+  world.note("user", `excludes ${name} from load balancers`);
+  label(world, name, { [labels.excludeFromLoadBalancers]: "" });
+  if (pick % 3 === 0) return;
+  world.after(forMs, () => {
+    if (world.api.get(kinds.Node, { name }) === undefined) return;
+    world.note("user", `lets ${name} serve again`);
+    label(world, name, {});
+  });
+}
+
+/** Sets the label of a node that excludes it, or removes it. */
+function label(world: World, name: string, wanted: Readonly<Record<string, string>>): void {
+  world.api.update(kinds.Node, { name }, ({ metadata, ...node }) => {
+    const { [labels.excludeFromLoadBalancers]: _former, ...others } = metadata?.labels ?? {};
+    return { ...node, metadata: { ...metadata, labels: { ...others, ...wanted } } };
+  });
 }
 
 /** The node that a user deletes at this moment. */

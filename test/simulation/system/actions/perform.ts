@@ -32,6 +32,7 @@ import {
   rewindWatches,
 } from "./network.ts";
 import {
+  excludeNode,
   joinNodes,
   loseNode,
   replaceScaleSet,
@@ -66,6 +67,7 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   returnNode,
   returnNodeAtWrite,
   retireNode,
+  excludeNode,
   stopNode,
   replaceVM,
   replaceScaleSet,

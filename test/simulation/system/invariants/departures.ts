@@ -1,5 +1,6 @@
 import { keyOf, kinds } from "cloud-controller-host/sdk";
 
+import { isExcluded } from "../actions/nodes.ts";
 import type { Machine } from "../machines.ts";
 import type { HostRequest, World } from "../world.ts";
 import { isBalanced, isInternal } from "./wishes.ts";
@@ -28,7 +29,8 @@ type Request = Pick<HostRequest, "target" | "isWrite"> & {
 };
 
 /**
- * Writes that take a machine out of its pools, because it has no node or no Service is there, or had none shortly before.
+ * Writes that take a machine out of its pools, because it has no node that may serve or no Service is there, or had none
+ * shortly before.
  * Where their operations take an hour, the machine may leave long after both are back: only a write before could prevent
  * that. It has time to join again.
  */
@@ -36,15 +38,16 @@ export class Departures {
   readonly #world: Scene;
   /** By the machine's owner of IP configurations. */
   readonly #departures = new Map<string, Departure>();
-  /** When each node has come, by name. */
+  /** When each node has come or has begun to serve again, by name. */
   readonly #cameAt = new Map<string, number>();
   /** When Services came that had load balancers which were for none before: true for internal ones. */
   readonly #servedAt = new Map<boolean, number>();
 
   constructor(world: Scene) {
     this.#world = world;
-    world.api.onChange(kinds.Node, (type, node) => {
-      if (type === "ADDED") this.#cameAt.set(keyOf(node), world.now);
+    world.api.onChange(kinds.Node, (type, node, before) => {
+      const serves = before !== undefined && isExcluded(before) && !isExcluded(node);
+      if (type === "ADDED" || serves) this.#cameAt.set(keyOf(node), world.now);
     });
     world.api.onChange(kinds.Service, () => {
       const served = new Set(world.services().filter(isBalanced).map(isInternal));
@@ -69,7 +72,8 @@ export class Departures {
 
   /** True if a process may take the machine of a node out of pools, by what it knows. */
   #mayLack(name: string, internal: boolean): boolean {
-    const isThere = this.#world.api.get(kinds.Node, { name }) !== undefined;
+    const node = this.#world.api.get(kinds.Node, { name });
+    const isThere = node !== undefined && !isExcluded(node);
     const since = Math.max(this.#cameAt.get(name) ?? 0, this.#servedAt.get(internal) ?? Number.POSITIVE_INFINITY);
     return !isThere || this.#world.now - since < newsMs;
   }

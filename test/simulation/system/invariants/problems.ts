@@ -1,6 +1,7 @@
 import { keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { addressesOf } from "../../../kit/services.ts";
+import { isExcluded } from "../actions/nodes.ts";
 import { familiesOf } from "../azure-view.ts";
 import type { World } from "../world.ts";
 import { leftOpenings, leftoversIn } from "./leftovers.ts";
@@ -98,7 +99,9 @@ function problemsOfService(
   const view = world.view();
   return familiesOf(service).flatMap((family) => {
     const found = view.serviceOf(service, family);
-    const wanted = new Set(wantedMembers(world, view, found, nodes.map(keyOf)));
+    const serving = nodes.filter((node) => !isExcluded(node)).map(keyOf);
+    // What it had before stays where no node may serve.
+    const wanted = serving.length === 0 ? found.members : new Set(wantedMembers(world, view, found, serving));
     const members = differences("member", [...found.members.difference(former)], [...wanted.difference(former)]);
     const failed = found.failed.map((name) => `uses ${name}, which is Failed`);
     return [...lacking(world, service, family, found), ...members, ...failed].map((problem) => `${family} ${problem}`);

@@ -1,5 +1,6 @@
 import { defaultLoadBalancerName, keyOf, kinds, type Node } from "cloud-controller-host/sdk";
 
+import { isExcluded } from "../actions/nodes.ts";
 import type { AzureView } from "../azure-view.ts";
 import { addressOwners, type OwnedPart, ownedParts, portOwners } from "../owned-parts.ts";
 import type { World } from "../world.ts";
@@ -49,7 +50,7 @@ export class Removals {
         this.#changedAt.set(defaultLoadBalancerName(service), world.now);
     });
     world.api.onChange(kinds.Node, (type, node, before) => {
-      if (type !== "DELETED" && (before === undefined || !hasMoved(before, node))) return;
+      if (type !== "DELETED" && (before === undefined || !(hasMoved(before, node) || isExcluded(before)))) return;
       for (const one of [keyOf(node), ...addressesOf(before ?? node)]) this.#changedAt.set(one, world.now);
     });
   }
@@ -100,6 +101,7 @@ export class Removals {
     living: ReadonlySet<string>,
   ): boolean {
     const earliest = this.#earliest(what);
+    if (node !== undefined && balancer !== undefined && this.#isExcluded(node)) return true;
     const hasChanged = (one: string): boolean => (this.#changedAt.get(one) ?? Number.NEGATIVE_INFINITY) >= earliest;
     if (node !== undefined && (!this.#isThere(node) || hasChanged(node))) return true;
     if (internal !== undefined && this.#departures.excused(internal).has(node ?? "")) return true;
@@ -119,6 +121,11 @@ export class Removals {
   #earliest(what: string): number {
     if (this.#world.operations.lastEnd > 0) return 0;
     return (this.#since.get(what) ?? 0) - lateMs;
+  }
+
+  #isExcluded(name: string): boolean {
+    const node = this.#world.api.get(kinds.Node, { name });
+    return node !== undefined && isExcluded(node);
   }
 
   #isThere(name: string): boolean {

@@ -1,6 +1,7 @@
 import { keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { addressesOf } from "../../../kit/services.ts";
+import { isExcluded } from "../actions/nodes.ts";
 import { usersIP } from "../actions/service-shapes.ts";
 import { type AzureView, familiesOf, type ServiceInAzure } from "../azure-view.ts";
 import type { World } from "../world.ts";
@@ -113,7 +114,7 @@ export class Continuity {
     this.#violate = violate;
     this.#departures = departures;
     this.#returns = new Returns(() => world.now);
-    world.api.onChange(kinds.Node, (type, node) => this.#returns.nodeChanged(type, node));
+    world.api.onChange(kinds.Node, (...change) => this.#returns.nodeChanged(...change));
     world.api.onChange(kinds.Service, (_type, service, before) => {
       if (before === undefined || visibleWishOf(before) === visibleWishOf(service)) return;
       const uid = service.metadata?.uid ?? "";
@@ -129,10 +130,11 @@ export class Continuity {
     return `${this.#returns.settled} ${this.#departures.excused(false).size} ${this.#departures.excused(true).size}`;
   }
 
-  /** Another VM may have the name and the id of a former one, but not its address. */
+  /** Another VM may have the name and the id of a former one, but not its address; and a node may be away for a while. */
   readonly #idOf = (node: Node): string => {
     const { path, privateIP } = this.#world.machineOf(keyOf(node)) ?? {};
-    return `${node.metadata?.uid} ${path} ${privateIP}`;
+    const uid = node.metadata?.uid ?? "";
+    return `${uid} ${path} ${privateIP} ${this.#returns.lastOf(uid)}`;
   };
 
   /** What others take from a Service is not ours to keep: it has settled when it is whole again. */
@@ -171,7 +173,7 @@ export class Continuity {
       const lost = [...before.members].filter(([name, id]) => {
         if (found.members.has(name) || excused.has(name)) return false;
         const node = nodes.get(name);
-        const isSame = node !== undefined && this.#idOf(node) === id && isReady(node);
+        const isSame = node !== undefined && this.#idOf(node) === id && isReady(node) && !isExcluded(node);
         const isWanted = this.#world.machines.has(name) && isOn(found, balancerOf(this.#world, name));
         return isSame && isWanted;
       });

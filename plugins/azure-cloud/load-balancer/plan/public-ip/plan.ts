@@ -1,9 +1,11 @@
 import type { PublicIPAddress } from "@azure/arm-network";
+import { defaultLoadBalancerName, keyOf, type Service } from "cloud-controller-host/sdk";
 
 import { sameName, startsWithName } from "../../../arm/resource-id.ts";
 import { groupOf, lowerId, sameId } from "../../model/ids.ts";
 import type { Family, ServiceKey } from "../../model/model.ts";
 import { isPublicIPNameOf } from "../../model/names.ts";
+import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import { annotations } from "../../service/annotations.ts";
 import type { Subject } from "../../service/subject.ts";
@@ -140,6 +142,7 @@ function releaseOne(draft: Draft, { subject, action }: PlannedService, id: strin
   const { current } = one;
   if (!isReleasable(draft, subject, current)) return;
   if (action === "delete") {
+    if (isOfSuccessor(draft, subject, current)) return;
     const release = releaseFromDeleted(current, subject, draft.config);
     if (release === "delete") remove(one, subject.key);
     else edit(one, subject.key, () => release.keep);
@@ -151,6 +154,18 @@ function releaseOne(draft: Draft, { subject, action }: PlannedService, id: strin
   const name = sameId(desired?.id, one.id) ? desired?.name : undefined;
   if (isReleased(current, subject, name, draft.config)) remove(one, subject.key);
 }
+
+/** Another Service may have the name of one that is deleted, and its public IP the same tags. */
+function isOfSuccessor({ observed, config }: Draft, { key, base }: Subject, { name = "" }: PublicIP): boolean {
+  const successor = byKey(observed.services).get(key);
+  const own = successor && defaultLoadBalancerName(successor);
+  return own !== undefined && own !== base && isPublicIPNameOf(config.clusterName, own, name);
+}
+
+const byKey = oncePer(
+  (services: readonly Service[]): ReadonlyMap<ServiceKey, Service> =>
+    new Map(services.map((service) => [keyOf(service), service])),
+);
 
 function remove(one: { current: unknown; readonly services: Set<ServiceKey> }, key: ServiceKey): void {
   one.current = undefined;

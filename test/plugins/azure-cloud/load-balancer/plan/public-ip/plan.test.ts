@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
 import type { PublicIPAddress } from "@azure/arm-network";
+import type { Service } from "cloud-controller-host/sdk";
 
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import {
@@ -398,6 +399,24 @@ describe("the life of public IPs", () => {
     const { stages } = plan([{ ...intent({}), action: "delete" }], { ...observed, publicIPs }, config);
     const deleted = stages.flatMap(({ writes }) => writes.filter(({ kind }) => kind === "delete-public-ip"));
     expect(deleted.map(({ name }) => name)).toEqual(["kubernetes-aweb"]);
+  });
+
+  test("a Service that is deleted leaves the public IP of another one that has its name now, which no frontend has yet", () => {
+    const { observed } = converge([intent({})], world({ nodes }), config);
+    const { service } = intentOf({ nodes, uid: "successor" });
+    const own = observed.publicIPs.find(({ name }) => name === "kubernetes-aweb");
+    const { ipConfiguration: _frontend, ...free } = own ?? {};
+    const named = (name: string): PublicIPAddress => ({ ...free, name, id: own?.id?.replace("kubernetes-aweb", name) });
+    const publicIPs = [...observed.publicIPs, ...["kubernetes-asuccessor", "kubernetes-asuccessor-IPv6"].map(named)];
+    const deletedBeside = (services: readonly Service[]): readonly (string | undefined)[] =>
+      plan([{ ...intent({}), action: "delete" }], { ...observed, publicIPs, services }, config)
+        .stages.flatMap(({ writes }) => writes.filter(({ kind }) => kind === "delete-public-ip"))
+        .map(({ name }) => name);
+    expect(deletedBeside([service])).toEqual(["kubernetes-aweb"]);
+    // Without the other Service they are what former ones have left.
+    const all = ["kubernetes-aweb", "kubernetes-asuccessor", "kubernetes-asuccessor-IPv6"];
+    expect(deletedBeside([])).toEqual(all);
+    expect(deletedBeside([intent({}).service])).toEqual(all);
   });
 
   test("another IP tag without mutation creates the public IP again, with the load balancer that had no other frontend", () => {
