@@ -218,12 +218,11 @@ export class Reconciler {
     const { context, observer } = this.#options;
     const isShown = this.#loop.isWanted(service);
     const error = await this.#planned(service);
+    // What is refused has shown since its last sync. After the end there is nothing to look at any more.
+    if (isShown || error === undefined || isRefusal(error) || context.signal.aborted) return error;
     const current = observer.service(service);
-    // What is refused has shown since its last sync.
-    if (isShown || error === undefined || isRefusal(error) || context.signal.aborted || current === undefined)
-      return error;
     const message = `Error updating load balancer: ${recurringMessageOf(error)}`;
-    context.events.event(current, "Warning", "UpdateLoadBalancerFailed", message);
+    if (current !== undefined) context.events.event(current, "Warning", "UpdateLoadBalancerFailed", message);
     return error;
   }
 

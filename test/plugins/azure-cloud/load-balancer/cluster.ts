@@ -1,6 +1,7 @@
 import {
   ApiError,
   type CloudContext,
+  CodedError,
   type CloudWrite,
   type EndpointSlice,
   FencedError,
@@ -220,7 +221,7 @@ async function generationOf(
 ): Promise<Generation> {
   const end = new AbortController();
   const events: string[] = [];
-  const informers = informersOf(objects);
+  const informers = informersOf(objects, end.signal);
   const context: Partial<CloudContext> = {
     signal: end.signal,
     client: clientOf(world, objects),
@@ -278,11 +279,13 @@ const allOf = ({ services, nodes, slices, namespaces }: Objects): readonly KubeO
   ...slices,
 ];
 
-function informersOf({ watchers, ...objects }: Objects): Informers {
+/** As the host's, they end with their generation. */
+function informersOf({ watchers, ...objects }: Objects, end: AbortSignal): Informers {
   const all = (): readonly KubeObject[] =>
     allOf({ ...objects, watchers }).filter(({ metadata }) => !objects.hidden.has(metadata?.name ?? ""));
   return {
     of<T extends KubeObject>(kind: KindRef<T>): Informer<T> {
+      if (end.aborted) throw new CodedError("Released", `this generation can no longer watch ${kind.plural}`);
       const list = (): readonly T[] => all().filter((object) => isOf(kind, object));
       return {
         store: {

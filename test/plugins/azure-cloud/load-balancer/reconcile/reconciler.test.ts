@@ -94,6 +94,19 @@ describe("work in the background", () => {
     expect(["foreign", "replaced"].map((name) => shows(generation, name))).toEqual([false, false]);
   });
 
+  test("ends with its generation, which has nothing to look at any more", async () => {
+    const { cluster, generation, simulator, hold } = await refuseInstance(serviceOf("own"), serviceOf("other"));
+    await using _ = cluster;
+    const reads = simulator.hold({ method: "GET", path: instance });
+    hold.release();
+    await eventually("a plan is under way", () => reads.waiting() > 0);
+    generation.crash();
+    reads.release();
+    // What nothing handles would fail this test.
+    await Bun.sleep(100);
+    expect(generation.events).toEqual([]);
+  });
+
   test("does not begin again for a Service that has left", async () => {
     const { cluster, generation, hold } = await refuseInstance(serviceOf("own"), serviceOf("handed-over"));
     await using _ = cluster;
