@@ -166,7 +166,9 @@ export function historyOf(seed: number): History {
     operationPolls: pick([0, 0, 1, 3, 10, 25], 0),
     ...pageSizeOf(seed),
     pace,
-    actions: [...actions, ...quotasOf(seed, pace), ...exclusionsOf(seed, pace)].toSorted((one, other) => one.at - other.at),
+    actions: [...actions, ...quotasOf(seed, pace), ...exclusionsOf(seed, pace)].toSorted(
+      (one, other) => one.at - other.at,
+    ),
   };
 }
 

@@ -1,8 +1,8 @@
 import {
   ApiError,
   type CloudContext,
-  CodedError,
   type CloudWrite,
+  CodedError,
   type EndpointSlice,
   FencedError,
   type Informer,

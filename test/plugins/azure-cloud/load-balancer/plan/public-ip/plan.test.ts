@@ -406,7 +406,8 @@ describe("the life of public IPs", () => {
     const { service } = intentOf({ nodes, uid: "successor" });
     const own = observed.publicIPs.find(({ name }) => name === "kubernetes-aweb");
     const { ipConfiguration: _frontend, ...free } = own ?? {};
-    const named = (name: string): PublicIPAddress => ({ ...free, name, id: own?.id?.replace("kubernetes-aweb", name) });
+    const idOf = (name: string): string => (own?.id ?? "").replace("kubernetes-aweb", name);
+    const named = (name: string): PublicIPAddress => ({ ...free, name, id: idOf(name) });
     const publicIPs = [...observed.publicIPs, ...["kubernetes-asuccessor", "kubernetes-asuccessor-IPv6"].map(named)];
     const deletedBeside = (services: readonly Service[]): readonly (string | undefined)[] =>
       plan([{ ...intent({}), action: "delete" }], { ...observed, publicIPs, services }, config)
