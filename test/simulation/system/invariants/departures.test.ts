@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test";
 
+import { labels } from "cloud-controller-host/sdk";
+
 import type { Target } from "../weather.ts";
 import { ClusterRig } from "./cluster-rig.ts";
 import { Departures } from "./departures.ts";
@@ -65,6 +67,16 @@ test("a node whose machine was taken out of its pools while it was away is excus
   expect(excused()).toEqual(none);
 });
 
+test("a node whose machine was taken out of its pools while it was excluded is excused", async () => {
+  await using scene = await start();
+  const { cluster, write, excused } = scene;
+  cluster.labelNode("vm-0", labels.excludeFromLoadBalancers);
+  cluster.now += 60 * minuteMs;
+  write();
+  cluster.labelNode("vm-0", "serves");
+  expect(excused()).toEqual(both);
+});
+
 test("a node is excused from the pools of load balancers that no Service has", async () => {
   await using scene = await start();
   const { cluster, write, excused } = scene;
@@ -111,6 +123,15 @@ test.each<[string, (cluster: ClusterRig) => void, (cluster: ClusterRig) => void]
       cluster.deleteNode("vm-0");
       cluster.addNode("vm-0", "10.240.0.4");
       cluster.labelNode("vm-0", "a");
+    },
+    (cluster) => cluster.labelNode("vm-0", "b"),
+  ],
+  [
+    "the end of a node's exclusion may not know it yet",
+    (cluster) => {
+      cluster.labelNode("vm-0", labels.excludeFromLoadBalancers);
+      cluster.now += 60 * minuteMs;
+      cluster.labelNode("vm-0", "serves");
     },
     (cluster) => cluster.labelNode("vm-0", "b"),
   ],

@@ -58,21 +58,30 @@ function rulesForNone(view: AzureView, wanting: readonly Service[], keys: Readon
   });
 }
 
-/** Ports of addresses that no Service with the address has or asks for. */
-export function leftOpenings(view: AzureView, wanting: readonly Service[]): readonly string[] {
+/** Ports of addresses that no Service with the address has or asks for, and none of the `forgiven` ones may have left. */
+export function leftOpenings(
+  view: AzureView,
+  wanting: readonly Service[],
+  forgiven: readonly Service[] = [],
+): readonly string[] {
   const bases = new Set(wanting.map(defaultLoadBalancerName));
   // A Service that is refused may have rules of several load balancers.
   const ruled = [...portOwners(view)].flatMap(([port, owner]) => (bases.has(owner) ? [port] : []));
+  const portsOf = ({ spec }: Service): readonly string[] =>
+    (spec?.ports ?? []).map(({ protocol = "TCP", port }) => `${protocol} ${port}`);
   const asked = wanting.flatMap((service) => {
     const { address } = view.serviceOf(service, "IPv4");
-    return (service.spec?.ports ?? []).map(({ protocol = "TCP", port }) => `${address} ${protocol} ${port}`);
+    return portsOf(service).map((port) => `${address} ${port}`);
   });
   const known = new Set([...ruled, ...asked]);
+  const excused = new Set(forgiven.flatMap(portsOf));
   const addresses = new Set([...known].map((port) => port.split(" ")[0]));
   return [...addresses].flatMap((address) =>
     view.openedAt(address).flatMap((opening) => {
-      const [port] = opening.split(" from ");
-      return known.has(`${address} ${port}`) ? [] : [`opening ${opening} of ${address} is left over`];
+      const [port = ""] = opening.split(" from ");
+      return known.has(`${address} ${port}`) || excused.has(port)
+        ? []
+        : [`opening ${opening} of ${address} is left over`];
     }),
   );
 }

@@ -51,7 +51,7 @@ export function problemsOf(world: World): readonly Problem[] {
       })),
     ),
     ...staleConditions(balanced.filter((service) => !isRefused(world, service))),
-    ...(world.cluster.sharesAddresses ? leftOpenings(view, balanced) : []).map((text) => ({ text })),
+    ...(world.cluster.sharesAddresses ? leftOpenings(view, balanced, world.forgiven) : []).map((text) => ({ text })),
     ...leftoversIn(view, [...balanced, ...world.forgiven]).map((part) => ({ text: `${part} is left over` })),
   ];
 }

@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test";
 
+import { labels } from "cloud-controller-host/sdk";
+
 import { clusters } from "../clusters.ts";
 import { azureRig, rule } from "./azure-rig.ts";
 import { ClusterRig } from "./cluster-rig.ts";
@@ -256,6 +258,31 @@ test("a member leaves with a cause once all Services of its pool have changed, o
   cluster.changeService("other", { sessionAffinity: "ClientIP" });
   put();
   expect(unexplained()).toEqual([]);
+});
+
+test("a member leaves with a cause while its node is excluded from load balancers, and for a while after that", async () => {
+  await using scene = await start();
+  const { cluster, unexplained } = scene;
+  const { base } = cluster.addService("web");
+  cluster.addNode("vm-0", "10.240.0.4");
+  cluster.now = 60 * minuteMs;
+  const put = (...members: readonly string[]): void =>
+    putBalancer({ frontends: [[base, "10.240.0.100"]], rules: [rule(base, base)], members });
+  const leave = (): readonly string[] => {
+    put("10.240.0.4");
+    unexplained();
+    put();
+    return unexplained();
+  };
+  const lost = ["member vm-0 of kubernetes/kubernetes"];
+  expect(leave()).toEqual(lost);
+  cluster.labelNode("vm-0", labels.excludeFromLoadBalancers);
+  cluster.now += 60 * minuteMs;
+  expect(leave()).toEqual([]);
+  cluster.labelNode("vm-0", "serves");
+  expect(leave()).toEqual([]);
+  cluster.now += 60 * minuteMs;
+  expect(leave()).toEqual(lost);
 });
 
 test("a member of another load balancer than that of its node leaves with a cause", async () => {

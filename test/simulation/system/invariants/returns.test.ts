@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test";
 
+import { labels, type Node } from "cloud-controller-host/sdk";
+
 import { Returns } from "./returns.ts";
 
 const minuteMs = 60_000;
@@ -30,6 +32,26 @@ test("a node that comes back has settled three minutes after it has its provider
   expect([returns.hasSettled("second"), returns.settled]).toEqual([false, 0]);
   clock.now = 13 * minuteMs + 1;
   expect([returns.hasSettled("second"), returns.settled]).toEqual([true, 1]);
+});
+
+test("a node that is no longer excluded from load balancers has settled three minutes later", () => {
+  const { clock, returns } = scene();
+  const node = (...names: readonly string[]): Node => ({
+    metadata: { name: "node1", uid: "first", labels: Object.fromEntries(names.map((name) => [name, ""])) },
+    spec: { providerID: "azure:///1" },
+  });
+  returns.nodeChanged("MODIFIED", node(labels.excludeFromLoadBalancers), node());
+  returns.nodeChanged(
+    "MODIFIED",
+    node("other", labels.excludeFromLoadBalancers),
+    node(labels.excludeFromLoadBalancers),
+  );
+  expect([returns.hasSettled("first"), returns.lastOf("first")]).toEqual([true, undefined]);
+  clock.now = minuteMs;
+  returns.nodeChanged("MODIFIED", node(), node(labels.excludeFromLoadBalancers));
+  expect([returns.hasSettled("first"), returns.lastOf("first")]).toEqual([false, minuteMs]);
+  clock.now = 4 * minuteMs + 1;
+  expect(returns.hasSettled("first")).toBe(true);
 });
 
 test("a Service that wants what it wanted within three minutes has settled three minutes later, and any other at once", () => {
