@@ -135,6 +135,7 @@ export class Applier {
     } catch (error) {
       // The write may have reached ARM all the same, and moved public IPs.
       publicIPs.forget();
+      if (error instanceof ArmError) await this.#detachNamed(error, observed);
       const unfinished = unprovisionedPublicIP(error);
       if (unfinished === undefined) throw error;
       await this.#provision(unfinished);
@@ -167,8 +168,14 @@ export class Applier {
     }
   }
 
+  /** ARM refuses a frontend whose public IP is attached to another one, perhaps to one that is not there any more. */
+  async #detachNamed(refusal: ArmError, observed: Observed): Promise<void> {
+    const named = refusal.code === "PublicIPAddressInUse" ? publicIPPattern.exec(refusal.message)?.[0] : undefined;
+    if (named !== undefined) await this.#detachPublicIP(named, observed, refusal);
+  }
+
   /**
-   * ARM refuses to delete a public IP that is attached. One that something else uses stays: throws the refusal. It may
+   * ARM refuses to delete a public IP that is attached, and to attach it elsewhere. One that something else uses stays: throws the refusal. It may
    * also be attached for the moment only, or because a write of a load balancer that failed half way has removed its
    * frontend and left the public IP attached until the load balancer is written again. Then the load balancer is written
    * again as it is, and `OutdatedError` makes the caller try again.

@@ -544,6 +544,21 @@ describe("a write of a load balancer corrects what is known of its public IPs", 
     expect(namesAt(balancer(cluster), "frontendIPConfigurations")).toHaveLength(1);
   });
 
+  test("a public IP that ARM refuses because it is attached elsewhere is read again, and the load balancer is written if it is free", async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const generation = await cluster.start();
+    simulator.put(mine, { sku: { name: "Standard" }, properties: { ipAddress: "20.9.9.7" } });
+    const gone = `${path}/frontendIPConfigurations/gone`;
+    const message = `Resource ${path}/frontendIPConfigurations/a is referencing public IP address ${mine} that is already allocated to resource ${gone}.`;
+    const refusal = { status: 400, code: "PublicIPAddressInUse", message };
+    simulator.failNext({ method: "PUT", path: "/loadBalancers/" }, refusal);
+    await cluster.ensure(generation, serviceOf("web", { annotations: { "azure-pip-name": "mine" } }));
+    expect(namesAt(balancer(cluster), "frontendIPConfigurations")).toHaveLength(1);
+    const reads = simulator.log.filter(({ method, path: of }) => method === "GET" && of === mine);
+    expect(reads.length).toBeGreaterThan(0);
+  });
+
   test("a public IP is deleted although a process before is still moving its frontend to another one", async () => {
     await using cluster = await openCluster(1, { operationPolls: 1 });
     const { simulator } = cluster.world;
