@@ -135,8 +135,8 @@ export class Applier {
     } catch (error) {
       // The write may have reached ARM all the same, and moved public IPs.
       publicIPs.forget();
-      if (error instanceof ArmError) await this.#detachNamed(error, observed);
       const unfinished = unprovisionedPublicIP(error);
+      if (error instanceof ArmError) await this.#detachNamed(error, observed);
       if (unfinished === undefined) throw error;
       await this.#provision(unfinished);
       throw new OutdatedError(`${unfinished} was not provisioned`, { cause: error });
