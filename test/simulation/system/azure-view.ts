@@ -86,8 +86,6 @@ export class AzureView {
   readonly securityRules: readonly JsonObject[];
   /** Nodes by what has their IP configurations, and by private address. */
   readonly nodeNames: ReadonlyMap<string, string>;
-  /** Scale sets that have a machine. */
-  readonly scaleSets: ReadonlySet<string>;
   /** By node. */
   readonly #machines = new Map<string, Machine>();
   readonly #members = new Map<JsonObject, readonly string[]>();
@@ -100,7 +98,6 @@ export class AzureView {
     this.securityRules = this.resources
       .filter(isOfType("networksecuritygroups"))
       .flatMap((group) => objectsAt(propertiesOf(group), "securityRules"));
-    this.scaleSets = new Set(machines.map(({ set }) => set));
     this.nodeNames = new Map(
       machines.flatMap((machine) => {
         const { name, owner, privateIP } = machine;

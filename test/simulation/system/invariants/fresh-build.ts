@@ -1,6 +1,7 @@
-import { kinds, type Service } from "cloud-controller-host/sdk";
+import { keyOf, kinds, type Service } from "cloud-controller-host/sdk";
 
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
+import { isExcluded } from "../actions/nodes.ts";
 import { usersIP } from "../actions/service-shapes.ts";
 import { isOfType, nameOf, propertiesOf } from "../azure-view.ts";
 import { addressOwners, ownedParts } from "../owned-parts.ts";
@@ -20,8 +21,11 @@ const parts = ["frontendIPConfigurations", "loadBalancingRules", "probes", "outb
 const isForeign = (part: JsonObject): boolean => nameOf(part).startsWith("foreign");
 
 /** Everything that the product has built, a line per value, in words that do not depend on its history. */
-export function builtIn(world: Pick<World, "view" | "services">): readonly string[] {
+export function builtIn(world: Pick<World, "api" | "machineOf" | "services" | "view">): readonly string[] {
   const view = world.view();
+  // The model of a scale set without a node that may serve keeps its pools, and gets none.
+  const nodes = world.api.list(kinds.Node).filter((node) => !isExcluded(node));
+  const serving = new Set(nodes.map((node) => world.machineOf(keyOf(node))?.set));
   const owners = addressOwners(view);
   const links = linkNames(view.resources, world.services());
   const worded = (text: string): string =>
@@ -30,8 +34,7 @@ export function builtIn(world: Pick<World, "view" | "services">): readonly strin
       .replaceAll(/[^\s/]+/gu, (word) => owners.get(word) ?? word);
   const built = view.resources.filter(({ type, name }) => {
     const last = String(type).toLowerCase().split("/").at(-1) ?? "";
-    // The model of a scale set without instances keeps its pools, and gets none.
-    return builtTypes.has(last) && (last !== scaleSets || view.scaleSets.has(String(name)));
+    return builtTypes.has(last) && (last !== scaleSets || serving.has(String(name)));
   });
   const idle = new Set(built.flatMap((one) => poolsOf(one).filter(isIdle)).map((pool) => stringAt(pool, "id") ?? ""));
   return [
