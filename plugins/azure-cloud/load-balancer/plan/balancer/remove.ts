@@ -1,5 +1,5 @@
 import type { LoadBalancingRule } from "@azure/arm-network";
-import { defaultLoadBalancerName } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, isBeingDeleted } from "cloud-controller-host/sdk";
 
 import { sameId } from "../../model/ids.ts";
 import type { Family } from "../../model/model.ts";
@@ -84,11 +84,15 @@ export function removeLeft(draft: Draft, one: BalancerDraft, subject: Subject, l
   if (left.length > 0) removeUnused(draft, one, subject, (current.frontendIPConfigurations ?? []).filter(isLeft));
 }
 
-/** True if the Service that a frontend is named after may still want it on the load balancer. */
+/**
+ * True if the Service that a frontend is named after may still want it on the load balancer. One that is being deleted may
+ * have been planned for the last time.
+ */
 const hasCreator = ({ observed, config }: Draft, { name: balancer }: BalancerDraft, { name }: Frontend): boolean =>
   observed.services.some(
     (service) =>
       hasBase(name, defaultLoadBalancerName(service)) &&
+      !isBeingDeleted(service) &&
       readSubject(service, config).subject.internal === isInternalName(balancer),
   );
 

@@ -480,6 +480,13 @@ describe("a frontend that a Service shares and leaves", () => {
     expect(partsOf(left)[0]).toEqual([guest]);
   });
 
+  test("goes with the last Service on it while the one that created it, which has left it, is being deleted", () => {
+    const { metadata, ...rest } = intentOf(onSharedIP("creator", 80)).service;
+    const leaving = { ...rest, metadata: { ...metadata, deletionTimestamp: "2026-01-02T00:00:00Z" } };
+    const left = deleted(both(), onSharedIP("creator", 80));
+    expect(partsOf(after({ ...left, services: [leaving] }, guestAlone))[0]).toEqual([guest]);
+  });
+
   test("stays while the Service that created it has no rule for the moment", () => {
     const resting = after(both(), withoutRule);
     expect(partsOf(resting)[1]).toEqual([`${guest}-TCP-443`]);
