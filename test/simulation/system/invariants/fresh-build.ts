@@ -15,7 +15,11 @@ import { annotationOf } from "./wishes.ts";
 const ignored =
   /^(?:etag|provisioningState|resourceGuid|ipAddress|privateIPAddress|privateIPAllocationMethod|priority|visibility|alias|team|calm|ipTags)$/u;
 const scaleSets = "virtualmachinescalesets";
-const builtTypes = new Set(["loadbalancers", "publicipaddresses", "privatelinkservices", scaleSets]);
+const links = "privatelinkservices";
+const builtTypes = new Set(["loadbalancers", "publicipaddresses", links, scaleSets]);
+
+/** Key of the Service of a private link service. */
+const ownerOf = (link: JsonObject): string | undefined => stringAt(objectAt(link, "tags"), "k8s-azure-owner-service");
 
 const parts = ["frontendIPConfigurations", "loadBalancingRules", "probes", "outboundRules", "backendAddressPools"];
 const isForeign = (part: JsonObject): boolean => nameOf(part).startsWith("foreign");
@@ -27,13 +31,18 @@ export function builtIn(world: Pick<World, "api" | "machineOf" | "services" | "v
   const nodes = world.api.list(kinds.Node).filter((node) => !isExcluded(node));
   const serving = new Set(nodes.map((node) => world.machineOf(keyOf(node))?.set));
   const owners = addressOwners(view);
-  const links = linkNames(view.resources, world.services());
+  const names = linkNames(view.resources, world.services());
   const worded = (text: string): string =>
-    links
+    names
       .reduce((rest, [pattern, owner]) => rest.replaceAll(pattern, owner), text)
       .replaceAll(/[^\s/]+/gu, (word) => owners.get(word) ?? word);
-  const built = view.resources.filter(({ type, name }) => {
+  const linked = world.services().filter((service) => annotationOf(service, "azure-pls-create") === "true");
+  const linkOwners = new Set(linked.map(keyOf));
+  const built = view.resources.filter((resource) => {
+    const { type, name } = resource;
     const last = String(type).toLowerCase().split("/").at(-1) ?? "";
+    // One that its Service no longer asks for stays as long as its frontend, as upstream.
+    if (last === links && !linkOwners.has(ownerOf(resource) ?? "")) return false;
     return builtTypes.has(last) && (last !== scaleSets || serving.has(String(name)));
   });
   const idle = new Set(built.flatMap((one) => poolsOf(one).filter(isIdle)).map((pool) => stringAt(pool, "id") ?? ""));
@@ -56,10 +65,10 @@ export function linkNames(
 ): readonly (readonly [name: RegExp, owner: string])[] {
   const asked = new Set(services.map((service) => annotationOf(service, "azure-pls-name")));
   return resources
-    .filter(isOfType("privatelinkservices"))
+    .filter(isOfType(links))
     .filter((one) => !asked.has(nameOf(one)))
     .map((one) => {
-      const owner = stringAt(objectAt(one, "tags"), "k8s-azure-owner-service") ?? nameOf(one);
+      const owner = ownerOf(one) ?? nameOf(one);
       return [new RegExp(`${RegExp.escape(nameOf(one))}(?:\\.nic\\.[\\da-f]+)?`, "gu"), `link of ${owner}`] as const;
     });
 }
