@@ -113,13 +113,19 @@ export class Reconciler {
     return this.#loop.submit(intent, signal);
   }
 
-  /** Resolves once nothing is planned or written for the Service, which another process serves. */
+  /**
+   * Resolves once nothing is planned or written for the Service, which another process serves. Rejects when the process
+   * stops before that: its writes may still be in flight.
+   */
   async left(service: Service): Promise<void> {
     const { clock, signal } = this.#options.context;
     const key = keyOf(service);
     this.#served.delete(key);
     const isBusy = (): boolean => this.#loop.isWanted(service) || this.#loop.written.includes(key);
-    while (isBusy() && !signal.aborted) await clock.sleep(leavingPauseMs, signal);
+    while (isBusy()) {
+      signal.throwIfAborted();
+      await clock.sleep(leavingPauseMs, signal);
+    }
   }
 
   /** The Services of this process, as they are now. */
@@ -210,7 +216,7 @@ export class Reconciler {
 
   /** Plans Services again of which something is held. Those that fail are with their caller. */
   #recheck(keys: ReadonlySet<string>): void {
-    for (const service of this.#options.observer.services()) if (keys.has(keyOf(service))) void this.#planned(service);
+    for (const service of this.#services()) if (keys.has(keyOf(service))) void this.#planned(service);
   }
 
   /** Plans a Service; resolves with the error of that, which shows at the Service unless another caller waits for it. */

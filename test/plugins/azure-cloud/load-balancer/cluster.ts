@@ -28,6 +28,8 @@ export interface Generation {
   readonly events: readonly string[];
   /** Why removals are held. */
   warnings(): readonly string[];
+  /** Has the removal guard look at Services again. */
+  recheck(keys: readonly string[]): void;
   crash(): void;
 }
 
@@ -249,6 +251,7 @@ async function generationOf(
     balancers: made.balancers,
     warnings: () => made.guard.warnings.map(({ text }) => text),
     events,
+    recheck: (keys) => made.guard.onRecheck?.(keys),
     crash: () => end.abort(new FencedError("ARM", "the process has crashed")),
   };
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { type CloudContext, keyOf, type Service } from "cloud-controller-host/sdk";
+import { type CloudContext, FencedError, keyOf, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { errorOf } from "../../../../kit/rejection.ts";
@@ -133,6 +133,32 @@ test.each([
   hold.release();
   await left;
   expect(await ensured).toBeUndefined();
+});
+
+test("a Service does not leave a process that stops while it is being written", async () => {
+  await using cluster = await openCluster(1);
+  const generation = await cluster.start({}, fast(100));
+  const hold = cluster.world.simulator.hold({ method: "PUT", path: "/publicIPAddresses/" });
+  const ensured = errorOf(cluster.ensure(generation, serviceOf("web")));
+  await eventually("the request is held", () => hold.waiting() === 1);
+  const left = errorOf(generation.balancers.leaveLoadBalancer("kubernetes", serviceOf("web")));
+  generation.crash();
+  expect(await left).toBeInstanceOf(FencedError);
+  hold.release();
+  await ensured;
+});
+
+test("a look at what is held plans no Service that the service controller has not brought", async () => {
+  await using cluster = await openCluster(1);
+  const generation = await cluster.start({}, fast(100));
+  await cluster.ensure(generation, serviceOf("own"));
+  const ports = [{ name: "other", protocol: "TCP", port: 8080, nodePort: 30_080 }];
+  for (const one of [serviceOf("own", { spec: { ports } }), serviceOf("foreign")])
+    cluster.services.set(keyOf(one), one);
+  const writes = (): string => cluster.writes().join();
+  generation.recheck(["default/own", "default/foreign"]);
+  await eventually("the Service is planned", () => writes().split("PUT loadBalancers/").length === 3);
+  expect(writes().split("PUT publicIPAddresses/")).toHaveLength(2);
 });
 
 test("removals that a config would cause are those from the Services of this deployment, and not from those of others", async () => {
