@@ -18,7 +18,7 @@ export const rates = {
   returnNodeAtWrite: 2,
   // Of kept histories alone: it has no seed of its own yet.
   retireNode: 0,
-  // From numbers of its own: see `exclusionsOf`.
+  // From numbers of its own: see `apart`.
   excludeNode: 0,
   stopNode: 1,
   replaceVM: 2,
@@ -53,7 +53,7 @@ export const rates = {
   refuseWrites: 2,
   denyWrites: 2,
   failLateOperation: 1,
-  // From numbers of its own: see `quotasOf`.
+  // From numbers of its own: see `apart`.
   reachQuota: 0,
   foreignRule: 2,
   foreignTag: 2,
@@ -104,32 +104,32 @@ const weighted = actionKinds.flatMap((kind) => Array.from({ length: rates[kind] 
 /** Clusters grow so far or, if there are more, have as many nodes as at first. */
 export const maxNodesOf = ({ nodes }: History): number => Math.max(12, nodes);
 
-/** Quotas end in one history of four, from numbers of their own: the other histories stay as they are. */
-function quotasOf(seed: number, { eventfulMs }: Pace): readonly Action[] {
-  const random = randomOf(seed ^ 0x0901_7a36);
-  if (random() >= 0.25) return [];
-  const below = (limit: number): number => Math.floor(random() * limit);
-  const common = { kind: "reachQuota", host: 0, fault: "slow", target: "azure" } as const;
-  return Array.from({ length: 1 + below(3) }, () => ({
-    ...common,
-    at: quietMs + below(eventfulMs - quietMs),
-    pick: below(1_000),
-    forMs: 20_000 + below(100_000),
-  }));
-}
+/** What happens in one history of four, from numbers of its own: the other histories stay as they are. */
+const apart: readonly {
+  readonly kind: ActionKind;
+  readonly salt: number;
+  readonly atMost: number;
+  readonly forMs: (random: () => number) => number;
+}[] = [
+  { kind: "reachQuota", salt: 0x0901_7a36, atMost: 3, forMs: (random) => 20_000 + Math.floor(random() * 100_000) },
+  { kind: "excludeNode", salt: 0x0e5c_1de5, atMost: 5, forMs: (random) => 1_000 + Math.floor(120_000 * random() ** 2) },
+];
 
-/** Nodes are excluded from load balancers in one history of four, from numbers of their own. */
-function exclusionsOf(seed: number, { eventfulMs }: Pace): readonly Action[] {
-  const random = randomOf(seed ^ 0x0e5c_1de5);
-  if (random() >= 0.25) return [];
-  const below = (limit: number): number => Math.floor(random() * limit);
-  const common = { kind: "excludeNode", host: 0, fault: "slow", target: "azure" } as const;
-  return Array.from({ length: 1 + below(5) }, () => ({
-    ...common,
-    at: quietMs + below(eventfulMs - quietMs),
-    pick: below(1_000),
-    forMs: 1_000 + Math.floor(120_000 * random() ** 2),
-  }));
+function apartOf(seed: number, { eventfulMs }: Pace): readonly Action[] {
+  return apart.flatMap(({ kind, salt, atMost, forMs }) => {
+    const random = randomOf(seed ^ salt);
+    if (random() >= 0.25) return [];
+    const below = (limit: number): number => Math.floor(random() * limit);
+    return Array.from({ length: 1 + below(atMost) }, (): Action => ({
+      at: quietMs + below(eventfulMs - quietMs),
+      kind,
+      host: 0,
+      pick: below(1_000),
+      forMs: forMs(random),
+      fault: "slow",
+      target: "azure",
+    }));
+  });
 }
 
 /** Lists come in many pages in one history of four, from numbers of their own: what a page lacks may be on none. */
@@ -166,9 +166,7 @@ export function historyOf(seed: number): History {
     operationPolls: pick([0, 0, 1, 3, 10, 25], 0),
     ...pageSizeOf(seed),
     pace,
-    actions: [...actions, ...quotasOf(seed, pace), ...exclusionsOf(seed, pace)].toSorted(
-      (one, other) => one.at - other.at,
-    ),
+    actions: [...actions, ...apartOf(seed, pace)].toSorted((one, other) => one.at - other.at),
   };
 }
 

@@ -175,10 +175,10 @@ export class Applier {
   }
 
   /**
-   * ARM refuses to delete a public IP that is attached, and to attach it elsewhere. One that something else uses stays: throws the refusal. It may
-   * also be attached for the moment only, or because a write of a load balancer that failed half way has removed its
-   * frontend and left the public IP attached until the load balancer is written again. Then the load balancer is written
-   * again as it is, and `OutdatedError` makes the caller try again.
+   * ARM refuses to delete a public IP that is attached, and to attach it elsewhere. One that something else uses stays:
+   * throws the refusal. It may also be attached for the moment only, or because a write of a load balancer that failed half
+   * way has removed its frontend and left the public IP attached until the load balancer is written again. Then the load
+   * balancer is written again as it is, and `OutdatedError` makes the caller try again.
    */
   async #detachPublicIP(id: string, observed: Observed, refusal: ArmError): Promise<never> {
     const { loadBalancers, publicIPs } = this.#options.network;

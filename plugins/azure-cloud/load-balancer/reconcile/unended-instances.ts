@@ -13,8 +13,8 @@ export interface UnendedInstancesOptions extends UnendedOperationsOptions {
 
 /**
  * Operations on instances and network interfaces in pools that began before this process did, and those that it does not
- * wait for any more. Until one ends, the pool has its member, which may be about to leave although its node
- * has come back since: no Service is synced because of that. All Services are planned again when such an operation has ended.
+ * wait for any more. Until one ends, the pool has its member, which may be about to leave although its node has come back
+ * since: no Service is synced because of that. All Services are planned again when such an operation has ended.
  */
 export class UnendedInstances {
   readonly #options: UnendedInstancesOptions;

@@ -30,9 +30,8 @@ type Request = Pick<HostRequest, "target" | "isWrite"> & {
 
 /**
  * Writes that take a machine out of its pools, because it has no node that may serve or no Service is there, or had none
- * shortly before.
- * Where their operations take an hour, the machine may leave long after both are back: only a write before could prevent
- * that. It has time to join again.
+ * shortly before. Where their operations take an hour, the machine may leave long after both are back: only a write before
+ * could prevent that. It has time to join again.
  */
 export class Departures {
   readonly #world: Scene;

@@ -5,7 +5,7 @@ import { isExcluded } from "../actions/nodes.ts";
 /** Longest time for the end of a write from before a node came back or a user took a change back, and for the news of it. */
 const returnMs = 3 * 60_000;
 
-/** Nodes that have come back under their names or may serve again, and Services to what their users wanted shortly before. */
+/** Nodes that have come back or may serve again, and Services that have to what their users wanted shortly before. */
 export class Returns {
   readonly #now: () => number;
   /** When each has come back, by UID; infinite for a node without a provider ID, which takes as long as no host leads. */
