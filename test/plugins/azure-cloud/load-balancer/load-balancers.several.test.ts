@@ -27,8 +27,7 @@ async function openWithGold(): Promise<Cluster> {
 }
 
 /** Removes a Service that shows its deletion meanwhile, as the API server's does, and comes first in every list. */
-async function removeMarked(cluster: Cluster, generation: Generation, name: string): Promise<void> {
-  const service = serviceOf(name);
+async function removeMarked(cluster: Cluster, generation: Generation, service: Service): Promise<void> {
   const leaving = { ...service, metadata: { ...service.metadata, deletionTimestamp: "2026-01-02T00:00:00Z" } };
   const others = [...cluster.services].filter(([key]) => key !== keyOf(service));
   cluster.services.clear();
@@ -45,16 +44,26 @@ function members({ world }: Cluster, name: string): number {
   return objectsAt(objectAt(pool, "properties"), "loadBalancerBackendAddresses").length;
 }
 
-test("the nodes of a load balancer whose last Service is deleted join the pool of another one", async () => {
-  await using cluster = await openWithGold();
-  const generation = await cluster.start(several);
-  await cluster.ensure(generation, serviceOf("stays"));
-  await cluster.ensure(generation, serviceOf("leaves"));
-  expect([members(cluster, "kubernetes"), members(cluster, "gold")]).toEqual([2, 1]);
-  await removeMarked(cluster, generation, "leaves");
-  expect(azureState(cluster.world.simulator).balancers).toEqual(["kubernetes"]);
-  await eventually("all nodes are in one pool", () => members(cluster, "kubernetes") === 3);
-});
+test.each([
+  ["", {}],
+  [
+    "-internal",
+    { annotations: { "azure-load-balancer-internal": "true", "azure-load-balancer-configurations": "gold" } },
+  ],
+])(
+  "the nodes of gold%s, whose last Service is deleted, join the pool of another load balancer",
+  async (suffix, options) => {
+    await using cluster = await openWithGold();
+    const generation = await cluster.start(several);
+    const leaves = serviceOf("leaves", options);
+    await cluster.ensure(generation, serviceOf("stays"));
+    await cluster.ensure(generation, leaves);
+    expect([members(cluster, "kubernetes"), members(cluster, `gold${suffix}`)]).toEqual([2, 1]);
+    await removeMarked(cluster, generation, leaves);
+    expect(azureState(cluster.world.simulator).balancers).toEqual(["kubernetes"]);
+    await eventually("all nodes are in one pool", () => members(cluster, "kubernetes") === 3);
+  },
+);
 
 test("the nodes of a load balancer that is gone join another pool although some Services are refused", async () => {
   await using cluster = await openWithGold();
@@ -63,7 +72,7 @@ test("the nodes of a load balancer that is gone join another pool although some 
   for (const name of ["a", "b"]) expect(await errorOf(cluster.ensure(generation, refused(name)))).toBeDefined();
   await cluster.ensure(generation, serviceOf("stays"));
   await cluster.ensure(generation, serviceOf("leaves"));
-  await removeMarked(cluster, generation, "leaves");
+  await removeMarked(cluster, generation, serviceOf("leaves"));
   await eventually("all nodes are in one pool", () => members(cluster, "kubernetes") === 3);
   expect(cluster.world.logged.map(({ message }) => message)).not.toContainEqual(
     expect.stringContaining("trying again"),
@@ -76,7 +85,7 @@ test("a load balancer that is gone leaves nothing to try again while all remaini
   const refused = serviceOf("refused", { annotations: { "azure-load-balancer-tcp-idle-timeout": "1" } });
   expect(await errorOf(cluster.ensure(generation, refused))).toBeDefined();
   await cluster.ensure(generation, serviceOf("leaves"));
-  await removeMarked(cluster, generation, "leaves");
+  await removeMarked(cluster, generation, serviceOf("leaves"));
   expect(azureState(cluster.world.simulator).balancers).toEqual([]);
   await Bun.sleep(50);
   expect(cluster.world.logged.map(({ message }) => message)).not.toContainEqual(
@@ -128,7 +137,7 @@ test("node ports of a Service without floating IP follow the nodes that other Se
   await errorOf(cluster.ensure(generation, serviceOf("golden")));
   expect(members(cluster, "gold")).toBe(1);
   await eventually("the node that has left is closed", () => openedFor(cluster, named).length === 2);
-  await removeMarked(cluster, generation, "golden");
+  await removeMarked(cluster, generation, serviceOf("golden"));
   await eventually("the node that is back is open", () => openedFor(cluster, named).length === 3, 20_000);
   expect(logged.map(({ message }) => message)).toContainEqual(expect.stringContaining("trying again"));
 });
