@@ -55,6 +55,26 @@ describe("an instance that waits for a slow write of its scale set", () => {
   });
 });
 
+test.each([0, 2])(
+  "an instance that is refused %d times after a slow write joins the basic load balancer of its scale set, although another Service comes first",
+  async (times) => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const scaleSet = simulator.addScaleSet({ name: "dual", dualStack: true });
+    simulator.addScaleSetInstances("dual", 1);
+    cluster.nodes.push(nodeOf("dual000000", { providerID: `azure://${scaleSet.id}/virtualMachines/0` }));
+    const generation = await cluster.start({ loadBalancerSku: "basic" }, fast(100));
+    await cluster.ensure(generation, serviceOf("first"));
+    const hold = simulator.hold({ method: "PUT", path: /\/virtualMachineScaleSets\/dual$/u });
+    await cluster.ensure(generation, serviceOf("second", { annotations: { "azure-load-balancer-mode": "dual" } }));
+    expect([hold.waiting(), poolsOf(cluster)]).toEqual([1, []]);
+    if (times > 0)
+      simulator.failNext({ method: "PUT", path: instance }, { status: 409, code: "OperationNotAllowed", times });
+    hold.release();
+    await eventually("it has joined", () => poolsOf(cluster).includes("dual kubernetes"));
+  },
+);
+
 test("an instance that is refused after a slow write shows at every Service of its pools", async () => {
   const services = [serviceOf("one"), serviceOf("other"), internal("inside")];
   const { cluster, generation, simulator, ensureAll } = await openWith(...services);
@@ -135,6 +155,27 @@ test.each([
   expect(await ensured).toBeUndefined();
 });
 
+test("a Service whose load balancer is refused leaves once its security rules are written", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const publicIP = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/publicIPAddresses/mine";
+  simulator.put(publicIP, { sku: { name: "Standard" }, properties: { ipAddress: "20.9.9.7" } });
+  const generation = await cluster.start({}, fast(100));
+  const hold = simulator.hold({ method: "PUT", path: "/networkSecurityGroups/" });
+  simulator.failNext(
+    { method: "PUT", path: "/loadBalancers/" },
+    { status: 403, code: "AuthorizationFailed", times: 99 },
+  );
+  const web = serviceOf("web", { annotations: { "azure-pip-name": "mine" } });
+  expect(await errorOf(cluster.ensure(generation, web))).toBeDefined();
+  let hasLeft = false;
+  const left = generation.balancers.leaveLoadBalancer("kubernetes", web).then(() => void (hasLeft = true));
+  await Bun.sleep(100);
+  expect([hold.waiting(), hasLeft]).toEqual([1, false]);
+  hold.release();
+  await left;
+});
+
 test("a Service does not leave a process that stops while it is being written", async () => {
   await using cluster = await openCluster(1);
   const generation = await cluster.start({}, fast(100));
@@ -159,6 +200,12 @@ test("a look at what is held plans no Service that the service controller has no
   generation.recheck(["default/own", "default/foreign"]);
   await eventually("the Service is planned", () => writes().split("PUT loadBalancers/").length === 3);
   expect(writes().split("PUT publicIPAddresses/")).toHaveLength(2);
+  await cluster.remove(generation, serviceOf("own"));
+  cluster.services.set("default/own", serviceOf("own"));
+  const removed = writes();
+  generation.recheck(["default/own"]);
+  await Bun.sleep(100);
+  expect(writes()).toBe(removed);
 });
 
 test("removals that a config would cause are those from the Services of this deployment, and not from those of others", async () => {
