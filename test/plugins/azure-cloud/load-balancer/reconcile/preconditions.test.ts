@@ -559,6 +559,25 @@ describe("a write of a load balancer corrects what is known of its public IPs", 
     expect(reads.length).toBeGreaterThan(0);
   });
 
+  test("a public IP that something else has got since the last list is refused, with one write of the load balancer", async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const generation = await cluster.start();
+    simulator.put(mine, { sku: { name: "Standard" }, properties: { ipAddress: "20.9.9.7" } });
+    await cluster.ensure(generation, serviceOf("first"));
+    const properties = { subnet: { id: subnetPath }, publicIPAddress: { id: mine } };
+    simulator.put(`${group}/networkInterfaces/theirs`, {
+      properties: { ipConfigurations: [{ name: "c", properties }] },
+    });
+    simulator.clearLog();
+    const error = await errorOf(
+      cluster.ensure(generation, serviceOf("web", { annotations: { "azure-pip-name": "mine" } })),
+    );
+    expect(String(error)).toContain("PublicIPAddressInUse");
+    const writes = simulator.log.filter(({ method, path: of }) => method === "PUT" && of.includes("/loadBalancers/"));
+    expect(writes.map(({ status }) => status)).toEqual([400]);
+  });
+
   test("a public IP is deleted although a process before is still moving its frontend to another one", async () => {
     await using cluster = await openCluster(1, { operationPolls: 1 });
     const { simulator } = cluster.world;
