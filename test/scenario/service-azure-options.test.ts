@@ -120,7 +120,7 @@ describeServices("what Azure has offered since", (open) => {
     expect(lab.simulator.get(link)).toBeUndefined();
   });
 
-  test("a network interface in a failed state is reported to its node and its Service, and joins once it is repaired", async () => {
+  test("a network interface in a failed state that Azure refuses to repair is reported to its node and its Service, and joins once it is repaired", async () => {
     await using lab = await open({ machines: "standalone" });
     const [failed] = lab.simulator.resources().filter(({ type }) => /networkInterfaces$/iu.test(type));
     const id = failed?.id ?? "";
@@ -130,6 +130,7 @@ describeServices("what Azure has offered since", (open) => {
         properties: { ...lab.simulator.get(id)?.properties, provisioningState },
       });
     set("Failed");
+    lab.simulator.failNext({ method: "PUT", path: id }, { status: 400, code: "InvalidRequestFormat", times: 1_000 });
     await lab.start();
     await lab.create(balancedService("web"));
     await lab.served("web");
@@ -146,6 +147,7 @@ describeServices("what Azure has offered since", (open) => {
     expect(events[0]?.message).toContain(
       `its provisioning state is Failed; to repair it, run az network nic update --ids ${id}`,
     );
+    lab.simulator.clearFailures();
     set("Succeeded");
     await lab.restart(1);
     expect(members()).toBe(3);

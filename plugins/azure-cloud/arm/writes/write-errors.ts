@@ -75,6 +75,10 @@ export function isRejected(error: unknown): boolean {
   return error.status >= 400 && error.status < 500 && ![401, 408, 429].includes(error.status);
 }
 
+/** True if ARM rejects the content of the write, or has carried it out without success. */
+export const hasFailed = (error: unknown): boolean =>
+  isRejected(error) || (error instanceof ArmError && error.failedOperation && !isConflicting(error));
+
 /** True if nothing was written: ARM has refused the request itself, or it was not sent. */
 export const isRefused = (error: unknown): boolean =>
   error instanceof OutdatedError ||

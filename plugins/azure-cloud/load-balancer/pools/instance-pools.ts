@@ -5,7 +5,8 @@ import { ArmError, isAbsent, isUnprovisioned, unlessAbsent } from "../../arm/err
 import { describeWrite } from "../../arm/pipeline/record.ts";
 import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
 import { isOperationTimeout, withOperationLimit } from "../../arm/writes/operation-limit.ts";
-import { isRejected, retryConflicts } from "../../arm/writes/write-errors.ts";
+import { hasFailed, isRejected, retryConflicts } from "../../arm/writes/write-errors.ts";
+import type { ExpiringSet } from "../../instances/expiring-set.ts";
 import type { VmReads } from "../../instances/vm-types.ts";
 import type { ServiceKey } from "../model/model.ts";
 import { editInterfaces, type EditOptions, editPools, type PoolEdit } from "./pool-edits.ts";
@@ -17,7 +18,7 @@ export interface MemberOptions extends EditOptions, VmReads {
   readonly stuckMembers?: StuckMembers;
   /** Receives the id of an instance or interface whose operation is not waited for any more. */
   readonly abandoned?: (id: string) => void;
-  /** Receives the id of an instance that does not join because it is stopped, or in an unknown state. */
+  /** Receives the id of an instance that is left out because it is stopped, in an unknown state, or not to be repaired. */
   readonly skipped?: (id: string) => void;
 }
 
@@ -151,11 +152,17 @@ function isActive(instance: VirtualMachineScaleSetVM, { withInstanceView }: Memb
   return !inactiveStates.has(lastSegment(power).toLowerCase());
 }
 
-/** Writes of network interfaces: standalone VMs and those of availability sets and flexible scale sets. */
+/** Pause after a write that has not repaired a network interface. */
+const repairPauseMs = 10 * 60_000;
+
+/**
+ * Writes of network interfaces: standalone VMs and those of availability sets and flexible scale sets. A write repairs
+ * one in state `Failed`. `unrepaired`: lower-case ids of those for which it did not; their Services do without them.
+ */
 export function editInterface(
   id: string,
   edits: readonly PoolEdit[],
-  services: readonly ServiceKey[],
+  { services, unrepaired }: { readonly services: readonly ServiceKey[]; readonly unrepaired: ExpiringSet },
   options: MemberOptions,
 ): Promise<number> {
   const { clients } = options;
@@ -171,17 +178,35 @@ export function editInterface(
     const { provisioningState: state, virtualMachine } = current;
     const kind = "network interface";
     const member: StuckMember = { id, kind, vmId: virtualMachine?.id, state, change: changeOf(edits), services };
-    // ARM refuses every write to an interface whose last one failed; upstream skips it too.
-    if (state?.toLowerCase() === "failed") {
-      options.stuckMembers?.found(member);
-      return 0;
-    }
     const headers: Record<string, string> = current.etag === undefined ? {} : { "If-Match": current.etag };
     const body = { ...current, ipConfigurations: [...ipConfigurations] };
-    await writing(member, options, (abortSignal) => {
-      describeWrite(abortSignal, { before: current, after: body });
-      return networkInterfaces.createOrUpdate(group, name, body, { abortSignal, requestOptions: { headers } });
-    });
-    return 1;
+    const write = async (): Promise<number> => {
+      await writing(member, options, (abortSignal) => {
+        describeWrite(abortSignal, { before: current, after: body });
+        return networkInterfaces.createOrUpdate(group, name, body, { abortSignal, requestOptions: { headers } });
+      });
+      return 1;
+    };
+    return state?.toLowerCase() === "failed" ? repair(member, unrepaired, options, write) : write();
   });
+}
+
+async function repair(
+  member: StuckMember,
+  unrepaired: ExpiringSet,
+  { stuckMembers, skipped }: MemberOptions,
+  write: () => Promise<number>,
+): Promise<number> {
+  const key = member.id.toLowerCase();
+  const isDue = !unrepaired.has(key);
+  try {
+    if (isDue) return await write();
+  } catch (error) {
+    if (!hasFailed(error)) throw error;
+    unrepaired.add(key, repairPauseMs);
+  }
+  stuckMembers?.found(member);
+  if (member.vmId !== undefined) skipped?.(member.vmId);
+  // A write that has failed may have changed something.
+  return isDue ? 1 : 0;
 }

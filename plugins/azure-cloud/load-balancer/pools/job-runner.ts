@@ -2,6 +2,7 @@ import type { VirtualMachineScaleSet, VirtualMachineScaleSetVM } from "@azure/ar
 import type { Clock } from "cloud-controller-host/sdk";
 
 import { ReadsAhead } from "../../arm/reads/reads-ahead.ts";
+import { ExpiringSet } from "../../instances/expiring-set.ts";
 import { scaleSetIdOf } from "../../instances/provider-id.ts";
 import { editInstance, editInterface, type MemberOptions, readInstances } from "./instance-pools.ts";
 import { isModel, type Job, type MembersWrite } from "./member-jobs.ts";
@@ -52,9 +53,11 @@ export class JobRunner {
   /** By id of the scale set. */
   readonly #instancesAhead: ReadsAhead<Instances>;
   readonly #modelsAhead: ReadsAhead<VirtualMachineScaleSet | undefined>;
+  readonly #unrepaired: ExpiringSet;
 
   constructor(options: MemberOptions) {
     this.#options = options;
+    this.#unrepaired = new ExpiringSet(options.clock);
     this.#window = new WriteWindow(options.clock, options.clients.budget);
     const ahead = { clock: options.clock, maxAgeMs: aheadMs };
     this.#instancesAhead = new ReadsAhead({ ...ahead, read: (id) => readInstances(id, options) });
@@ -148,7 +151,8 @@ export class JobRunner {
   #edit({ id, kind, edits, reasons }: Job, known: VirtualMachineScaleSetVM | undefined): Promise<number> {
     if (kind === "model") return editModel(id, edits, this.#modelsAhead.take(id), this.#options);
     const services = [...reasons].flatMap((write) => write.services);
-    if (kind === "interface") return editInterface(id, edits, services, this.#options);
+    if (kind === "interface")
+      return editInterface(id, edits, { services, unrepaired: this.#unrepaired }, this.#options);
     return editInstance(id, edits, { known, services }, this.#options);
   }
 }

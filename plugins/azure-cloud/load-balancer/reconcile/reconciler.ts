@@ -100,7 +100,7 @@ export class Reconciler {
     this.#instances.abandon(id);
   }
 
-  /** The instance does not join its pools because it is stopped. */
+  /** The instance is left out: it is stopped, or its network interface is not to be repaired. */
   skipped(id: string): void {
     this.#skipped.add(id);
   }

@@ -12,8 +12,8 @@ export interface SkippedInstancesOptions extends Pick<UnendedOperationsOptions, 
 }
 
 /**
- * Instances that did not join a pool because they were stopped. No Service is synced when one is started again: all are
- * planned once its node is ready, and again as long as Azure shows the instance as stopped.
+ * Instances that were left out of a pool, or in one: they were stopped, or a write has not repaired their network
+ * interface. No Service is synced when that ends: all are planned once the node is ready, and again until it has ended.
  */
 export class SkippedInstances {
   readonly #options: SkippedInstancesOptions;
@@ -44,7 +44,10 @@ export class SkippedInstances {
       const error = await refresh();
       if (error === undefined || signal.aborted) continue;
       for (const id of ready) this.#ids.add(id);
-      log.warn("Failed to add started instances to backend pools; trying again", { delayMs: pauseMs, error });
+      log.warn("Failed to update backend pools for instances that were skipped; trying again", {
+        delayMs: pauseMs,
+        error,
+      });
     }
     this.#isWaiting = false;
   }

@@ -25,4 +25,11 @@ export const virtualMachineDefects: Defects = {
     needs: ["retireNode"],
     kept: "a standalone VM is retired",
   },
+  "never writes a network interface whose last write has failed": {
+    file: `${azure}/load-balancer/pools/instance-pools.ts`,
+    from: "const isDue = !unrepaired.has(key);",
+    to: "const isDue = false;",
+    needs: ["failOperations", "excludeNode"],
+    kept: "a standalone VM serves again whose network interface has failed to leave its pool",
+  },
 };

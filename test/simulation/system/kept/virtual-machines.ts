@@ -1,5 +1,6 @@
 import type { History } from "../history.ts";
 import { history } from "./history.ts";
+import { failing } from "./nodes.ts";
 
 const cluster = "virtual machines";
 
@@ -7,4 +8,9 @@ const cluster = "virtual machines";
 export const virtualMachineHistories: Readonly<Record<string, History>> = {
   "VMs of three kinds": history({ cluster }),
   "a standalone VM is retired": history({ cluster }, [60, { kind: "retireNode", pick: 1 }]),
+  "a standalone VM serves again whose network interface has failed to leave its pool": history(
+    { cluster },
+    [60, failing("/virtualMachine")],
+    [65, { kind: "excludeNode", pick: 1, forMs: 30_000 }],
+  ),
 };

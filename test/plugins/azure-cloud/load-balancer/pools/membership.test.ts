@@ -5,6 +5,7 @@ import { keyOf, type Node } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { type JsonObject, parseJson } from "../../../../../plugins/azure-cloud/json.ts";
+import type { StuckMember } from "../../../../../plugins/azure-cloud/load-balancer/pools/instance-pools.ts";
 import type { MembersWrite } from "../../../../../plugins/azure-cloud/load-balancer/pools/member-jobs.ts";
 import { type MembersResult, PoolMembers } from "../../../../../plugins/azure-cloud/load-balancer/pools/membership.ts";
 import { PoolReads } from "../../../../../plugins/azure-cloud/load-balancer/pools/pool-reads.ts";
@@ -44,13 +45,14 @@ interface MembersSettings {
   readonly monotonic?: () => number;
   readonly withInstanceView?: boolean;
   readonly skipped?: (id: string) => void;
+  readonly found?: (member: StuckMember) => void;
 }
 
 /** A cluster of instances with empty load balancers, and what writes their membership. */
 async function open(
   world: World,
   balancers: readonly string[] = ["kubernetes"],
-  { monotonic = () => performance.now(), withInstanceView = true, skipped }: MembersSettings = {},
+  { monotonic = () => performance.now(), withInstanceView = true, skipped, found }: MembersSettings = {},
 ) {
   for (const name of balancers)
     world.simulator.put(`/providers/Microsoft.Network/loadBalancers/${name}`, {
@@ -70,6 +72,7 @@ async function open(
     reads: new PoolReads(options),
     withInstanceView,
     ...(skipped && { skipped }),
+    ...(found && { stuckMembers: { found, written: () => undefined } }),
     resourceGroup: "rg0",
   });
   const loadBalancers = (): Promise<readonly LoadBalancer[]> =>
@@ -673,17 +676,87 @@ describe("standalone virtual machines", () => {
     expect(await one.membersOf(poolId(), known)).toMatchObject([{ node: "vm-0" }]);
   });
 
-  test("are not written while the last write of their network interface has failed", async () => {
-    await using world = await openWorld();
+  /** One whose network interface is in state `Failed`. `refuse` lets ARM refuse its next writes. */
+  async function openFailed(world: World) {
     putMachine(world, "vm-0");
     const nic = "/providers/Microsoft.Network/networkInterfaces/vm-0-nic";
     const { properties } = world.simulator.get(nic) ?? {};
     world.simulator.put(nic, { properties: { ...properties, provisioningState: "Failed" } });
-    const one = await open(world);
-    world.simulator.clearLog();
+    let now = 0;
+    const skipped: string[] = [];
+    const found: StuckMember[] = [];
+    const one = await open(world, ["kubernetes"], {
+      monotonic: () => now,
+      skipped: (id) => void skipped.push(id),
+      found: (member) => void found.push(member),
+    });
     const known = [nodeOf("vm-0", { providerID: machineOf("vm-0") })];
-    expect(await one.apply([update({ join: ["vm-0"] })], known)).toEqual(written(0));
-    expect(one.writes()).toEqual([]);
+    world.simulator.clearLog();
+    return {
+      ...one,
+      skipped,
+      found,
+      join: () => one.apply([update({ join: ["vm-0"] })], known),
+      fail: (failure: Parameters<typeof world.simulator.failNext>[1]) =>
+        world.simulator.failNext({ method: "PUT", path: "vm-0-nic" }, failure),
+      pass: (minutes: number) => void (now += minutes * 60_000),
+      state: () => world.simulator.get(nic)?.properties["provisioningState"],
+    };
+  }
+
+  test("standalone virtual machines whose network interface is in state Failed join, which repairs it", async () => {
+    await using world = await openWorld();
+    const { join, writes, state, skipped } = await openFailed(world);
+    expect(await join()).toEqual(written(1));
+    expect(writes()).toEqual(["Microsoft.Network/networkInterfaces/vm-0-nic"]);
+    expect(state()).toBe("Succeeded");
+    expect(skipped).toEqual([]);
+  });
+
+  test("standalone virtual machines whose network interface ARM refuses to repair are left out for ten minutes without an error", async () => {
+    await using world = await openWorld();
+    const { join, writes, fail, pass, state, skipped } = await openFailed(world);
+    fail({ status: 400, code: "InvalidRequestFormat" });
+    expect(await join()).toEqual(written(1));
+    pass(9);
+    expect(await join()).toEqual(written(0));
+    expect(writes()).toHaveLength(1);
+    const vm = machineOf("vm-0").slice("azure://".length);
+    expect(skipped).toEqual([vm, vm]);
+    pass(1);
+    expect(await join()).toEqual(written(1));
+    expect(state()).toBe("Succeeded");
+    expect(skipped).toHaveLength(2);
+  });
+
+  test("standalone virtual machines whose network interface stays in state Failed after a write are reported and left out without an error", async () => {
+    await using world = await openWorld();
+    const { join, fail, state, skipped, found } = await openFailed(world);
+    fail({ status: 500, code: "InternalServerError", stage: "operation" });
+    expect(await join()).toEqual(written(1));
+    expect(state()).toBe("Failed");
+    expect(skipped).toHaveLength(1);
+    expect(found).toMatchObject([{ state: "Failed", change: "join" }]);
+  });
+
+  test("standalone virtual machines whose network interface is in state Failed are written again at once after an outage", async () => {
+    await using world = await openWorld();
+    const { join, fail, state, skipped } = await openFailed(world);
+    fail({ status: 503, code: "ServerUnavailable", times: 10 });
+    expect((await join()).failed.size).toBe(1);
+    world.simulator.clearFailures();
+    expect(await join()).toEqual(written(1));
+    expect(state()).toBe("Succeeded");
+    expect(skipped).toEqual([]);
+  });
+
+  test("standalone virtual machines whose network interface is in state Failed join after another write has superseded theirs", async () => {
+    await using world = await openWorld();
+    const { join, fail, state, skipped } = await openFailed(world);
+    fail({ status: 409, code: "CanceledAndSupersededDueToAnotherOperation", stage: "operation" });
+    expect(await join()).toEqual(written(1));
+    expect(state()).toBe("Succeeded");
+    expect(skipped).toEqual([]);
   });
 
   test("standalone virtual machines that no list has, or whose resource group does not exist, are members without a node, and stay", async () => {
