@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from "bun:test";
 import { setImmediate } from "node:timers/promises";
 
-import { CodedError } from "cloud-controller-host/sdk";
+import { ApiError, CodedError } from "cloud-controller-host/sdk";
 
 import { body, end, event, ReflectorRig } from "./reflector-rig.ts";
 
@@ -52,6 +52,29 @@ describe("a reflector that is to list again", () => {
     await reply(new Response(end(7)));
     expect(reflector.freshAt).toBe(0);
   });
+
+  test("lists again at once when the list that was sent after the time in question has failed", async () => {
+    const { reflector, sentSoFar } = rig;
+    await rig.fail(new ApiError(500, "InternalError", "it fails"));
+    reflector.relist(0);
+    await setImmediate();
+    expect(sentSoFar()).toEqual(["STREAM", "STREAM"]);
+  });
+});
+
+test("a watch that was refused counts as working once one has lasted, though it brought nothing", async () => {
+  const { reflector, clock, sentSoFar, reply } = rig;
+  await reply(new Response(end(7)));
+  await rig.fail(new ApiError(403, "Forbidden", "widgets is forbidden"));
+  expect(reflector.refusal?.status).toBe(403);
+  while (sentSoFar().length < 3) await clock.advance(1000);
+  const watch = body(rig.signal());
+  await reply(watch.response);
+  await clock.advance(1000);
+  watch.close();
+  await setImmediate();
+  expect(sentSoFar()).toEqual(["STREAM", "WATCH 7", "WATCH 7", "WATCH 7"]);
+  expect(reflector.refusal).toBeUndefined();
 });
 
 test("a watch that brings a change now and then is not given up, however long it lasts", async () => {

@@ -257,6 +257,24 @@ describe("a Lease that a watch has shown to be released", () => {
     expect([lock.held, lock.maybeHeld]).toEqual([false, false]);
   });
 
+  test("ends a run of failures when it is acquired: one like them is logged again", async () => {
+    const { lock, leases, lines } = setup();
+    leases.put(held(""));
+    const fail = async (): Promise<number> => {
+      leases.before = () => {
+        throw new ApiError(500, "InternalError", "it fails");
+      };
+      await lock.tryAcquireOrRenew();
+      leases.before = () => undefined;
+      return lines.filter((line) => line.startsWith("E") && line.includes("Failed to update lock")).length;
+    };
+    expect([await fail(), await fail()]).toEqual([1, 1]);
+    expect(await lock.tryTake(leases.get() ?? {}, 0)).toBeTrue();
+    expect(lock.lastFailure).toBeUndefined();
+    await lock.release(10_000);
+    expect(await fail()).toBe(2);
+  });
+
   test("is read first where it has a holder, lacks its version, or may be ours already", async () => {
     const { lock, leases } = setup();
     leases.put(held("other"));
