@@ -71,8 +71,9 @@ export interface LoadBalancers {
    */
   watch?(services: Informer<Service>): void;
   /**
-   * Another process serves the Service from now on. Once this resolves, the cloud's background work for it has stopped
-   * and does not start again before the next ensure. Changes nothing in the cloud. Rejects when the process stops first.
+   * Another process serves the Service from now on, or it wants no load balancer any more and the cloud has none. Once
+   * this resolves, the cloud's background work for it has stopped and does not start again before the next ensure.
+   * Changes nothing in the cloud. Rejects when the process stops first.
    */
   leaveLoadBalancer?(clusterName: string, service: Service): Promise<void>;
   /**

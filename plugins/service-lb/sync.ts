@@ -61,7 +61,9 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
     else if (cached !== undefined) await leave(parts, service);
     return;
   }
-  const mayBeOfAnother = cached === undefined && parts.selection.mayBeOfAnother(service);
+  // With our mark, a process of this deployment has served it, and may have been killed before it removed the finalizer.
+  const isMarked = parts.shards !== undefined && markOf(service) === parts.shards.own;
+  const mayBeOfAnother = cached === undefined && !isMarked && parts.selection.mayBeOfAnother(service);
   if (mayBeOfAnother && (await existing(parts, service, signal)) === undefined) return;
   const own = await claim(parts, service);
   if (own === undefined) {
@@ -118,8 +120,9 @@ function forget({ cache, failing, writes }: SyncParts, key: string, service: Ser
 
 /** A Service deleted without our finalizer, or recreated under its name, may have left a load balancer behind. */
 async function deleteVanished(parts: SyncParts, service: Service, signal: AbortSignal): Promise<void> {
-  if (!parts.selection.wantsLoadBalancer(service)) return;
-  const { balancers, clusterName, events } = parts;
+  const { balancers, clusterName, events, selection } = parts;
+  // One whose cleanup had not ended when its finalizer was removed by hand has something to delete as well.
+  if (!selection.wantsLoadBalancer(service) && !selection.needsCleanup(service)) return;
   throwIfStopping(signal);
   events.normal(service, "DeletingLoadBalancer");
   try {
@@ -167,7 +170,7 @@ async function cleanUp(parts: SyncParts, service: Service, signal: AbortSignal):
     } catch (error) {
       if (!(error instanceof ImplementedElsewhereError)) throw wrapped("failed to delete load balancer", error);
     }
-  }
+  } else await leave(parts, service); // Ensured in vain, it would be planned again for the nodes once it has another class.
   await writes.removeFinalizer(service);
   events.normal(service, "DeletedLoadBalancer");
 }

@@ -161,3 +161,38 @@ test("a Service that is being deleted without a mark is not marked: nothing rema
   await sync().catch(() => undefined);
   expect(JSON.stringify(parts.patches())).not.toContain(mark);
 });
+
+const changedType = (annotations: Readonly<Record<string, string>>) =>
+  aService({ spec: { type: "ClusterIP" }, meta: { labels: { shard: "a" }, finalizers: [finalizer], annotations } });
+
+test("a Service with our mark whose type has changed is released, although a killed process had deleted its load balancer", async () => {
+  await using deployment = await setUp();
+  deployment.parts.seen(changedType({ [mark]: "ours" }));
+  await deployment.sync();
+  expect(deployment.parts.stored("default/web").metadata?.finalizers ?? []).toEqual([]);
+  expect(deployment.markOf()).toBeUndefined();
+});
+
+test.each([
+  ["without a mark", {}],
+  ["with the mark of another deployment", { [mark]: "theirs" }],
+])("a Service %s whose type has changed keeps its finalizer where the cloud has nothing of it", async (_, marks) => {
+  await using deployment = await setUp();
+  deployment.parts.seen(changedType(marks));
+  await deployment.sync();
+  expect(deployment.parts.stored("default/web").metadata?.finalizers).toEqual([finalizer]);
+  expect(deployment.parts.patches()).toEqual([]);
+});
+
+test("a cleanup that finds no load balancer ends the background work of the cloud for a Service that it could not ensure", async () => {
+  await using deployment = await setUp(new Set(), false);
+  const { parts, sync, left } = deployment;
+  parts.memory.fail("ensureLoadBalancer", new Error("refused"));
+  parts.seen(aService());
+  await sync().catch(() => undefined);
+  expect(left).toEqual([]);
+  parts.services.set({ ...parts.stored("default/web"), spec: { type: "ClusterIP" } });
+  await sync();
+  expect(left).toHaveLength(1);
+  expect(parts.memory.callsOf("ensureLoadBalancerDeleted")).toEqual([]);
+});

@@ -338,6 +338,18 @@ describe("a cleanup", () => {
     expect(parts.cache.size).toBe(0);
   });
 
+  test("is made up for when its Service vanishes without the finalizer before it has succeeded", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService({ meta: { finalizers }, spec: { type: "NodePort" } }));
+    alreadyBalanced(parts.memory, service);
+    parts.memory.fail("ensureLoadBalancerDeleted", new Error("unavailable"), { times: 1 });
+    expect(await outcome(parts, keyOf(service))).toContain("unavailable");
+    parts.remove(service);
+    expect(await outcome(parts, keyOf(service))).toBe("");
+    expect([...parts.memory.balancers.keys()]).toEqual([]);
+    expect(parts.cache.size).toBe(0);
+  });
+
   test("makes no cloud call once the controller is stopping, and reports no failure", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService({ meta: { finalizers }, spec: { type: "NodePort" } }));
