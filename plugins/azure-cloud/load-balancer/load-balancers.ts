@@ -185,7 +185,7 @@ export class AzureLoadBalancers implements LoadBalancers {
         this.#parts.reconciler.reconcile({ service, action, nodes }, signal),
       );
       this.#rejections.delete(key);
-      if (action === "ensure") this.#parts.locals?.ensured(service, nodes);
+      if (action === "ensure") this.#parts.locals?.ensured(service);
       if (action === "ensure") this.#parts.drains?.ensured(service);
       return result;
     } catch (error) {
@@ -283,7 +283,7 @@ function localServices(
     context,
     intervalMs: config.loadBalancerBackendPoolUpdateIntervalInSeconds * 1000,
     current: (service) => observer.service(service),
-    refresh: (service, nodes) =>
-      measure("local_update_backend_pool", localUpdater, () => activity.track(reconciler.refresh(service, nodes))),
+    refresh: (service) =>
+      measure("local_update_backend_pool", localUpdater, () => activity.track(reconciler.refresh(service))),
   });
 }

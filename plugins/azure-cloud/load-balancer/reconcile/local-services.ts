@@ -3,7 +3,6 @@ import {
   type EndpointSlice,
   keyOf,
   kinds,
-  type Node,
   recurringMessageOf,
   repeat,
   type Service,
@@ -16,7 +15,8 @@ export interface LocalServicesOptions {
   readonly intervalMs: number;
   /** The Service as it is now; undefined when it wants no load balancer any more. */
   readonly current: (service: Service) => Service | undefined;
-  readonly refresh: (service: Service, nodes: readonly Node[]) => Promise<Reconciled>;
+  /** Plans the Service with the nodes of the latest sync of any Service. */
+  readonly refresh: (service: Service) => Promise<Reconciled>;
 }
 
 const serviceLabel = "kubernetes.io/service-name";
@@ -34,8 +34,8 @@ const nodesOf = ({ endpoints }: EndpointSlice): string =>
  */
 export class LocalServices {
   readonly #options: LocalServicesOptions;
-  /** Nodes of the last ensure of each local Service, by key. */
-  readonly #nodes = new Map<string, { readonly service: Service; readonly nodes: readonly Node[] }>();
+  /** The local Services whose load balancer exists, by key. */
+  readonly #ensured = new Map<string, Service>();
   readonly #changed = new Set<string>();
   /** In flight, by key. */
   readonly #refreshing = new Map<string, Promise<void>>();
@@ -45,13 +45,13 @@ export class LocalServices {
   }
 
   /** To be called after each successful ensure. */
-  ensured(service: Service, nodes: readonly Node[]): void {
-    if (service.spec?.externalTrafficPolicy === "Local") this.#nodes.set(keyOf(service), { service, nodes });
+  ensured(service: Service): void {
+    if (service.spec?.externalTrafficPolicy === "Local") this.#ensured.set(keyOf(service), service);
     else this.deleted(service);
   }
 
   deleted(service: Service): void {
-    this.#nodes.delete(keyOf(service));
+    this.#ensured.delete(keyOf(service));
     this.#changed.delete(keyOf(service));
   }
 
@@ -94,12 +94,12 @@ export class LocalServices {
 
   /** Never rejects; a Service that fails is tried again after the next interval. */
   async #refresh(key: string): Promise<void> {
-    const known = this.#nodes.get(key);
-    const service = known === undefined ? undefined : this.#options.current(known.service);
-    if (known === undefined || service === undefined) return;
+    const known = this.#ensured.get(key);
+    const service = known && this.#options.current(known);
+    if (service === undefined) return;
     const { events } = this.#options.context;
     try {
-      const { writes } = await this.#options.refresh(service, known.nodes);
+      const { writes } = await this.#options.refresh(service);
       const message = "Load balancer backend pool updated";
       if (writes > 0) events.event(service, "Normal", "LoadBalancerBackendPoolUpdated", message);
     } catch (error) {

@@ -134,11 +134,11 @@ export class Reconciler {
     return all.filter((one) => this.#served.has(keyOf(one)) && this.#served.get(keyOf(one)) === one.metadata?.uid);
   }
 
-  /** Reconciles a Service that may be about to go: it is left alone when it is deleted meanwhile. */
-  async refresh(known: Service, nodes: readonly Node[]): Promise<Reconciled> {
+  /** Reconciles a Service, unless it is deleted meanwhile, with the newest nodes: all that are planned with it get them. */
+  async refresh(known: Service): Promise<Reconciled> {
     const service = this.#options.observer.service(known);
     if (service === undefined) return { status: undefined, writes: 0 };
-    return this.#loop.submit({ service, nodes, action: "ensure" });
+    return this.#loop.submit({ service, nodes: this.#loop.nodes, action: "ensure" });
   }
 
   /** Adds a node that was missing from the last sync because it was about to leave. */
@@ -235,7 +235,7 @@ export class Reconciler {
   /** Plans a Service with the nodes of the last sync; resolves with the error of that. */
   async #planned(service: Service): Promise<unknown> {
     try {
-      await this.#options.activity.track(this.refresh(service, this.#loop.nodes));
+      await this.#options.activity.track(this.refresh(service));
       return undefined;
     } catch (error) {
       return error;

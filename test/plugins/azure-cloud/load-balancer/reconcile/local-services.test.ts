@@ -13,11 +13,11 @@ const config = {
 };
 const local = serviceOf("web", { spec: { externalTrafficPolicy: "Local", healthCheckNodePort: 32_000 } });
 
-/** Addresses in the pool of the local Service. */
-function addressesIn({ world }: Cluster): readonly string[] {
+/** Addresses in a pool, by default that of the local Service. */
+function addressesIn({ world }: Cluster, name = "default-web"): readonly string[] {
   const balancer = world.simulator.get("/providers/Microsoft.Network/loadBalancers/kubernetes");
   const pools = objectsAt(balancer?.properties, "backendAddressPools");
-  const pool = pools.find((one) => stringAt(one, "name") === "default-web");
+  const pool = pools.find((one) => stringAt(one, "name") === name);
   return objectsAt(objectAt(pool, "properties"), "loadBalancerBackendAddresses").map(
     (address) => stringAt(objectAt(address, "properties"), "ipAddress") ?? "",
   );
@@ -42,6 +42,26 @@ describe("the pool of a local Service with several load balancers", () => {
     cluster.setEndpoints(local, ["vmss0000001", "vmss0000002"]);
     await eventually("the pool has the new nodes", () => addressesIn(cluster).join() === "10.240.0.5,10.240.0.6");
     await eventually("it is reported", () => generation.events.includes("web LoadBalancerBackendPoolUpdated"));
+    stop.abort();
+    await running;
+  });
+
+  test("follows its endpoints with the nodes of the latest sync, also of another Service, which no pool loses by it", async () => {
+    await using cluster = await openCluster(3);
+    const [late] = cluster.nodes.splice(2);
+    if (late === undefined) throw new Error("the cluster has three nodes");
+    cluster.setEndpoints(local, ["vmss0000000"]);
+    const generation = await cluster.start(config);
+    await cluster.ensure(generation, local);
+    const stop = new AbortController();
+    const running = generation.balancers.run(stop.signal);
+    cluster.nodes.push(late);
+    await cluster.ensure(generation, serviceOf("other"));
+    const all = ["10.240.0.4", "10.240.0.5", "10.240.0.6"];
+    expect(addressesIn(cluster, "kubernetes")).toEqual(all);
+    cluster.setEndpoints(local, ["vmss0000002"]);
+    await eventually("the pool has the new node", () => addressesIn(cluster).join() === "10.240.0.6");
+    expect(addressesIn(cluster, "kubernetes")).toEqual(all);
     stop.abort();
     await running;
   });
@@ -122,7 +142,7 @@ describe("endpoint slices of a local Service", () => {
 
   test("change its pool when they are created, move to other nodes or are deleted, all in an interval together", async () => {
     const { locals, handlers, refreshes, events, stop } = follow();
-    locals.ensured(local, []);
+    locals.ensured(local);
     expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toBe(1);
     expect(await refreshes((handler) => handler.updated(sliceOf("a", "node-0"), sliceOf("a", "node-1")))).toBe(1);
     expect(await refreshes((handler) => handler.updated(sliceOf("a", "b", "c"), sliceOf("a", "c", "b", "c")))).toBe(0);
@@ -141,15 +161,15 @@ describe("endpoint slices of a local Service", () => {
   test("change nothing while its load balancer was not ensured, or once it is no longer local", async () => {
     const { locals, refreshes, stop } = follow();
     expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toBe(0);
-    locals.ensured(local, []);
-    locals.ensured(serviceOf("web"), []);
+    locals.ensured(local);
+    locals.ensured(serviceOf("web"));
     expect(await refreshes((handler) => handler.deleted(sliceOf("a", "node-0")))).toBe(0);
     await stop();
   });
 
   test("change nothing once the Service is gone from the API server, and are not reported as failed", async () => {
     const { locals, refreshes, events, stop } = follow({ current: () => undefined });
-    locals.ensured(local, []);
+    locals.ensured(local);
     expect(await refreshes((handler) => handler.deleted(sliceOf("a", "node-0")))).toBe(0);
     expect(events).toEqual([]);
     await stop();
