@@ -99,19 +99,19 @@ export class Loop {
 
   async #advance(flights: readonly Flight[]): Promise<void> {
     const busy = new Set(flights.flatMap(({ services }) => services));
-    const { rejections } = this.#outcomes;
-    const entries = [...this.#wanted.values()].filter(
-      ({ key, failure }) => failure === undefined && !busy.has(key) && !rejections.isWaiting(key),
-    );
+    const isWaiting = (key: ServiceKey): boolean => busy.has(key) || this.#outcomes.rejections.isWaiting(key);
+    const entries = [...this.#wanted.values()].filter(({ key, failure }) => failure === undefined && !isWaiting(key));
     const before = new Map(entries.map((entry) => [entry, entry.intent] as const));
     const intents = entries.flatMap((entry) => this.#newest(entry) ?? entry.supersede());
     for (const entry of entries) entry.planned();
     try {
-      if (intents.length === 0) this.#outcomes.nextGroups([]);
-      else await this.#carryOut(intents, flights, (entry) => before.get(entry) === entry.intent);
+      if (intents.length > 0)
+        return await this.#carryOut(intents, flights, (entry) => before.get(entry) === entry.intent);
     } catch (error) {
       for (const entry of entries) entry.fail(error);
     }
+    // Nothing is planned: those that let others go first wait for no write.
+    this.#outcomes.nextGroups([]);
   }
 
   /** The newest intent: a Service may change during a write that takes minutes, before its caller submits it again. */

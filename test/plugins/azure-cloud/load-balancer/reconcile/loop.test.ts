@@ -190,6 +190,18 @@ test("a Service that ARM has rejected is tried again apart from the others", asy
   expect(puts.map(({ status }) => status)).toEqual([200, 400]);
 });
 
+test("a Service that ARM has rejected does not wait for others whose reads have failed", async () => {
+  await using cluster = await openCluster(1, { limits: { frontends: 2 } });
+  const { simulator } = cluster.world;
+  const generation = await cluster.start({ disableAPICallCache: true });
+  for (const name of ["a", "b"]) await cluster.ensure(generation, serviceOf(name));
+  expect(await errorOf(cluster.ensure(generation, serviceOf("bad")))).toBeDefined();
+  simulator.failNext({ method: "GET", path: /\/loadBalancers$/u }, { status: 403, code: "AuthorizationFailed" });
+  const work = errorOf(cluster.ensure(generation, serviceOf("bad")));
+  expect(String(await errorOf(cluster.ensure(generation, serviceOf("a"))))).toContain("AuthorizationFailed");
+  expect(await work).toBeDefined();
+});
+
 describe("a Service that ARM has rejected lets others go first, while they", () => {
   const moved = (name: string): Service =>
     serviceOf(name, { spec: { ports: [{ protocol: "TCP", port: 81, nodePort: 31_081 }] } });
