@@ -64,7 +64,7 @@ export async function updateAddresses(
     const observed = addressesOf(node);
     if (wanted !== undefined && addressesDiffer(observed, wanted)) {
       problem = "Error patching node with cloud ip addresses";
-      const body = addressesPatch(observed, wanted);
+      const body = addressesPatch(node, wanted);
       await client.patch(kinds.Node, { name }, "strategic", body, { subresource: "status", response: "metadata" });
       log.debug(2, "Updated node addresses", { node: name, addresses: wanted });
     }
@@ -79,10 +79,11 @@ export async function updateAddresses(
 /**
  * The API merges `status.addresses` by `type`, which cannot hold two addresses of one type: the replace marker makes
  * it take the list as it is. Without old addresses there is nothing to merge with, and upstream sends no marker.
+ * A pass may take minutes: a node that was recreated under the name meanwhile refuses the addresses of the former one.
  */
-function addressesPatch(observed: readonly NodeAddress[], wanted: readonly NodeAddress[]): object {
-  const replaced = observed.length === 0 ? [] : [{ $patch: "replace" }];
-  return { status: { addresses: [...wanted, ...replaced] } };
+function addressesPatch(node: Node, wanted: readonly NodeAddress[]): object {
+  const replaced = addressesOf(node).length === 0 ? [] : [{ $patch: "replace" }];
+  return { metadata: { uid: node.metadata?.uid }, status: { addresses: [...wanted, ...replaced] } };
 }
 
 const addressesOf = (node: Node): readonly NodeAddress[] => node.status?.addresses ?? [];

@@ -167,7 +167,7 @@ async function assign(parts: SyncParts, node: Node, cidrs: readonly CIDR[], sign
   const texts = cidrs.map(({ text }) => text);
   records.sending(name, cidrs);
   allocator.begin(name);
-  const outcome = await writePodCidrs(client, name, texts, signal);
+  const outcome = await writePodCidrs(client, node, texts, signal);
   // A rejection may be the reply to the repetition of a write that had succeeded.
   const fresh = outcome.result === "refused" ? await readFresh(client, name, signal) : undefined;
   if (allocations.claimOf(name) !== claim) {

@@ -1,4 +1,4 @@
-import { ApiError, isNotFound, kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
+import { ApiError, isNotFound, keyOf, kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
 
 export type WriteOutcome =
   /** `node` is the reply. */
@@ -14,15 +14,17 @@ const maxAttempts = 3;
 
 /**
  * Writes a node's CIDRs, in up to three attempts back to back: repeating the write changes nothing. An attempt in flight
- * is not canceled by the signal, and none starts after it. Never rejects.
+ * is not canceled by the signal, and none starts after it. One that arrives late is refused by another node of that name,
+ * as its CIDRs may have been released with this one. Never rejects.
  */
 export async function writePodCidrs(
   client: KubeClient,
-  name: string,
+  node: Node,
   cidrs: readonly string[],
   signal: AbortSignal,
 ): Promise<WriteOutcome> {
-  const body = { spec: { podCIDR: cidrs[0] ?? "", podCIDRs: cidrs } };
+  const name = keyOf(node);
+  const body = { metadata: { uid: node.metadata?.uid }, spec: { podCIDR: cidrs[0] ?? "", podCIDRs: cidrs } };
   let result: "refused" | "unknown" = "refused";
   let error: unknown;
   for (let count = 0; count < maxAttempts; count++) {

@@ -157,7 +157,10 @@ describe("the address loop", () => {
               {
                 method: "PATCH",
                 path: "/api/v1/nodes/node0/status",
-                body: { status: { addresses: [...after, { $patch: "replace" }] } },
+                body: {
+                  metadata: { uid: cluster.api.get(kinds.Node, { name: "node0" })?.metadata?.uid },
+                  status: { addresses: [...after, { $patch: "replace" }] },
+                },
               },
             ],
       );
@@ -273,6 +276,25 @@ test("a node that the cloud cannot look up fails with the cloud's error", async 
   const signal = new AbortController().signal;
   await updateAllAddresses({ context, instances, signal, workers: 1 }, [nodeWith([])]);
   expect(failing.facts).toEqual([{ name: "node0", value: "out of order" }]);
+});
+
+test("a node that was recreated under its name during a pass does not get the addresses of the former one", async () => {
+  await using cluster = await TestCluster.start();
+  const memory = memoryCloud();
+  memory.machines.set("node0", { nodeAddresses: [internal("10.0.0.1")] });
+  const { instances } = memory.cloud;
+  if (instances === undefined) throw new Error("a cloud with instances");
+  const former = await cluster.admin.create(kinds.Node, nodeWith([]));
+  cluster.api.delete(kinds.Node, { name: "node0" });
+  await cluster.admin.create(kinds.Node, nodeWith([internal("10.0.0.2")], { spec: { taints: [taint] } }));
+  const context = {
+    client: cluster.admin,
+    log: capturedLog().log,
+    failing: new FailingObjects("NodesFail", systemClock),
+  };
+  await updateAllAddresses({ context, instances, signal: new AbortController().signal, workers: 1 }, [former]);
+  expect(memory.callsOf("instanceMetadata")).toHaveLength(1);
+  expect(addressesOf(cluster)).toEqual([internal("10.0.0.2")]);
 });
 
 test.each<[string, Partial<Node>]>([

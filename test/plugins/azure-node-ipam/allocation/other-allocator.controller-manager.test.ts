@@ -8,6 +8,7 @@ import { writePodCidrs } from "../../../../plugins/azure-node-ipam/nodes/patch.t
 import { describeOnRealApiServer } from "../../../envtest/shared.ts";
 import { aNode } from "../nodes.ts";
 
+const named = (name: string) => ({ metadata: { name } });
 const never = new AbortController().signal;
 const clock = { ...manualClock(), now: () => Date.now() };
 /** Of an object that was made empty the API server remembers no owners; a kubelet's node has labels. */
@@ -35,16 +36,18 @@ describeOnRealApiServer("allocation at a real API server", (cluster) => {
     await cluster.admin.patch(kinds.Lease, leaseName, "merge", { spec });
     expect((await sign())?.reason).toContain("kube-controller-manager allocates pod CIDRs too (node node0)");
 
-    expect(await writePodCidrs(cluster.admin, "node0", ["10.9.7.0/24"], never)).toMatchObject({ result: "refused" });
-    expect(await writePodCidrs(cluster.admin, "node0", given, never)).toMatchObject({ result: "written" });
-    expect(await writePodCidrs(cluster.admin, "node1", given, never)).toEqual({ result: "gone" });
+    expect(await writePodCidrs(cluster.admin, named("node0"), ["10.9.7.0/24"], never)).toMatchObject({
+      result: "refused",
+    });
+    expect(await writePodCidrs(cluster.admin, named("node0"), given, never)).toMatchObject({ result: "written" });
+    expect(await writePodCidrs(cluster.admin, named("node1"), given, never)).toEqual({ result: "gone" });
   });
 
   test("assigns CIDRs of both families in one write, which can be repeated", async () => {
     const cidrs = ["10.9.9.0/24", "2001:db8::/64"];
     await cluster.admin.create(kinds.Node, aNode("node2", [], likeAKubelets));
     for (let count = 0; count < 2; count++)
-      expect(await writePodCidrs(cluster.admin, "node2", cidrs, never)).toMatchObject({
+      expect(await writePodCidrs(cluster.admin, named("node2"), cidrs, never)).toMatchObject({
         result: "written",
         node: { spec: { podCIDR: "10.9.9.0/24", podCIDRs: cidrs } },
       });

@@ -13,7 +13,7 @@ async function attempts(rejected: readonly number[], signal: AbortSignal): Promi
   for (const status of rejected)
     cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status } });
   const { client } = cluster.generation(plugin).context;
-  const { result } = await writePodCidrs(client, "node0", ["10.0.0.0/24"], signal);
+  const { result } = await writePodCidrs(client, { metadata: { name: "node0" } }, ["10.0.0.0/24"], signal);
   return [result, ...cluster.sent({ method: "PATCH" }).map(({ status }) => status)];
 }
 
@@ -44,4 +44,14 @@ test.each([
 
 test("no second attempt starts after a stop", async () => {
   expect(await attempts([500, 500], AbortSignal.abort())).toEqual(["unknown", 500]);
+});
+
+test("a write that arrives late gives nothing to a node that was recreated under its name", async () => {
+  await using cluster = await TestCluster.start();
+  const before = await cluster.admin.create(kinds.Node, { metadata: { name: "node0" } });
+  cluster.api.delete(kinds.Node, { name: "node0" });
+  await cluster.admin.create(kinds.Node, { metadata: { name: "node0" } });
+  const { client } = cluster.generation(plugin).context;
+  expect(await writePodCidrs(client, before, ["10.0.0.0/24"], running)).toMatchObject({ result: "refused" });
+  expect((await client.get(kinds.Node, { name: "node0" })).spec?.podCIDRs).toBeUndefined();
 });
