@@ -77,6 +77,13 @@ export const differences: readonly Difference[] = [
     ours: (write) => ({ ...write, verb: "patch", body: initializationPatch(write.body) }),
   },
   {
+    what: "writes of a node's CIDRs and addresses name its UID",
+    reason: "one that arrives late, or is made on an outdated object, must not reach a node recreated under the name",
+    concerns: (write) =>
+      write.uri.startsWith("/api/v1/nodes/") && (bodyHas(write, "podCIDRs") || bodyHas(write, "$patch")),
+    ours: (write) => ({ ...write, body: { metadata: { uid: "<uid>" }, ...write.body } }),
+  },
+  {
     what: "the last finalizer is taken out by name, not by emptying the list",
     reason: "one that another writer adds at the same moment would be lost",
     concerns: (write) => JSON.stringify(write.body) === `{"metadata":{"finalizers":null}}`,
