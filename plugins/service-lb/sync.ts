@@ -16,7 +16,7 @@ import type { ServiceEvents } from "./events.ts";
 import type { NodeSet } from "./nodes.ts";
 import { isReleased, markOf, type ServiceSelection } from "./predicates.ts";
 import type { ServiceCache } from "./service-cache.ts";
-import type { ServiceWrites } from "./service-writes.ts";
+import { asServed, sameStatus, type ServiceWrites } from "./service-writes.ts";
 
 export interface SyncParts {
   readonly selection: ServiceSelection;
@@ -82,9 +82,10 @@ async function syncOwn(parts: SyncParts, key: string, service: Service, signal: 
   try {
     const operation = await syncLoadBalancerIfNeeded(parts, key, service, signal);
     if (operation === "delete") return forget(parts, key, service);
+    if (operation === "left") return;
     parts.failing.ended(key);
   } catch (error) {
-    if (!isInterrupted(error, signal)) {
+    if (!isInterrupted(error, signal) && !hasLeft(parts, key, service)) {
       parts.failing.failed(key, error);
       parts.events.syncFailed(service, error);
       await parts.writes.condition.failure(service, error, warnings, parts.retryDelayMs(key, error));
@@ -139,14 +140,16 @@ export async function syncLoadBalancerIfNeeded(
   key: string,
   service: Service,
   signal: AbortSignal,
-): Promise<"ensure" | "delete"> {
+): Promise<"ensure" | "delete" | "left"> {
   const { wantsLoadBalancer, needsCleanup } = parts.selection;
   if (!wantsLoadBalancer(service) || needsCleanup(service)) {
-    await cleanUp(parts, service, signal);
-    await parts.writes.status(service, {});
+    const found = await cleanUp(parts, service, signal);
+    // The controller of another class may show an address of its own by now.
+    if (!hasOtherAddress(newest(parts, key, service), found)) await parts.writes.status(service, {});
     return "delete";
   }
   const status = await ensure(parts, key, service, signal);
+  if (hasLeft(parts, key, service)) return "left";
   if (status !== undefined) await parts.writes.status(service, status);
   return "ensure";
 }
@@ -160,9 +163,34 @@ const existing = (
     balancers.getLoadBalancer(clusterName, service, { signal }),
   );
 
-async function cleanUp(parts: SyncParts, service: Service, signal: AbortSignal): Promise<void> {
+/** The Service as it is now; undefined if it is gone, or another one has its name. */
+function newest({ services }: SyncParts, key: string, { metadata }: Service): Service | undefined {
+  const current = services.get(key);
+  return current?.metadata?.uid === metadata?.uid ? current : undefined;
+}
+
+/** It wanted a load balancer as its sync began, and does not any more: another sync of it is queued. */
+function hasLeft(parts: SyncParts, key: string, service: Service): boolean {
+  const { wantsLoadBalancer, needsCleanup } = parts.selection;
+  const isWanted = (one: Service): boolean => wantsLoadBalancer(one) && !needsCleanup(one);
+  const current = newest(parts, key, service);
+  return isWanted(service) && (current === undefined || !isWanted(current));
+}
+
+const hasOtherAddress = ({ spec, status }: Service = {}, found: LoadBalancerStatus = {}): boolean =>
+  spec?.type === "LoadBalancer" &&
+  spec.loadBalancerClass !== undefined &&
+  !sameStatus(asServed(status?.loadBalancer ?? {}), asServed(found));
+
+/** Resolves with the status of the load balancer that there was. */
+async function cleanUp(
+  parts: SyncParts,
+  service: Service,
+  signal: AbortSignal,
+): Promise<LoadBalancerStatus | undefined> {
   const { balancers, clusterName, events, writes } = parts;
-  if ((await existing(parts, service, signal)) !== undefined) {
+  const found = await existing(parts, service, signal);
+  if (found !== undefined) {
     throwIfStopping(signal);
     events.normal(service, "DeletingLoadBalancer");
     try {
@@ -173,6 +201,7 @@ async function cleanUp(parts: SyncParts, service: Service, signal: AbortSignal):
   } else await leave(parts, service); // Ensured in vain, it would be planned again for the nodes once it has another class.
   await writes.removeFinalizer(service);
   events.normal(service, "DeletedLoadBalancer");
+  return found;
 }
 
 /** Returns undefined when the load balancer is implemented elsewhere; its status is then not written. */

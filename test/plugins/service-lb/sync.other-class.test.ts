@@ -1,0 +1,110 @@
+import { expect, test } from "bun:test";
+
+import { keyOf, kinds, type LoadBalancers, type Service } from "cloud-controller-host/sdk";
+
+import { syncService } from "../../../plugins/service-lb/sync.ts";
+import { aService, finalizer } from "./objects.ts";
+import { alreadyBalanced, makeParts, type Parts } from "./parts.ts";
+
+const { signal } = new AbortController();
+const key = "default/web";
+const meta = { finalizers: [finalizer] };
+const spec = { loadBalancerClass: "example.com/other" };
+/** Of the load balancer that the cloud has. */
+const ours = "8.8.8.8";
+const showing = (ip: string): Service["status"] => ({ loadBalancer: { ingress: [{ ip, ipMode: "VIP" }] } });
+
+const finalizersOf = (parts: Parts): readonly string[] => parts.stored(key).metadata?.finalizers ?? [];
+const addressOf = (parts: Parts): string => parts.stored(key).status?.loadBalancer?.ingress?.[0]?.ip ?? "";
+
+test("a Service that got another class while no process ran loses the load balancer that the cloud has of it", async () => {
+  await using parts = await makeParts();
+  const service = parts.seen(aService({ meta, spec }));
+  alreadyBalanced(parts.memory, service);
+  expect(parts.selection.needsCleanup(service)).toBe(true);
+  await syncService(parts, key, signal);
+  expect([...parts.memory.balancers.keys()]).toEqual([]);
+  expect(finalizersOf(parts)).toEqual([]);
+});
+
+test("a Service of another class of which the cloud has nothing keeps the finalizer, which may be its controller's", async () => {
+  await using parts = await makeParts();
+  parts.seen(aService({ meta, spec }));
+  await syncService(parts, key, signal);
+  expect(finalizersOf(parts)).toEqual([finalizer]);
+  expect(parts.patches()).toEqual([]);
+  expect(parts.reported()).toEqual([]);
+});
+
+test("a Service of another class that is being deleted loses the finalizer even if the cloud has nothing of it", async () => {
+  await using parts = await makeParts();
+  const service = parts.seen(aService({ meta: { finalizers: [finalizer, "example.com/other"] }, spec }));
+  parts.cluster.api.delete(kinds.Service, { namespace: "default", name: "web" });
+  parts.services.set(parts.stored(key));
+  expect(keyOf(service)).toBe(key);
+  await syncService(parts, key, signal);
+  expect(finalizersOf(parts)).toEqual(["example.com/other"]);
+});
+
+test.each([
+  ["clears the address that the cloud has given a Service", ours, ""],
+  ["keeps the address that another controller has given a Service of its class", "203.0.113.7", "203.0.113.7"],
+])("a cleanup %s", async (_title, shown, left) => {
+  await using parts = await makeParts();
+  const service = parts.seen(aService({ meta, spec, status: showing(shown) }));
+  alreadyBalanced(parts.memory, service);
+  await syncService(parts, key, signal);
+  expect(parts.memory.balancers.size).toBe(0);
+  expect(addressOf(parts)).toBe(left);
+});
+
+/** Syncs a Service of ours that changes as the cloud gives it a load balancer. */
+async function changingMeanwhile(parts: Parts, change: () => void): Promise<void> {
+  const failed = { type: "LoadBalancerReady", status: "False", reason: "Failed", message: "", lastTransitionTime: "" };
+  parts.seen(aService({ status: { conditions: [failed] } }));
+  const balancers: LoadBalancers = {
+    ...parts.balancers,
+    ensureLoadBalancer(...call) {
+      change();
+      return parts.balancers.ensureLoadBalancer(...call);
+    },
+  };
+  await syncService({ ...parts, balancers }, key, signal);
+}
+
+test("a Service that goes to another controller while the cloud gives it a load balancer does not show that one", async () => {
+  await using parts = await makeParts();
+  await changingMeanwhile(parts, () => {
+    const { spec: before, ...service } = parts.stored(key);
+    parts.services.set({ ...service, spec: { ...before, ...spec } });
+  });
+  // The finalizer, and nothing after it.
+  expect(parts.patches()).toHaveLength(1);
+  expect(parts.memory.balancers.size).toBe(1);
+});
+
+test("a Service that goes to another controller while the cloud fails does not show that failure", async () => {
+  await using parts = await makeParts();
+  parts.seen(aService());
+  const balancers: LoadBalancers = {
+    ...parts.balancers,
+    ensureLoadBalancer() {
+      const { spec: before, ...service } = parts.stored(key);
+      parts.services.set({ ...service, spec: { ...before, ...spec } });
+      return Promise.reject(new Error("too late"));
+    },
+  };
+  await expect(syncService({ ...parts, balancers }, key, signal)).rejects.toThrow("too late");
+  expect(parts.patches()).toHaveLength(1);
+  expect(parts.reported()).not.toContain("SyncLoadBalancerFailed");
+  expect(parts.failing.warnings).toEqual([]);
+});
+
+test("a Service that takes the name of one which the cloud gives a load balancer does not show that one", async () => {
+  await using parts = await makeParts();
+  await changingMeanwhile(parts, () => {
+    parts.remove(parts.stored(key));
+    parts.seen(aService());
+  });
+  expect(parts.patches()).toHaveLength(1);
+});
