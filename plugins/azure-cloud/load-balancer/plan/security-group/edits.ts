@@ -30,12 +30,21 @@ function openPorts(subjects: readonly Subject[]): Ports {
   return open;
 }
 
-/** Closes everything on these destinations that none of `sharers` has open; `at` finds those at one of them. */
+/** Destinations with the other Services that have rules on any of them, and `at` one of them. */
+export interface SharedDestinations {
+  readonly destinations: readonly string[];
+  readonly sharers: readonly Holder[];
+  readonly at?: (destination: string) => readonly Holder[];
+}
+
+/**
+ * Closes everything on these destinations that none of `sharers` has open. `asUpstream`: a rule that has only ports of
+ * sharers keeps them all, so that a cluster of upstream's is taken over without a write.
+ */
 export function clean(
   set: RuleSet,
-  destinations: readonly string[],
-  sharers: readonly Holder[],
-  at?: (destination: string) => readonly Holder[],
+  { destinations, sharers, at }: SharedDestinations,
+  { asUpstream }: { readonly asUpstream: boolean },
 ): void {
   const subjectsOf = (holders: readonly Holder[]) => holders.map(({ subject }) => subject);
   const retained = openPorts(subjectsOf(sharers));
@@ -52,7 +61,12 @@ export function clean(
   const split = byFamily(destinations);
   for (const protocol of ruleProtocols)
     for (const [, removed] of split)
-      set.remove(protocol, removed, portsFor(protocol, retained), (one) => portsFor(protocol, openAt(one)));
+      set.remove(
+        protocol,
+        removed,
+        (one) => portsFor(protocol, openAt(one)),
+        asUpstream ? portsFor(protocol, retained) : undefined,
+      );
   const denied = new Set(sharers.flatMap((one) => one.denied));
   set.removeDenied(destinations.filter((one) => !denied.has(one)));
 }
@@ -82,7 +96,7 @@ export function cleanNodes(set: RuleSet, holders: readonly Holder[], nodes: Read
   const split = byFamily(addresses);
   for (const protocol of ruleProtocols) {
     const retained = new Set(keeping.flatMap(({ subject }) => portsOf(subject).get(protocol) ?? []));
-    for (const [, removed] of split) set.remove(protocol, removed, retained);
+    for (const [, removed] of split) set.remove(protocol, removed, () => retained);
   }
   if (!keeping.some(({ subject }) => accessOf(subject).denyAll)) set.removeDenied(addresses);
 }

@@ -7,7 +7,7 @@ import { oncePer } from "../../model/once-per.ts";
 import { reconcileTags } from "../../model/tags.ts";
 import { type Draft, reject, type ResourceDraft } from "../draft/draft.ts";
 import { addressOf } from "../draft/ingress.ts";
-import { clean, cleanFormerPorts, cleanNodes, type Holder, patch } from "./edits.ts";
+import { clean, cleanFormerPorts, cleanNodes, type Holder, patch, type SharedDestinations } from "./edits.ts";
 import { type BackendAddresses, chosenAddresses, holdersOf, nodeAddresses } from "./holders.ts";
 import { destinationsOf, RuleSet } from "./rules.ts";
 import { settledHolders } from "./settled.ts";
@@ -92,8 +92,9 @@ function planRules(
   const edited = active.filter((holder) => !settled.has(holder));
   for (const holder of edited) {
     if (holder.action !== "keep")
-      for (const { destinations, sharers, at } of sharing.onDestinations(holder)) clean(set, destinations, sharers, at);
-    clean(set, holder.left, sharing.onLeft(holder));
+      for (const shared of sharing.onDestinations(holder))
+        clean(set, shared, { asUpstream: holder.action === "ensure" });
+    clean(set, sharing.onLeft(holder), { asUpstream: false });
     if (holder.action === "ensure" && !holder.subject.floatingIP) cleanFormerPorts(set, holder, sharing.shared(holder));
   }
   const added = new Map<Holder, number>();
@@ -113,26 +114,19 @@ function planRules(
  * Other deployments open addresses that only they know yet: their public IPs and frontends are not in this one's caches,
  * nor in the status. What such a deployment leaves open, it closes itself.
  */
-const isShared = ({ config, observed }: Draft): boolean =>
+export const isShared = ({ config, observed }: Pick<Draft, "config" | "observed">): boolean =>
   config.shardSuffix !== undefined ||
   observed.services.some(({ metadata }) => metadata?.annotations?.[annotationKeys.servedBy] !== undefined);
 
 const addressSet = oncePer((addresses: readonly string[]): ReadonlySet<string> => new Set(addresses));
-
-/** Destinations with the other Services that have rules on any of them, and `at` one of them. */
-interface SharedDestinations {
-  readonly destinations: readonly string[];
-  readonly sharers: readonly Holder[];
-  readonly at?: (destination: string) => readonly Holder[];
-}
 
 interface Sharing {
   /** A Service's destinations with the other Services that have rules on them. */
   onDestinations(holder: Holder): readonly SharedDestinations[];
   /** Addresses of a Service that others have, too. */
   shared(holder: Holder): ReadonlySet<string>;
-  /** Services that have addresses which this one has left. */
-  onLeft(holder: Holder): readonly Holder[];
+  /** Addresses that it has left, and who has them. */
+  onLeft(holder: Holder): SharedDestinations;
 }
 
 function sharersByAddress(holders: readonly Holder[]): Sharing {
@@ -159,7 +153,11 @@ function sharersByAddress(holders: readonly Holder[]): Sharing {
       ];
     },
     shared: (holder) => new Set(holder.addresses.filter((one) => (byAddress.get(one) ?? []).length > 1)),
-    onLeft: (holder) => others(at(holder.left), holder),
+    onLeft: (holder) => ({
+      destinations: holder.left,
+      sharers: others(at(holder.left), holder),
+      at: (one) => others(at([one]), holder),
+    }),
   };
 }
 

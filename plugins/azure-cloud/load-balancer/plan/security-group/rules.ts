@@ -146,22 +146,23 @@ export class RuleSet {
   }
 
   /**
-   * Takes destinations out of the rules of a protocol. A rule that has only `retained` ports, those that other Services
-   * use on any of the destinations, stays as it is. From the others, the ports that are in use on a destination
-   * (`portsOn`) move to a rule of their own. Source: upstream `RemoveDestinationFromRules`, which moves all retained
-   * ports.
+   * Takes destinations out of the rules of a protocol. A destination stays in a rule all of whose ports other Services
+   * use there (`portsOn`); from another one, the ports that are in use move to a rule of their own. A rule that has only
+   * `retained` ports stays as it is. Source: upstream `RemoveDestinationFromRules`, which retains the ports that are in
+   * use on any of the destinations.
    */
   remove(
     protocol: RuleProtocol,
     removed: readonly string[],
-    retained: ReadonlySet<number>,
-    portsOn: (destination: string) => ReadonlySet<number> = () => retained,
+    portsOn: (destination: string) => ReadonlySet<number>,
+    retained: ReadonlySet<number> = new Set(),
   ): void {
     for (const { rule, destinations } of this.#rules.values()) {
       if (rule.protocol !== protocol || rule.access !== "Allow") continue;
-      const affected = among(removed, destinations);
-      const ports = affected.length === 0 ? undefined : portsOfRule(rule);
+      const present = among(removed, destinations);
+      const ports = present.length === 0 ? undefined : portsOfRule(rule);
       if (ports === undefined || ports.every((port) => retained.has(port))) continue;
+      const affected = present.filter((one) => !ports.every((port) => portsOn(one).has(port)));
       for (const one of affected) destinations.delete(one);
       const family = familyOf(affected[0] ?? "") ?? "IPv4";
       const moving = Map.groupBy(affected, (one) => ports.filter((port) => portsOn(one).has(port)).join());

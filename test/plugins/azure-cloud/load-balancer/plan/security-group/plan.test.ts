@@ -466,6 +466,39 @@ test("the rules of a Service whose load balancer is not written yet stay when an
   expect(stagesWith(services.slice(1))).toEqual(["members", "security-group"]);
 });
 
+/** Another deployment may know addresses that nothing here does: only what is known to be left is closed. */
+const ofAnotherDeployment = {
+  metadata: { name: "marked", namespace: "default", annotations: { "cloud-controller-host/served-by": "x" } },
+};
+
+describe("where Services share one address with the same port, and each has another one", () => {
+  const shared = { "azure-additional-public-ips": "198.51.100.8" };
+  const web = { name: "web", uid: "web", annotations: { ...shared, "azure-pip-name": "my-pip" } };
+  const other = { name: "other", uid: "other", annotations: { ...shared, "azure-pip-name": "v4" } };
+  const publicIPs = [...addresses, publicIP("my-pip", "20.9.9.9")];
+  const first = after(start({ publicIPs }), web, other);
+  const services = [web, other].map((shape) => intentOf(shape).service).concat(ofAnotherDeployment);
+  const opened = (observed: Observed): string => summary(observed).join();
+
+  test("the one that is deleted leaves nothing open on its own address", () => {
+    expect(opened(first)).toBe("Allow Tcp Internet > 198.51.100.8,20.1.1.1,20.9.9.9 : 80");
+    const gone = intentOf({ ...web, action: "delete" });
+    expect(opened(converge([gone], { ...first, services }, config).observed)).toBe(
+      "Allow Tcp Internet > 198.51.100.8,20.1.1.1 : 80",
+    );
+  });
+
+  test("the one that leaves both addresses leaves nothing open on its own", () => {
+    const ingress = ["20.9.9.9", "198.51.100.8"];
+    const moved = intentOf({ nodes, name: "web", uid: "web", annotations: { "azure-pip-name": "my-other" }, ingress });
+    const all = [...publicIPs, publicIP("my-other", "20.9.9.10")];
+    const from = { ...first, publicIPs: all, services: [moved.service, ...services.slice(1)] };
+    expect(opened(converge([moved], from, config).observed)).toBe(
+      "Allow Tcp Internet > 198.51.100.8,20.1.1.1,20.9.9.10 : 80",
+    );
+  });
+});
+
 test("the cleanup of a Service leaves the rules of the one that was created under its name, whose address it shows", () => {
   const shape = { name: "web", annotations: { "azure-pip-name": "my-pip" }, ingress: ["20.9.9.9"] };
   const observed = after(start({ publicIPs: [...addresses, publicIP("my-pip", "20.9.9.9")] }), {
