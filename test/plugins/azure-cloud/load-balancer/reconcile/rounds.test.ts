@@ -180,6 +180,21 @@ describe("a port on a shared address", () => {
   });
 });
 
+test("the ports of a deleted Service are closed first where deployments share a security group", () => {
+  const { observed } = converge([a, b], world({ services: [a.service, b.service] }), config);
+  const deletion: ServiceIntent = { ...a, action: "delete" };
+  const marked = { metadata: { name: "x", annotations: { "cloud-controller-host/served-by": "x" } } };
+  const shared = { ...observed, services: [...observed.services, marked] };
+  expect(texts(planned([deletion], observed).ready)).toEqual(["put-load-balancer: a", "put-security-group: a"]);
+  expect(texts(planned([deletion], shared).ready)).toEqual(["put-security-group: a"]);
+  const isDone = ({ kind }: Write): boolean => kind === "put-security-group";
+  expect(texts(planned([deletion], shared, { isDone }).ready)).toEqual(["put-load-balancer: a"]);
+  // A new Service opens its ports as soon as it has its address.
+  const withOthers = withPublicIPs(c);
+  const opening = planned([c], { ...withOthers, services: [...withOthers.services, marked] });
+  expect(texts(opening.ready)).toEqual(["put-load-balancer: c", "put-security-group: c"]);
+});
+
 describe("a load balancer that its last Service leaves", () => {
   const { observed } = converge([a], world({ services: [a.service, b.service] }), config);
   const deletion: ServiceIntent = { ...a, action: "delete" };
