@@ -18,6 +18,7 @@ import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { hasBase, isServiceFrontend } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import type { PoolReads } from "../pools/pool-reads.ts";
+import { isSameService } from "../service/identity.ts";
 import type { WriteOutcome } from "./apply.ts";
 import { Contradictions } from "./contradictions.ts";
 import type { Drains } from "./drains.ts";
@@ -98,18 +99,17 @@ export class Observer {
     return services.filter(({ spec }) => spec?.type === "LoadBalancer");
   }
 
-  /** The Service as it is now; undefined when it is gone or replaced, is being deleted, or wants no load balancer. */
+  /** The Service as it is now; undefined when it is gone or replaced, is being deleted, or wants no load balancer here. */
   service(known: Service): Service | undefined {
     const current = this.#options.context.informers.of(kinds.Service).store.get(keyOf(known));
     const wanted = current?.spec?.type === "LoadBalancer" && current.metadata?.deletionTimestamp === undefined;
-    return wanted && current.metadata?.uid === known.metadata?.uid ? current : undefined;
+    return wanted && isSameService(current, known) ? current : undefined;
   }
 
   /** The newest version of the Service; undefined when it is being deleted, or wants no load balancer any more. */
   newest(known: Service): Service | undefined {
     const current = this.#options.context.informers.of(kinds.Service).store.get(keyOf(known));
-    if (current === undefined || current.metadata?.uid !== known.metadata?.uid) return known;
-    return this.service(current);
+    return current?.metadata?.uid === known.metadata?.uid ? this.service(known) : known;
   }
 
   nodes(): readonly Node[] {

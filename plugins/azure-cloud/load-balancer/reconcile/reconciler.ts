@@ -1,6 +1,4 @@
 import {
-  annotationOf,
-  annotations,
   type CloudContext,
   isBeingDeleted,
   isRefusal,
@@ -9,7 +7,6 @@ import {
   type Node,
   recurringMessageOf,
   type Service,
-  type Shards,
   type UnrequestedRemovals,
 } from "cloud-controller-host/sdk";
 
@@ -22,6 +19,7 @@ import { observedAddresses } from "../plan/draft/ingress.ts";
 import { nodeName } from "../plan/draft/nodes.ts";
 import { plan } from "../plan/plan.ts";
 import type { PoolReads } from "../pools/pool-reads.ts";
+import { isOfAnother, isSameService } from "../service/identity.ts";
 import { readSubject } from "../service/subject.ts";
 import { loadBalancerOf } from "./held-resources.ts";
 import { Loop, type LoopOptions } from "./loop.ts";
@@ -51,8 +49,8 @@ export class Reconciler {
   readonly #loop: Loop;
   readonly #instances: UnendedInstances;
   readonly #skipped: SkippedInstances;
-  /** UIDs of the Services that the service controller has brought here, by key. Others may be another process's. */
-  readonly #served = new Map<ServiceKey, string | undefined>();
+  /** Services that the service controller has brought here, by key. Others may be another process's. */
+  readonly #served = new Map<ServiceKey, Service>();
   readonly #looks: KeyedBatcher<Service, LoadBalancerStatus | undefined>;
 
   constructor(options: ReconcilerOptions) {
@@ -108,7 +106,7 @@ export class Reconciler {
   /** Called for Services of this process alone, each until it is deleted here or has left. */
   reconcile(intent: ServiceIntent, signal?: AbortSignal): Promise<Reconciled> {
     const { service, action } = intent;
-    if (action === "ensure") this.#served.set(keyOf(service), service.metadata?.uid);
+    if (action === "ensure") this.#served.set(keyOf(service), service);
     else this.#served.delete(keyOf(service));
     return this.#loop.submit(intent, signal);
   }
@@ -131,7 +129,10 @@ export class Reconciler {
   /** The Services of this process, as they are now. */
   #services(): readonly Service[] {
     const all = this.#options.observer.services();
-    return all.filter((one) => this.#served.has(keyOf(one)) && this.#served.get(keyOf(one)) === one.metadata?.uid);
+    return all.filter((one) => {
+      const served = this.#served.get(keyOf(one));
+      return served !== undefined && isSameService(one, served);
+    });
   }
 
   /** Reconciles a Service, unless it is deleted meanwhile, with the newest nodes: all that are planned with it get them. */
@@ -291,9 +292,3 @@ export class Reconciler {
 /** The first error that is not a refusal for the Service's own settings. */
 const firstFailure = (errors: readonly unknown[]): unknown =>
   errors.find((error) => error !== undefined && !isRefusal(error));
-
-/** True if another deployment serves the Service. A deployment that shares the Services marks each that it serves. */
-function isOfAnother(service: Service, shards: Shards | undefined): boolean {
-  const mark = annotationOf(service, annotations.servedBy) || undefined;
-  return mark === undefined ? shards?.isAlive !== undefined : mark !== shards?.own;
-}

@@ -162,7 +162,8 @@ export class Wanted {
 
   /** Fails: nothing more is planned for the Service. */
   supersede(): readonly [] {
-    this.fail(new CodedError("Superseded", `${this.key} is being deleted, or is no longer of type LoadBalancer`));
+    const message = `${this.key} is being deleted, is no longer of type LoadBalancer, or has another loadBalancerClass`;
+    this.fail(new CodedError("Superseded", message));
     return [];
   }
 

@@ -72,7 +72,10 @@ describe("a Service whose write takes minutes", () => {
     expect(JSON.stringify(bodies)).toContain("192.0.2.1/32");
   });
 
-  test("a Service whose write takes minutes and which is deleted meanwhile gets nothing more, and fails", async () => {
+  test.each<[string, Service]>([
+    ["is deleted", { metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } }],
+    ["gets another class", { metadata: {}, spec: { loadBalancerClass: "example.com/other" } }],
+  ])("a Service whose write takes minutes and which %s meanwhile gets nothing more, and fails", async (_title, change) => {
     await using cluster = await openCluster(1);
     const { simulator } = cluster.world;
     const generation = await cluster.start({}, fast(100));
@@ -82,10 +85,11 @@ describe("a Service whose write takes minutes", () => {
     await eventually("the write is in flight", () => hold.waiting() === 1);
     cluster.services.set(keyOf(web), {
       ...web,
-      metadata: { ...web.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" },
+      metadata: { ...web.metadata, ...change.metadata },
+      spec: { ...web.spec, ...change.spec },
     });
     hold.release();
-    expect(String(await work)).toContain("default/web is being deleted");
+    expect(String(await work)).toContain("default/web is being deleted, is no longer of type LoadBalancer, or has");
     expect(cluster.writes()).toEqual([`PUT ${publicIPOf(web)}`]);
     await cluster.remove(generation, web);
     expect(azureState(simulator).publicIPs).toEqual([]);

@@ -100,18 +100,18 @@ describe("work in the background", () => {
   const shows = ({ events }: Generation, name: string): boolean => events.includes(`${name} UpdateLoadBalancerFailed`);
 
   test("leaves Services alone that the service controller has not brought: they may be another deployment's", async () => {
-    const { cluster, generation, hold } = await refuseInstance(serviceOf("own"), serviceOf("replaced"));
+    const { cluster, generation, hold } = await refuseInstance(...["own", "replaced", "given"].map((one) => serviceOf(one)));
     await using _ = cluster;
     const addresses = (): number => cluster.writes().filter((one) => one.includes(" publicIPAddresses/")).length;
-    expect(addresses()).toBe(2);
-    for (const name of ["foreign", "replaced"]) {
-      const foreign = serviceOf(name, { incarnation: 1, spec: { loadBalancerClass: "example.com/other" } });
-      cluster.services.set(keyOf(foreign), foreign);
-    }
+    expect(addresses()).toBe(3);
+    const spec = { loadBalancerClass: "example.com/other" };
+    const others = ["foreign", "replaced"].map((name) => serviceOf(name, { incarnation: 1, spec }));
+    // Of the same UID: it has had another type for a moment.
+    for (const other of [...others, serviceOf("given", { spec })]) cluster.services.set(keyOf(other), other);
     hold.release();
     await eventually("all of its own are planned", () => shows(generation, "own"));
-    expect(addresses()).toBe(2);
-    expect(["foreign", "replaced"].map((name) => shows(generation, name))).toEqual([false, false]);
+    expect(addresses()).toBe(3);
+    expect(["foreign", "replaced", "given"].filter((name) => shows(generation, name))).toEqual([]);
   });
 
   test("ends with its generation, which has nothing to look at any more", async () => {
