@@ -12,6 +12,8 @@ export const rates = {
   recreateService: 3,
   flipService: 2,
   forceDelete: 2,
+  // From numbers of its own: see `apart`.
+  serveElsewhere: 0,
   joinNodes: 4,
   loseNode: 4,
   returnNode: 2,
@@ -104,6 +106,8 @@ const weighted = actionKinds.flatMap((kind) => Array.from({ length: rates[kind] 
 /** Clusters grow so far or, if there are more, have as many nodes as at first. */
 export const maxNodesOf = ({ nodes }: History): number => Math.max(12, nodes);
 
+const usualSpan = (random: () => number): number => 1_000 + Math.floor(120_000 * random() ** 2);
+
 /** What happens in one history of four, from numbers of its own: the other histories stay as they are. */
 const apart: readonly {
   readonly kind: ActionKind;
@@ -112,7 +116,8 @@ const apart: readonly {
   readonly forMs: (random: () => number) => number;
 }[] = [
   { kind: "reachQuota", salt: 0x0901_7a36, atMost: 3, forMs: (random) => 20_000 + Math.floor(random() * 100_000) },
-  { kind: "excludeNode", salt: 0x0e5c_1de5, atMost: 5, forMs: (random) => 1_000 + Math.floor(120_000 * random() ** 2) },
+  { kind: "excludeNode", salt: 0x0e5c_1de5, atMost: 5, forMs: usualSpan },
+  { kind: "serveElsewhere", salt: 0x07e1_25e5, atMost: 6, forMs: usualSpan },
 ];
 
 function apartOf(seed: number, { eventfulMs }: Pace): readonly Action[] {
@@ -153,7 +158,7 @@ export function historyOf(seed: number): History {
     kind: pick(kinds, "createService"),
     host: below(hosts),
     pick: below(1_000),
-    forMs: 1_000 + Math.floor(120_000 * random() ** 2),
+    forMs: usualSpan(random),
     fault: pick(faultNames, "slow"),
     target: pick(targets, "azure"),
   }));

@@ -1,19 +1,22 @@
-import { keyOf, kinds, type Service } from "cloud-controller-host/sdk";
+import { keyOf, kinds } from "cloud-controller-host/sdk";
 
 import type { HostInput } from "../../../host/run/process-parts.ts";
 import { defaultLimits } from "../../../plugins/azure-cloud/simulator/state/limits.ts";
+import { startTheirs } from "./actions/elsewhere.ts";
 import { joinNodes } from "./actions/nodes.ts";
 import { perform } from "./actions/perform.ts";
 import { createService, createUsersIPs } from "./actions/services.ts";
 import { type Action, type ActionKind, type History } from "./history.ts";
 import type { SimulatedHost } from "./host-program.ts";
 import { Departures } from "./invariants/departures.ts";
+import { Elsewhere } from "./invariants/elsewhere.ts";
 import { buildDifferences, builtIn, raze } from "./invariants/fresh-build.ts";
 import { watchNodes } from "./invariants/nodes.ts";
-import { hasCIDR, problemsOf } from "./invariants/problems.ts";
-import { isRefused } from "./invariants/refusals.ts";
+import { problemsOf } from "./invariants/problems.ts";
+import { isRefused, refusedIn } from "./invariants/refusals.ts";
 import { Removals } from "./invariants/removals.ts";
 import { Continuity } from "./invariants/services.ts";
+import { Storms } from "./invariants/storms.ts";
 import type { InvariantName, Violation } from "./invariants/table.ts";
 import { Visibility } from "./invariants/visibility.ts";
 import { isDirect } from "./invariants/wishes.ts";
@@ -44,15 +47,6 @@ const freshMs = 2 * minuteMs;
 const buildEvery = 3;
 /** Long enough for the lease of a killed process, and for six writes in a row whose operations take 50 s each. */
 const buildMs = 10 * minuteMs;
-/** Requests of all hosts in a minute, Leases included. */
-const maxPerMinute = 1_500;
-/** The same of one host at rest, without renewals and reads of the Lease. */
-const maxAtRest = 30;
-/**
- * More of them when a process starts: for each Service that is refused its condition, events and their counts, and for
- * each node without a CIDR its first attempts.
- */
-const maxOfRefused = 8;
 const lookMs = 15_000;
 
 const isFailure = (status = 0): boolean => (status >= 400 || status === 0) && status !== 404;
@@ -73,12 +67,12 @@ class Run {
   readonly #removals: Removals;
   readonly #writers: Writers;
   readonly #visibility: Visibility;
+  readonly #elsewhere: Elsewhere;
+  readonly #storms: Storms;
   readonly #happened: Partial<Record<ActionKind, number>> = {};
   /** Everything is gone, and is built again. */
   #isRazed = false;
-  #requests = 0;
   #writes = 0;
-  #minute = { number: 0, requests: 0 };
   /** The revision of the last check. */
   #checked: string | undefined;
 
@@ -90,6 +84,8 @@ class Run {
     this.#continuity = new Continuity(world, this.#departures, this.#violate);
     this.#removals = new Removals(world, this.#departures, this.#violate);
     this.#writers = new Writers(world, this.#violate);
+    this.#elsewhere = new Elsewhere(world, this.#violate);
+    this.#storms = new Storms(world, this.#violate);
     this.#visibility = new Visibility(world, () => problemsOf(world), this.#violate);
     world.api.onChange(kinds.Event, (_type, { reason = "", involvedObject: { uid = "" } }) =>
       this.#visibility.shown(reason, uid),
@@ -103,6 +99,7 @@ class Run {
     const world = this.#world;
     const { hosts, nodes, services, actions } = this.#history;
     createUsersIPs(world);
+    startTheirs(world);
     for (let index = 0; index < nodes; index += 1) joinNodes(world, { pick: 0, forMs: 0 });
     for (let index = 0; index < services; index += 1) createService(world, { pick: index });
     for (let index = 0; index < hosts; index += 1) world.startHost(index);
@@ -116,7 +113,7 @@ class Run {
       violations: this.#violations,
       hash: trace.hash,
       trace: trace.lines,
-      requests: this.#requests,
+      requests: this.#storms.requests,
       writes: this.#writes,
       virtualMs: world.now,
       happened: this.#happened,
@@ -144,6 +141,7 @@ class Run {
     const view = this.#world.view();
     this.#continuity.check(view);
     this.#removals.check(view);
+    this.#elsewhere.check(view);
   }
 
   readonly #violate = (invariant: InvariantName, detail: string): void => {
@@ -163,12 +161,7 @@ class Run {
   }
 
   #sent(request: HostRequest): void {
-    this.#requests += 1;
-    const number = Math.floor(this.#world.now / minuteMs);
-    if (number !== this.#minute.number) this.#minute = { number, requests: 0 };
-    this.#minute.requests += 1;
-    if (this.#minute.requests === maxPerMinute)
-      this.#violate("no request storm", `${maxPerMinute} requests in a minute`);
+    this.#storms.sent();
     if (request.isWrite) this.#writes += 1;
     this.#writers.sent(request);
     this.#departures.sent(request);
@@ -264,13 +257,9 @@ class Run {
     this.#violate("eventually stable", problems.join("; "));
   }
 
-  get #refused(): readonly Service[] {
-    return this.#world.services().filter((service) => isRefused(this.#world, service));
-  }
-
   /** A Service that is refused is tried again now and then, and its condition shows when. */
   #isRetry({ exchange }: HostRequest): boolean {
-    return this.#refused.some((service) =>
+    return refusedIn(this.#world).some((service) =>
       exchange.path.startsWith(`/api/v1/namespaces/${keyOf(service).replace("/", "/services/")}/status`),
     );
   }
@@ -288,12 +277,8 @@ class Run {
           );
       },
     };
-    const before = this.#requests;
+    const before = this.#storms.requests;
     await this.#until(world.now + ms);
-    const perMinute = ((this.#requests - before) * minuteMs) / ms / world.hosts.length;
-    const refused = this.#refused.length + world.api.list(kinds.Node).filter((node) => !hasCIDR(node)).length;
-    const most = maxAtRest + minuteMs / world.lease.retryPeriodMs + refused * maxOfRefused;
-    if (this.#holds() && perMinute > most)
-      this.#violate("no request storm", `${perMinute} requests in a minute of each host at rest`);
+    if (this.#holds()) this.#storms.rested(this.#storms.requests - before, ms);
   }
 }

@@ -13,6 +13,7 @@ import {
   stopHost,
   wrongCredentials,
 } from "./hosts.ts";
+import { serveElsewhere } from "./elsewhere.ts";
 import { deleteLease, editLease, emptyLease, stealLease } from "./leases.ts";
 import {
   breakWatches,
@@ -62,6 +63,7 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   recreateService,
   flipService,
   forceDelete,
+  serveElsewhere,
   joinNodes,
   loseNode,
   returnNode,

@@ -2,13 +2,14 @@ import { isNotFound, kinds, type Service } from "cloud-controller-host/sdk";
 
 import type { Action } from "../history.ts";
 import type { World } from "../world.ts";
+import { isTheirs } from "./elsewhere.ts";
 import { defaultPorts, prefix, type Shape, shapeOf, usersIP, usersPrefix } from "./service-shapes.ts";
 import { sharedIPId, sharedShapeOf } from "./shared-shapes.ts";
 
-const namespace = "default";
+export const namespace = "default";
 /** So many or, if there are more, as many as at first. */
 export const maxServices = 8;
-const mostOf = ({ history }: World): number => Math.max(maxServices, history.services);
+export const mostOf = ({ history }: World): number => Math.max(maxServices, history.services);
 
 /** What users have created before: public IPs, and a prefix that others are created from. */
 export function createUsersIPs(world: World): void {
@@ -43,11 +44,15 @@ function serviceOf(world: World, name: string, { annotations = {}, spec }: Shape
   };
 }
 
-function create(world: World, name: string, pick: number): void {
+/** Creates a Service with the shape of a number, and with `more`, unless its name is taken. */
+export function createAs(world: World, name: string, pick: number, more: Service = {}): void {
   if (world.api.get(kinds.Service, { namespace, name }) !== undefined) return;
-  const shape = drawnShape(world, name, pick);
+  const drawn = drawnShape(world, name, pick);
+  const shape = { ...drawn, spec: { ...drawn.spec, ...more.spec } };
   world.note("user", `creates ${name} as ${JSON.stringify(shape)}`);
-  world.api.create(kinds.Service, serviceOf(world, name, shape));
+  const { metadata, ...service } = serviceOf(world, name, shape);
+  const annotations = { ...metadata?.annotations, ...more.metadata?.annotations };
+  world.api.create(kinds.Service, { ...service, metadata: { ...metadata, annotations } });
 }
 
 function remove(world: World, name: string): void {
@@ -55,17 +60,20 @@ function remove(world: World, name: string): void {
   world.api.delete(kinds.Service, { namespace, name });
 }
 
-/** A Service that is not being deleted. */
+/** Services that are not being deleted. */
+export const living = (world: World): readonly Service[] =>
+  world.services().filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
+
 function chosen(world: World, pick: number): Service | undefined {
-  const living = world.services().filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
-  return living[pick % Math.max(1, living.length)];
+  const services = living(world);
+  return services[pick % Math.max(1, services.length)];
 }
 
-const nameOf = ({ metadata }: Service): string => metadata?.name ?? "";
+export const nameOf = ({ metadata }: Service): string => metadata?.name ?? "";
 
 export function createService(world: World, { pick }: Pick<Action, "pick">): void {
   const most = mostOf(world);
-  create(world, `s${pick % most}`, Math.floor(pick / most));
+  createAs(world, `s${pick % most}`, Math.floor(pick / most));
 }
 
 export function changeService(world: World, { pick }: Action): void {
@@ -97,7 +105,8 @@ const changeable = ({
 /** A user changes a Service, and takes the change back. */
 export function revertService(world: World, action: Action): void {
   const before = chosen(world, action.pick);
-  if (before === undefined) return;
+  // A mark that has gone does not come back: the product serves the Service by then.
+  if (before === undefined || isTheirs(before)) return;
   const at = { namespace, name: nameOf(before) };
   // The API server allocates these again.
   const { clusterIPs: _ips, healthCheckNodePort: _port, ...spec } = before.spec ?? {};
@@ -128,7 +137,7 @@ export function recreateService(world: World, { pick }: Action): void {
   remove(world, name);
   const again = (): void => {
     if (world.api.get(kinds.Service, { namespace, name }) !== undefined) world.after(200, again);
-    else create(world, name, Math.floor(pick / 5));
+    else createAs(world, name, Math.floor(pick / 5));
   };
   again();
 }
@@ -153,7 +162,7 @@ export function forceDelete(world: World, { pick, forMs }: Action): void {
         ...rest,
         metadata: { ...metadata, finalizers: [] },
       }));
-    create(world, name, Math.floor(pick / 5));
+    createAs(world, name, Math.floor(pick / 5));
   });
 }
 
@@ -162,24 +171,26 @@ export function flipService(world: World, { pick, forMs }: Action): void {
   const service = chosen(world, pick);
   if (service === undefined) return;
   const name = nameOf(service);
-  const become = (type: "ClusterIP" | "LoadBalancer"): void => {
-    if (world.api.get(kinds.Service, { namespace, name })?.metadata?.deletionTimestamp !== undefined) return;
-    world.note("user", `makes ${name} a ${type}`);
-    try {
-      world.api.update(kinds.Service, { namespace, name }, ({ spec, ...before }) => {
-        const {
-          loadBalancerSourceRanges: _ranges,
-          externalTrafficPolicy: _policy,
-          healthCheckNodePort: _port,
-          allocateLoadBalancerNodePorts: _ports,
-          ...rest
-        } = spec ?? {};
-        return { ...before, spec: { ...rest, type } };
-      });
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
-  };
-  become("ClusterIP");
-  if (pick % 3 > 0) world.after(forMs, () => become("LoadBalancer"));
+  retype(world, name, "ClusterIP");
+  if (pick % 3 > 0) world.after(forMs, () => retype(world, name, "LoadBalancer"));
+}
+
+/** Changes the type of a Service that is not being deleted, and what else goes with it. */
+export function retype(world: World, name: string, type: "ClusterIP" | "LoadBalancer", more: Shape["spec"] = {}): void {
+  if (world.api.get(kinds.Service, { namespace, name })?.metadata?.deletionTimestamp !== undefined) return;
+  world.note("user", `makes ${name} a ${type}`);
+  try {
+    world.api.update(kinds.Service, { namespace, name }, ({ spec, ...before }) => {
+      const {
+        loadBalancerSourceRanges: _ranges,
+        externalTrafficPolicy: _policy,
+        healthCheckNodePort: _port,
+        allocateLoadBalancerNodePorts: _ports,
+        ...rest
+      } = spec ?? {};
+      return { ...before, spec: { ...rest, type, ...more } };
+    });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
 }

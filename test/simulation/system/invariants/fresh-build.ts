@@ -1,6 +1,7 @@
 import { keyOf, kinds, type Service } from "cloud-controller-host/sdk";
 
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
+import { isTheirs } from "../actions/elsewhere.ts";
 import { isExcluded } from "../actions/nodes.ts";
 import { usersIP } from "../actions/service-shapes.ts";
 import { isOfType, nameOf, propertiesOf } from "../azure-view.ts";
@@ -129,7 +130,7 @@ export function raze(world: World): void {
   };
   keep("/networksecuritygroups", "securityRules", (name) => name.startsWith("k8s-azure-lb"));
   keep("/routetables", "routes", (name) => name.includes("____"));
-  for (const service of world.services()) {
+  for (const service of world.services().filter((one) => !isTheirs(one))) {
     const { name = "", namespace = "" } = service.metadata ?? {};
     world.api.update(kinds.Service, { name, namespace }, withoutStatus, "status");
   }

@@ -1,6 +1,7 @@
 import { keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { addressesOf } from "../../../kit/services.ts";
+import { isTheirs, theirAddress } from "../actions/elsewhere.ts";
 import { isExcluded } from "../actions/nodes.ts";
 import { familiesOf } from "../azure-view.ts";
 import type { World } from "../world.ts";
@@ -93,6 +94,7 @@ function problemsOfService(
 ): readonly string[] {
   if (!isBalanced(service)) {
     if (service.metadata?.deletionTimestamp !== undefined) return ["is still being deleted"];
+    if (isTheirs(service)) return problemsOfTheirs(service);
     return addressesOf(service).length > 0 ? ["still shows an address"] : [];
   }
   if (isRefused(world, service)) return hasEvent(world, service, "Warning") ? [] : ["fails without an event"];
@@ -106,6 +108,16 @@ function problemsOfService(
     const failed = found.failed.map((name) => `uses ${name}, which is Failed`);
     return [...lacking(world, service, family, found), ...members, ...failed].map((problem) => `${family} ${problem}`);
   });
+}
+
+/**
+ * A Service of another controller shows that one's address. Our finalizer may stay at it, where nothing else of it is left
+ * by which a fresh process knows that the finalizer is ours: it goes when the Service is deleted.
+ */
+function problemsOfTheirs(service: Service): readonly string[] {
+  const address = addressesOf(service).join();
+  const wanted = service.spec?.type === "LoadBalancer" ? theirAddress : "";
+  return address === wanted ? [] : [`of another controller shows ${address || "no address"}`];
 }
 
 function problemsOfRoutes(world: World, all: readonly Node[], nodes: readonly Node[]): readonly Problem[] {

@@ -31,6 +31,9 @@ const isInvalid = (world: Scene, service: Service): boolean =>
 export const isRefused = (world: Scene, service: Service): boolean =>
   isInvalid(world, service) || isContested(world, service, () => true);
 
+export const refusedIn = (world: Scene): readonly Service[] =>
+  world.services().filter((service) => isRefused(world, service));
+
 /** The same for as long as no other Service does something about it. */
 export const isHeld = (world: Scene, service: Service): boolean =>
   isInvalid(world, service) || isContested(world, service, wantsRule);

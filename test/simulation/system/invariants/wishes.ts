@@ -2,10 +2,12 @@ import { isIPv6 } from "node:net";
 
 import type { Service } from "cloud-controller-host/sdk";
 
+import { isTheirs } from "../actions/elsewhere.ts";
 import { familiesOf, ruleText } from "../azure-view.ts";
 
-export const isBalanced = ({ spec, metadata }: Service): boolean =>
-  spec?.type === "LoadBalancer" && metadata?.deletionTimestamp === undefined;
+/** True for a Service that the product serves. */
+export const isBalanced = (service: Service): boolean =>
+  service.spec?.type === "LoadBalancer" && service.metadata?.deletionTimestamp === undefined && !isTheirs(service);
 
 export const annotationOf = ({ metadata }: Service, key: string): string | undefined =>
   metadata?.annotations?.[`service.beta.kubernetes.io/${key}`];

@@ -1,0 +1,98 @@
+/** Another controller of the cluster: it serves the Services of its class, and those that its deployment has marked. */
+import { annotations, keyOf, kinds, type Service } from "cloud-controller-host/sdk";
+
+import { addressesOf } from "../../../kit/services.ts";
+import type { Action } from "../history.ts";
+import type { World } from "../world.ts";
+import { createAs, living, mostOf, nameOf, namespace, retype } from "./services.ts";
+
+const theirClass = "example.com/theirs";
+const theirMark = "theirs";
+/** What they take to give a Service an address. */
+const theirPauseMs = 2_000;
+export const theirAddress = "203.0.113.200";
+
+const isMarked = ({ metadata }: Service): boolean => metadata?.annotations?.[annotations.servedBy] !== undefined;
+
+/** True for a Service that the product leaves alone. */
+export const isTheirs = (service: Service): boolean =>
+  service.spec?.loadBalancerClass !== undefined || isMarked(service);
+
+/** True if they have it to serve. */
+export const isForThem = (service: Service): boolean =>
+  isTheirs(service) && service.spec?.type === "LoadBalancer" && service.metadata?.deletionTimestamp === undefined;
+
+/** Starts the other controller: whatever writes the status of a Service of theirs, they write it again. */
+export function startTheirs(world: World): void {
+  world.api.onChange(kinds.Service, (type, service) => {
+    if (type === "DELETED" || !isForThem(service) || addressesOf(service).join() === theirAddress) return;
+    world.after(theirPauseMs, () => serve(world, nameOf(service)));
+  });
+}
+
+function serve(world: World, name: string): void {
+  const service = world.api.get(kinds.Service, { namespace, name });
+  if (service === undefined || !isForThem(service) || addressesOf(service).join() === theirAddress) return;
+  world.note("other", `gives ${name} an address`);
+  const status = { loadBalancer: { ingress: [{ ip: theirAddress }] } };
+  world.api.update(kinds.Service, { namespace, name }, (before) => ({ ...before, status }), "status");
+}
+
+type Way = (world: World, action: Action) => void;
+
+/** A name that no Service has. */
+function freeName(world: World, pick: number): string | undefined {
+  const most = mostOf(world);
+  const names = Array.from({ length: most }, (_, index) => `s${(pick + index) % most}`);
+  return names.find((name) => world.api.get(kinds.Service, { namespace, name }) === undefined);
+}
+
+const createTheirs =
+  (more: Service): Way =>
+  (world, { pick }) => {
+    const name = freeName(world, pick);
+    if (name !== undefined) createAs(world, name, Math.floor(pick / 4), more);
+  };
+
+/** Ours becomes theirs, by way of another type: a class does not change. */
+const giveAway: Way = (world, { pick, forMs }) => {
+  const ours = living(world).filter((service) => service.spec?.type === "LoadBalancer" && !isTheirs(service));
+  const service = ours[Math.floor(pick / 4) % Math.max(1, ours.length)];
+  if (service === undefined) return;
+  const name = nameOf(service);
+  retype(world, name, "ClusterIP");
+  world.after(forMs * 0.02, () => {
+    const isOpen = world.api.get(kinds.Service, { namespace, name })?.spec?.type === "ClusterIP";
+    if (isOpen) retype(world, name, "LoadBalancer", { loadBalancerClass: theirClass });
+  });
+};
+
+/** Theirs becomes ours; a mark goes without a change of type. */
+const takeBack: Way = (world, { pick, forMs }) => {
+  const theirs = living(world).filter(isForThem);
+  const service = theirs[Math.floor(pick / 4) % Math.max(1, theirs.length)];
+  if (service === undefined) return;
+  const name = nameOf(service);
+  if (isMarked(service)) {
+    world.note("other", `leaves ${keyOf(service)}`);
+    world.api.update(kinds.Service, { namespace, name }, ({ metadata, ...rest }) => {
+      const { [annotations.servedBy]: _mark, ...others } = metadata?.annotations ?? {};
+      return { ...rest, metadata: { ...metadata, annotations: others } };
+    });
+    return;
+  }
+  retype(world, name, "ClusterIP");
+  world.after(forMs * 0.02, () => retype(world, name, "LoadBalancer"));
+};
+
+const ways: readonly Way[] = [
+  giveAway,
+  takeBack,
+  createTheirs({ metadata: { annotations: { [annotations.servedBy]: theirMark } } }),
+  createTheirs({ spec: { loadBalancerClass: theirClass } }),
+];
+
+/** Something with a Service of another controller. */
+export function serveElsewhere(world: World, action: Action): void {
+  ways[action.pick % ways.length]?.(world, action);
+}

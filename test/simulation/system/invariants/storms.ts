@@ -1,0 +1,50 @@
+import { kinds } from "cloud-controller-host/sdk";
+
+import type { World } from "../world.ts";
+import { hasCIDR } from "./problems.ts";
+import { refusedIn } from "./refusals.ts";
+import type { Violate } from "./table.ts";
+
+const minuteMs = 60_000;
+/** Requests of all hosts in a minute, Leases included. */
+const maxPerMinute = 1_500;
+/** The same of one host at rest, without renewals and reads of the Lease. */
+const maxAtRest = 30;
+/**
+ * More of them when a process starts: for each Service that is refused its condition, events and their counts, and for
+ * each node without a CIDR its first attempts.
+ */
+const maxOfRefused = 8;
+
+/** Requests per minute have a bound. */
+export class Storms {
+  readonly #world: World;
+  readonly #violate: Violate;
+  #minute = { number: 0, requests: 0 };
+  /** Of the whole history. */
+  requests = 0;
+
+  constructor(world: World, violate: Violate) {
+    this.#world = world;
+    this.#violate = violate;
+  }
+
+  sent(): void {
+    this.requests += 1;
+    const number = Math.floor(this.#world.now / minuteMs);
+    if (number !== this.#minute.number) this.#minute = { number, requests: 0 };
+    this.#minute.requests += 1;
+    if (this.#minute.requests === maxPerMinute)
+      this.#violate("no request storm", `${maxPerMinute} requests in a minute`);
+  }
+
+  /** So many requests were sent at rest, in so many milliseconds. */
+  rested(requests: number, ms: number): void {
+    const { hosts, api, lease } = this.#world;
+    const perMinute = (requests * minuteMs) / ms / hosts.length;
+    const refused = refusedIn(this.#world).length + api.list(kinds.Node).filter((node) => !hasCIDR(node)).length;
+    const most = maxAtRest + minuteMs / lease.retryPeriodMs + refused * maxOfRefused;
+    if (perMinute > most)
+      this.#violate("no request storm", `${perMinute} requests in a minute of each host at rest`);
+  }
+}
