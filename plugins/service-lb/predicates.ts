@@ -62,8 +62,7 @@ export function serviceSelection(
   const ownClass = loadBalancerClass === "" ? undefined : loadBalancerClass;
   const hasType = (service: Service): boolean => service.spec?.type === "LoadBalancer";
   const mayHaveHadClass = (service: Service): boolean => sharesCluster && !hasType(service);
-  const hasOtherClass = (service: Service): boolean =>
-    !sharesCluster && service.spec?.loadBalancerClass !== undefined;
+  const hasOtherClass = (service: Service): boolean => !sharesCluster && service.spec?.loadBalancerClass !== undefined;
   const selects = (service: Service): boolean =>
     (service.spec?.loadBalancerClass === ownClass || mayHaveHadClass(service)) &&
     matches(service.metadata?.labels ?? {});

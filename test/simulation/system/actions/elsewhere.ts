@@ -1,28 +1,15 @@
-/** Another controller of the cluster: it serves the Services of its class, and those that its deployment has marked. */
 import { annotations, keyOf, kinds, type Service } from "cloud-controller-host/sdk";
 
 import { addressesOf } from "../../../kit/services.ts";
 import type { Action } from "../history.ts";
 import type { World } from "../world.ts";
 import { createAs, living, mostOf, nameOf, namespace, retype } from "./services.ts";
+import { isForThem, isMarked, isTheirs, theirAddress, theirClass, theirMark } from "./theirs.ts";
 
-const theirClass = "example.com/theirs";
-const theirMark = "theirs";
 /** What they take to give a Service an address. */
 const theirPauseMs = 2_000;
-export const theirAddress = "203.0.113.200";
 
-const isMarked = ({ metadata }: Service): boolean => metadata?.annotations?.[annotations.servedBy] !== undefined;
-
-/** True for a Service that the product leaves alone. */
-export const isTheirs = (service: Service): boolean =>
-  service.spec?.loadBalancerClass !== undefined || isMarked(service);
-
-/** True if they have it to serve. */
-export const isForThem = (service: Service): boolean =>
-  isTheirs(service) && service.spec?.type === "LoadBalancer" && service.metadata?.deletionTimestamp === undefined;
-
-/** Starts the other controller: whatever writes the status of a Service of theirs, they write it again. */
+/** Starts another controller of the cluster: whatever writes the status of a Service of theirs, they write it again. */
 export function startTheirs(world: World): void {
   world.api.onChange(kinds.Service, (type, service) => {
     if (type === "DELETED" || !isForThem(service) || addressesOf(service).join() === theirAddress) return;
@@ -85,14 +72,16 @@ const takeBack: Way = (world, { pick, forMs }) => {
   world.after(forMs * 0.02, () => retype(world, name, "LoadBalancer"));
 };
 
-const ways: readonly Way[] = [
+/** What happens to a Service, by number. */
+export const ways = {
   giveAway,
   takeBack,
-  createTheirs({ metadata: { annotations: { [annotations.servedBy]: theirMark } } }),
-  createTheirs({ spec: { loadBalancerClass: theirClass } }),
-];
+  createMarked: createTheirs({ metadata: { annotations: { [annotations.servedBy]: theirMark } } }),
+  createOfClass: createTheirs({ spec: { loadBalancerClass: theirClass } }),
+} as const satisfies Readonly<Record<string, Way>>;
 
 /** Something with a Service of another controller. */
 export function serveElsewhere(world: World, action: Action): void {
-  ways[action.pick % ways.length]?.(world, action);
+  const all = Object.values(ways);
+  all[action.pick % all.length]?.(world, action);
 }

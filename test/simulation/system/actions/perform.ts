@@ -1,5 +1,6 @@
 import type { Action, ActionKind } from "../history.ts";
 import type { World } from "../world.ts";
+import { serveElsewhere } from "./elsewhere.ts";
 import {
   badConfig,
   killAtWrite,
@@ -13,7 +14,6 @@ import {
   stopHost,
   wrongCredentials,
 } from "./hosts.ts";
-import { serveElsewhere } from "./elsewhere.ts";
 import { deleteLease, editLease, emptyLease, stealLease } from "./leases.ts";
 import {
   breakWatches,

@@ -2,9 +2,9 @@ import { isNotFound, kinds, type Service } from "cloud-controller-host/sdk";
 
 import type { Action } from "../history.ts";
 import type { World } from "../world.ts";
-import { isTheirs } from "./elsewhere.ts";
 import { defaultPorts, prefix, type Shape, shapeOf, usersIP, usersPrefix } from "./service-shapes.ts";
 import { sharedIPId, sharedShapeOf } from "./shared-shapes.ts";
+import { isTheirs } from "./theirs.ts";
 
 export const namespace = "default";
 /** So many or, if there are more, as many as at first. */

@@ -41,8 +41,8 @@ export const loadBalancerDefects: Defects = {
   },
   "takes a Service for another one of its name during a late write": {
     file: `${reconcile}/observe.ts`,
-    from: "if (current === undefined || current.metadata?.uid !== known.metadata?.uid) return known;",
-    to: "if (current === undefined) return known;",
+    from: "return current?.metadata?.uid === known.metadata?.uid ? this.service(known) : known;",
+    to: "return current === undefined ? known : this.service(current);",
     needs: ["forceDelete"],
   },
   "lets an ensure that has crossed a deletion supersede it": {
@@ -277,8 +277,8 @@ export const loadBalancerDefects: Defects = {
   },
   "leaves security rules of addresses that are gone": {
     file: `${balancing}/plan/security-group/edits.ts`,
-    from: "set.remove(protocol, removed, portsFor(protocol, retained), (one) => portsFor(protocol, openAt(one)));",
-    to: "void [removed, openAt, retained];",
+    from: "(one) => portsFor(protocol, openAt(one)),\n        asUpstream ? portsFor(protocol, retained) : undefined,",
+    to: "() => new Set(Array.from({ length: 65_536 }, (_, port) => port)),",
     needs: ["deleteService", "changeService"],
     kept: "Services want less",
   },
@@ -294,5 +294,33 @@ export const loadBalancerDefects: Defects = {
     from: "if (found.length > 0 && !(await this.#isReleased(change, found)))",
     to: "if (found.length < 0 && !(await this.#isReleased(change, found)))",
     needs: ["hideInstance", "lagReads"],
+  },
+  "plans Services that another controller serves": {
+    file: "plugins/azure-cloud/load-balancer/reconcile/reconciler.ts",
+    from: "return served !== undefined && isSameService(one, served);",
+    to: "return served === undefined || isSameService(one, served);",
+    needs: ["serveElsewhere", "refuseWrites"],
+    kept: "Services of another controller come",
+  },
+  "leaves the address of a Service open for a port on another address of its": {
+    file: "plugins/azure-cloud/load-balancer/plan/security-group/plan.ts",
+    from: 'asUpstream: holder.action === "ensure"',
+    to: "asUpstream: true",
+    needs: ["serveElsewhere"],
+    kept: "a Service goes to another controller while no process runs",
+  },
+  "forgets an address in a shared security group as its frontend goes": {
+    file: "plugins/azure-cloud/load-balancer/reconcile/rounds.ts",
+    from: '(isClosing && stage === "load-balancers" && earlier === "security-group") ||',
+    to: "",
+    needs: ["serveElsewhere", "flipService"],
+    kept: "a Service of a shared security group changes its type while the group is written",
+  },
+  "leaves addresses of former nodes open in a shared security group": {
+    file: "plugins/azure-cloud/load-balancer/plan/security-group/plan.ts",
+    from: "isShared(draft) ? nodePortsOf(holders) : undefined",
+    to: "isShared(draft) ? new Set<number>() : undefined",
+    needs: ["serveElsewhere", "loseNode"],
+    kept: "a VM behind a Service without floating IP goes",
   },
 };

@@ -6,14 +6,14 @@ const controller = "plugins/service-lb";
 export const serviceDefects: Defects = {
   "removes the finalizer before the load balancer": {
     file: `${controller}/sync.ts`,
-    from: "  if ((await existing(parts, service, signal)) !== undefined) {\n    throwIfStopping(signal);",
-    to: "  await writes.removeFinalizer(service);\n  if ((await existing(parts, service, signal)) !== undefined) {\n    throwIfStopping(signal);",
+    from: "  if (found !== undefined) {\n    throwIfStopping(signal);",
+    to: "  await writes.removeFinalizer(service);\n  if (found !== undefined) {\n    throwIfStopping(signal);",
     needs: ["deleteService", "killAtWrite"],
     kept: "a Service is deleted, and the process killed at its next write",
   },
   "removes the finalizer and nothing else": {
     file: `${controller}/sync.ts`,
-    from: "  if ((await existing(parts, service, signal)) !== undefined) {\n    throwIfStopping(signal);",
+    from: "  if (found !== undefined) {\n    throwIfStopping(signal);",
     to: "  if (signal.aborted) {\n    throwIfStopping(signal);",
     needs: ["deleteService"],
     kept: "Services go",
@@ -162,10 +162,31 @@ export const serviceDefects: Defects = {
   },
   "does not clean up after a change of type": {
     file: `${controller}/predicates.ts`,
-    from: "(service.metadata?.deletionTimestamp !== undefined || !hasType(service)) &&",
+    from: "(service.metadata?.deletionTimestamp !== undefined || !hasType(service) || hasOtherClass(service)) &&",
     to: "service.metadata?.deletionTimestamp !== undefined &&",
     needs: ["flipService"],
     kept: "a Service changes its type while no process runs",
+  },
+  "leaves the load balancer of a Service that got another class": {
+    file: `${controller}/predicates.ts`,
+    from: " || hasOtherClass(service)) &&",
+    to: ") &&",
+    needs: ["serveElsewhere"],
+    kept: "a Service goes to another controller while no process runs",
+  },
+  "serves Services that another deployment has marked": {
+    file: `${controller}/predicates.ts`,
+    from: "sharesCluster ? !selects(service) : otherMark(service) !== undefined;",
+    to: "sharesCluster && !selects(service);",
+    needs: ["serveElsewhere"],
+    kept: "Services of another controller come",
+  },
+  "clears the address that another controller has given": {
+    file: `${controller}/sync.ts`,
+    from: "if (!hasOtherAddress(newest(parts, key, service), found)) await",
+    to: "await",
+    needs: ["serveElsewhere"],
+    kept: "a Service goes to another controller while no process runs",
   },
   "closes the ports of a Service with the cleanup of its predecessor": {
     file: "plugins/azure-cloud/load-balancer/plan/security-group/holders.ts",

@@ -1,7 +1,7 @@
 import { defaultLoadBalancerName, keyOf, kinds, type Service } from "cloud-controller-host/sdk";
 
 import { addressesOf } from "../../../kit/services.ts";
-import { isForThem, isTheirs, theirAddress } from "../actions/elsewhere.ts";
+import { isForThem, isTheirs, theirAddress } from "../actions/theirs.ts";
 import type { AzureView } from "../azure-view.ts";
 import type { World } from "../world.ts";
 import type { Violate } from "./table.ts";

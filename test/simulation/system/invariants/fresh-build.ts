@@ -1,9 +1,9 @@
 import { keyOf, kinds, type Service } from "cloud-controller-host/sdk";
 
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
-import { isTheirs } from "../actions/elsewhere.ts";
 import { isExcluded } from "../actions/nodes.ts";
 import { usersIP } from "../actions/service-shapes.ts";
+import { isTheirs } from "../actions/theirs.ts";
 import { isOfType, nameOf, propertiesOf } from "../azure-view.ts";
 import { addressOwners, ownedParts } from "../owned-parts.ts";
 import type { World } from "../world.ts";

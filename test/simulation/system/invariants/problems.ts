@@ -1,8 +1,8 @@
 import { keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { addressesOf } from "../../../kit/services.ts";
-import { isTheirs, theirAddress } from "../actions/elsewhere.ts";
 import { isExcluded } from "../actions/nodes.ts";
+import { isTheirs, theirAddress } from "../actions/theirs.ts";
 import { familiesOf } from "../azure-view.ts";
 import type { World } from "../world.ts";
 import { leftOpenings, leftoversIn } from "./leftovers.ts";

@@ -44,7 +44,6 @@ export class Storms {
     const perMinute = (requests * minuteMs) / ms / hosts.length;
     const refused = refusedIn(this.#world).length + api.list(kinds.Node).filter((node) => !hasCIDR(node)).length;
     const most = maxAtRest + minuteMs / lease.retryPeriodMs + refused * maxOfRefused;
-    if (perMinute > most)
-      this.#violate("no request storm", `${perMinute} requests in a minute of each host at rest`);
+    if (perMinute > most) this.#violate("no request storm", `${perMinute} requests in a minute of each host at rest`);
   }
 }

@@ -5,7 +5,8 @@ export const invariants = {
   "no generation writes after a newer one":
     "Once a newer generation runs, the former ones of its process write nothing: each would undo what the other does.",
   continuity: "A Service that no user changed keeps its address, its rules and its healthy members.",
-  "others' property": "What others have written stays: rules, routes, tags, frontends, and the Services of another controller.",
+  "others' property":
+    "What others have written stays: rules, routes, tags, frontends, and the Services of another controller.",
   "no removal without a cause":
     "The product removes only what a change of a Service, a node or a VM explains: anything else is an outage.",
   "no running VM loses its node": "A node is deleted only after its VM is.",

@@ -2,7 +2,7 @@ import { isIPv6 } from "node:net";
 
 import type { Service } from "cloud-controller-host/sdk";
 
-import { isTheirs } from "../actions/elsewhere.ts";
+import { isTheirs } from "../actions/theirs.ts";
 import { familiesOf, ruleText } from "../azure-view.ts";
 
 /** True for a Service that the product serves. */

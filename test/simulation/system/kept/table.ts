@@ -1,4 +1,5 @@
 import type { History } from "../history.ts";
+import { elsewhereHistories } from "./elsewhere.ts";
 import { hostHistories } from "./hosts.ts";
 import { loadBalancerHistories } from "./load-balancers.ts";
 import { nodeHistories } from "./nodes.ts";
@@ -16,4 +17,5 @@ export const keptHistories: Readonly<Record<string, History>> = {
   ...hostHistories,
   ...sharedAddressHistories,
   ...virtualMachineHistories,
+  ...elsewhereHistories,
 };

@@ -7,6 +7,7 @@ import { oncePer } from "../../model/once-per.ts";
 import { reconcileTags } from "../../model/tags.ts";
 import { type Draft, reject, type ResourceDraft } from "../draft/draft.ts";
 import { addressOf } from "../draft/ingress.ts";
+import { portsOf } from "./access.ts";
 import { clean, cleanFormerPorts, cleanNodes, type Holder, patch, type SharedDestinations } from "./edits.ts";
 import { type BackendAddresses, chosenAddresses, holdersOf, nodeAddresses } from "./holders.ts";
 import { destinationsOf, RuleSet } from "./rules.ts";
@@ -103,12 +104,17 @@ function planRules(
     patch(set, holder);
     if (set.size > before) added.set(holder, set.size - before);
   }
-  if (!hasUnreadAddress(draft) && !isShared(draft)) set.retain(knownDestinations(draft, holders));
+  if (!hasUnreadAddress(draft))
+    set.retain(knownDestinations(draft, holders), isShared(draft) ? nodePortsOf(holders) : undefined);
   const rules = set.list();
   rejectTooManyRules(draft, rules.length, added);
   rejectTooManyPrefixes(draft, rules, active);
   return rules;
 }
+
+/** Ports that are open on nodes: all deployments know the nodes, and only this one knows of those that are gone. */
+const nodePortsOf = (holders: readonly Holder[]): ReadonlySet<number> =>
+  new Set(holders.flatMap(({ subject }) => (subject.floatingIP ? [] : [...portsOf(subject).values()].flat())));
 
 /**
  * Other deployments open addresses that only they know yet: their public IPs and frontends are not in this one's caches,

@@ -203,10 +203,11 @@ export class RuleSet {
     return [...new Set(this.#rules.values().flatMap(({ destinations }) => destinations.intersection(addresses)))];
   }
 
-  /** Keeps only destinations for which `isKnown` holds. */
-  retain(isKnown: (destination: string) => boolean): void {
-    for (const { destinations } of this.#rules.values())
-      for (const one of destinations) if (!isKnown(one)) destinations.delete(one);
+  /** Keeps only destinations for which `isKnown` holds; with `ports`, only in rules that have no other ones. */
+  retain(isKnown: (destination: string) => boolean, ports?: ReadonlySet<number>): void {
+    for (const { rule, destinations } of this.#rules.values())
+      if (ports === undefined || portsOfRule(rule)?.every((port) => ports.has(port)) === true)
+        for (const one of destinations) if (!isKnown(one)) destinations.delete(one);
   }
 
   /** The desired rules; unchanged ones are the same objects, rules without destinations are left out. */

@@ -75,25 +75,28 @@ describe("a Service whose write takes minutes", () => {
   test.each<[string, Service]>([
     ["is deleted", { metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } }],
     ["gets another class", { metadata: {}, spec: { loadBalancerClass: "example.com/other" } }],
-  ])("a Service whose write takes minutes and which %s meanwhile gets nothing more, and fails", async (_title, change) => {
-    await using cluster = await openCluster(1);
-    const { simulator } = cluster.world;
-    const generation = await cluster.start({}, fast(100));
-    const web = serviceOf("web");
-    const hold = simulator.hold({ method: "PUT", path: "/publicIPAddresses/" });
-    const work = errorOf(cluster.ensure(generation, web));
-    await eventually("the write is in flight", () => hold.waiting() === 1);
-    cluster.services.set(keyOf(web), {
-      ...web,
-      metadata: { ...web.metadata, ...change.metadata },
-      spec: { ...web.spec, ...change.spec },
-    });
-    hold.release();
-    expect(String(await work)).toContain("default/web is being deleted, is no longer of type LoadBalancer, or has");
-    expect(cluster.writes()).toEqual([`PUT ${publicIPOf(web)}`]);
-    await cluster.remove(generation, web);
-    expect(azureState(simulator).publicIPs).toEqual([]);
-  });
+  ])(
+    "a Service whose write takes minutes and which %s meanwhile gets nothing more, and fails",
+    async (_title, change) => {
+      await using cluster = await openCluster(1);
+      const { simulator } = cluster.world;
+      const generation = await cluster.start({}, fast(100));
+      const web = serviceOf("web");
+      const hold = simulator.hold({ method: "PUT", path: "/publicIPAddresses/" });
+      const work = errorOf(cluster.ensure(generation, web));
+      await eventually("the write is in flight", () => hold.waiting() === 1);
+      cluster.services.set(keyOf(web), {
+        ...web,
+        metadata: { ...web.metadata, ...change.metadata },
+        spec: { ...web.spec, ...change.spec },
+      });
+      hold.release();
+      expect(String(await work)).toContain("default/web is being deleted, is no longer of type LoadBalancer, or has");
+      expect(cluster.writes()).toEqual([`PUT ${publicIPOf(web)}`]);
+      await cluster.remove(generation, web);
+      expect(azureState(simulator).publicIPs).toEqual([]);
+    },
+  );
 
   test("leaves everything that does not need its resource to others, while 20 more wait for that", async () => {
     await using cluster = await openCluster(2);

@@ -100,7 +100,9 @@ describe("work in the background", () => {
   const shows = ({ events }: Generation, name: string): boolean => events.includes(`${name} UpdateLoadBalancerFailed`);
 
   test("leaves Services alone that the service controller has not brought: they may be another deployment's", async () => {
-    const { cluster, generation, hold } = await refuseInstance(...["own", "replaced", "given"].map((one) => serviceOf(one)));
+    const { cluster, generation, hold } = await refuseInstance(
+      ...["own", "replaced", "given"].map((one) => serviceOf(one)),
+    );
     await using _ = cluster;
     const addresses = (): number => cluster.writes().filter((one) => one.includes(" publicIPAddresses/")).length;
     expect(addresses()).toBe(3);

@@ -471,7 +471,7 @@ const ofAnotherDeployment = {
   metadata: { name: "marked", namespace: "default", annotations: { "cloud-controller-host/served-by": "x" } },
 };
 
-describe("where Services share one address with the same port, and each has another one", () => {
+describe("one of two Services that share an address with the same port", () => {
   const shared = { "azure-additional-public-ips": "198.51.100.8" };
   const web = { name: "web", uid: "web", annotations: { ...shared, "azure-pip-name": "my-pip" } };
   const other = { name: "other", uid: "other", annotations: { ...shared, "azure-pip-name": "v4" } };
@@ -480,7 +480,7 @@ describe("where Services share one address with the same port, and each has anot
   const services = [web, other].map((shape) => intentOf(shape).service).concat(ofAnotherDeployment);
   const opened = (observed: Observed): string => summary(observed).join();
 
-  test("the one that is deleted leaves nothing open on its own address", () => {
+  test("leaves nothing open on its own address when it is deleted", () => {
     expect(opened(first)).toBe("Allow Tcp Internet > 198.51.100.8,20.1.1.1,20.9.9.9 : 80");
     const gone = intentOf({ ...web, action: "delete" });
     expect(opened(converge([gone], { ...first, services }, config).observed)).toBe(
@@ -488,7 +488,7 @@ describe("where Services share one address with the same port, and each has anot
     );
   });
 
-  test("the one that leaves both addresses leaves nothing open on its own", () => {
+  test("leaves nothing open on its own address when it leaves both", () => {
     const ingress = ["20.9.9.9", "198.51.100.8"];
     const moved = intentOf({ nodes, name: "web", uid: "web", annotations: { "azure-pip-name": "my-other" }, ingress });
     const all = [...publicIPs, publicIP("my-other", "20.9.9.10")];
@@ -498,6 +498,32 @@ describe("where Services share one address with the same port, and each has anot
     );
   });
 });
+
+const floating = "Allow Tcp Internet > 20.1.1.1,20.9.9.9 : 80";
+test.each([
+  ["stays", "ensure", ["Allow Tcp Internet > 10.240.0.5 : 30080", floating, "Allow Tcp Internet > fd00::5 : 30080"]],
+  ["is deleted", "delete", [floating]],
+] as const)(
+  "the address of a node that is gone is closed where a Service without floating IP %s",
+  (_title, action, left) => {
+    const web = { name: "web", uid: "web", annotations: direct, spec: { ports: both.slice(0, 1) } };
+    const other = { name: "other", uid: "other", annotations: { "azure-pip-name": "v4" } };
+    const from = withRules(after(start(), web, other), ({ destinationAddressPrefix, ...rest }) =>
+      // A frontend of another deployment, which only that one knows.
+      destinationAddressPrefix === "20.1.1.1"
+        ? { ...rest, destinationAddressPrefixes: ["20.1.1.1", "20.9.9.9"] }
+        : { ...rest, ...(destinationAddressPrefix !== undefined && { destinationAddressPrefix }) },
+    );
+    const intents = [
+      intentOf({ ...web, nodes: nodes.slice(1), action }),
+      intentOf({ ...other, nodes: nodes.slice(1) }),
+    ];
+    const services = [...intents.map(({ service }) => service), ofAnotherDeployment];
+    expect(
+      summary(converge(intents, { ...from, nodes: nodes.slice(1), services }, config).observed).toSorted(),
+    ).toEqual([...left]);
+  },
+);
 
 test("the cleanup of a Service leaves the rules of the one that was created under its name, whose address it shows", () => {
   const shape = { name: "web", annotations: { "azure-pip-name": "my-pip" }, ingress: ["20.9.9.9"] };
