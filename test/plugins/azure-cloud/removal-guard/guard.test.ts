@@ -129,6 +129,16 @@ describe("the removal guard", () => {
     expect(asked).toEqual(["default/web"]);
   });
 
+  test("asks no more for a hold that no plan has had since, and sets the metric to zero", async () => {
+    using lab = guarded();
+    const askedAt: number[] = [];
+    lab.guard.onRecheck = () => void askedAt.push(lab.clock.monotonic() / 1000);
+    await lab.removes(items(0, 30), []);
+    await lab.clock.advance(600_000);
+    expect(askedAt).toEqual([30, 60, 90]);
+    expect(lab.gauges).toEqual([30, 0]);
+  });
+
   test("does not count an earlier removal any more once its owner is found to be gone", async () => {
     using lab = guarded();
     let isAnswering = false;

@@ -95,6 +95,8 @@ test("listNodes keeps only the fields that an allocator reads", async () => {
     }),
   );
   await giveAs(cluster, "some-program", "node0", "10.0.0.0/24");
+  const labeled = { apiVersion: "v1", kind: "Node", metadata: { name: "node0", labels: { e: "f" } } };
+  await clientOf(cluster, "labeler").patch(kinds.Node, { name: "node0" }, "apply", labeled);
   const [node] = await listNodes(clientOf(cluster, "lister"), never);
   expect(Object.keys(node?.metadata ?? {}).toSorted()).toEqual(["creationTimestamp", "managedFields", "name", "uid"]);
   expect(node?.metadata?.managedFields?.map(({ manager }) => manager)).toEqual(["some-program"]);

@@ -1,6 +1,8 @@
 import { expect, spyOn, test } from "bun:test";
+import { gzipSync } from "node:zlib";
 
-import { send } from "../../../../../plugins/azure-cloud/arm/transport/fetch-client.ts";
+import { send, TransportError } from "../../../../../plugins/azure-cloud/arm/transport/fetch-client.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
 
 const request = {
   url: "https://management.example/list",
@@ -29,4 +31,18 @@ test.each([
   expect(fetched).toHaveBeenCalledTimes(5);
   if (atLeast > 0) expect(turns).toBeGreaterThanOrEqual(atLeast);
   else expect(turns).toBe(0);
+});
+
+test("a compressed reply above the limit is refused as too large, and one that is broken off may be tried again", async () => {
+  const compressed = gzipSync("x".repeat(2_000));
+  const errorFor = async (body: Uint8Array<ArrayBuffer>): Promise<unknown> => {
+    using _ = spyOn(globalThis, "fetch").mockImplementation(
+      Object.assign(async () => new Response(body, { headers: { "content-encoding": "gzip" } }), {
+        preconnect: fetch.preconnect,
+      }),
+    );
+    return errorOf(send({ ...request, maxBytes: 1_000 }));
+  };
+  expect(await errorFor(compressed)).toMatchObject({ code: "ReplyTooLarge" });
+  expect(await errorFor(compressed.subarray(0, 12))).toBeInstanceOf(TransportError);
 });
