@@ -20,6 +20,8 @@ export interface Problem {
   /** The name of its object; it may be gone. Undefined for what is left over. */
   readonly object?: string;
   readonly uid?: string;
+  /** Another one is another problem of the object. */
+  readonly cause?: string;
   /** No request has to fail for it. */
   readonly isRefusal?: true;
 }
@@ -41,6 +43,8 @@ export function problemsOf(world: World): readonly Problem[] {
     ...former.map((node) => ({
       ...subjectOf("addresses", node),
       text: `node ${keyOf(node)} has the address of a former VM`,
+      // Its address may be right between two replacements.
+      cause: world.machineOf(keyOf(node))?.privateIP ?? "",
     })),
     ...problemsOfRoutes(world, all, current),
     ...problemsOfExistence(world, all),

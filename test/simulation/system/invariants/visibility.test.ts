@@ -7,6 +7,8 @@ const minuteMs = 60_000;
 
 interface Scene {
   readonly problem?: Partial<Problem>;
+  /** The cause of the problem in each minute; default: the same. */
+  readonly causeAt?: (minute: number) => string;
   /** Minutes in which a request of the leader fails; default: the first. */
   readonly fails?: readonly number[];
   /** Minutes without the problem. */
@@ -25,7 +27,7 @@ interface Scene {
 /** The minute in which an invisible failure is found; undefined: it is not within half an hour. */
 function foundAt(scene: Scene): number | undefined {
   const { fails = [1], well = [], event, warnings = [], prolonged, meddled = false } = scene;
-  const { generationAt = () => 1 } = scene;
+  const { generationAt = () => 1, causeAt = () => "" } = scene;
   const text = "it is wrong";
   const problem: Problem = scene.isLeftOver
     ? { text }
@@ -44,7 +46,7 @@ function foundAt(scene: Scene): number | undefined {
       },
     },
   };
-  const problems = () => (well.includes(minute) ? [] : [problem]);
+  const problems = () => (well.includes(minute) ? [] : [{ ...problem, cause: causeAt(minute) }]);
   const visibility = new Visibility(world, problems, () => void found.push(minute));
   for (minute = 1; minute <= 30 && found.length === 0; minute += 1) {
     if (fails.includes(minute)) visibility.failed();
@@ -72,6 +74,11 @@ test.each<readonly [what: string, minute: number, scene: Scene]>([
   ["a Service with an event of something else", 6, { event: ["EnsuringLoadBalancer", "u1", 2] }],
   ["a Service with a warning of another controller", 6, { warnings: [failing.warning.replace("service-lb", "route")] }],
   ["a Service with a warning about another", 6, { warnings: [failing.warning.replace("s1", "s10")] }],
+  [
+    "the addresses of a node whose VM is replaced again",
+    21,
+    { problem: ofNode("addresses"), causeAt: (minute) => (minute < 5 ? "10.0.0.4" : "10.0.0.5"), fails: [1, 6] },
+  ],
   ["a Service that was well in between", 9, { well: [3], fails: [1, 4] }],
   [
     "a Service whose event is from before it was well",

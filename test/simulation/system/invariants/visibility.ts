@@ -103,7 +103,8 @@ export class Visibility {
     if (term !== this.#term || status === undefined || !status.running) this.#known.clear();
     this.#term = term;
     if (status === undefined) return;
-    const problems = Map.groupBy(this.#problems(), ({ kind, object, uid }) => [kind, object, uid].join(" "));
+    const keyOf = ({ kind, object, uid, cause }: Problem): string => [kind, object, uid, cause].join(" ");
+    const problems = Map.groupBy(this.#problems(), keyOf);
     for (const key of this.#known.keys()) if (!problems.has(key)) this.#known.delete(key);
     for (const [key, [problem]] of problems) {
       if (problem?.kind === undefined) continue;
