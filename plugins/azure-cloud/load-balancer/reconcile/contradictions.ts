@@ -49,10 +49,16 @@ export class Contradictions {
   readonly #seenMs = new Map<string, number>();
   /** End of the last write that may have created something for a Service, by UID. */
   readonly #wroteMs = new Map<string, number>();
+  /** When this process began to lead; without a call of `begin`, its first read. */
   #sinceMs: number | undefined;
 
   constructor(options: Options) {
     this.#options = options;
+  }
+
+  /** To be called when this process begins to lead: what it has read before, another one may have changed since. */
+  begin(): void {
+    this.#sinceMs = this.#options.clock.monotonic();
   }
 
   /** Records a write that may have created something for these Services, whatever its outcome. */

@@ -229,6 +229,18 @@ describe("a Service with an address of which Azure has nothing any more", () => 
     await cluster.remove(next, serviceOf("web"));
   });
 
+  test("is kept for a minute after this process began to lead, however long before that it looked what its config would remove", async () => {
+    await using cluster = await gone();
+    const time = jumpingClock();
+    const next = await cluster.start({}, time.clock);
+    await next.balancers.unrequestedRemovals([]);
+    time.jump(3 * balancersTtlMs);
+    void next.balancers.run(new AbortController().signal);
+    expect(await errorOf(cluster.remove(next, serviceOf("web")))).toEqual(contradictory);
+    time.jump(lagMs);
+    await cluster.remove(next, serviceOf("web"));
+  });
+
   test("is deleted a minute after a write for it that Azure may have carried out although it failed, and at once if Azure has refused it", async () => {
     await using cluster = await openCluster(1);
     const time = jumpingClock();

@@ -5,6 +5,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { errorOf } from "../../../../kit/rejection.ts";
 import { nodeOf } from "../../world.ts";
+import { expectConverged } from "../azure-state.ts";
 import { type Cluster, fast, type Generation, openCluster, serviceOf } from "../cluster.ts";
 
 const families = (...ipFamilies: readonly string[]) => ({ spec: { ipFamilies: [...ipFamilies] } });
@@ -230,4 +231,18 @@ test("removals that a config would cause are those from the Services of this dep
   for (const own of Object.values(deployments)) expect(await removalsOf(own)).toBe("");
   const moved = await removalsOf(deployments.a, { loadBalancerName: "other" });
   expect(new Set(moved.match(/load balancer [^,]+/gu))).toEqual(new Set(["load balancer kubernetes-a"]));
+});
+
+test("what was read to find removals is read again once the process leads: the generation before may have written since", async () => {
+  await using cluster = await openCluster(1);
+  const web = serviceOf("web");
+  const ports = [{ protocol: "TCP", port: 81, nodePort: 31_081 }];
+  const before = await cluster.start();
+  await cluster.ensure(before, web);
+  const next = await cluster.start();
+  expect(await next.balancers.unrequestedRemovals([])).toBeUndefined();
+  await cluster.ensure(before, serviceOf("web", { spec: { ports } }));
+  void next.balancers.run(new AbortController().signal);
+  await cluster.ensure(next, web);
+  expectConverged(cluster);
 });
