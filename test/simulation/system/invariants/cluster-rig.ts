@@ -59,8 +59,8 @@ export class ClusterRig implements AsyncDisposable {
     this.api.update(kinds.Node, { name }, change);
   }
 
-  moveNode(name: string, address: string): void {
-    const addresses = [{ type: "InternalIP", address }];
+  moveNode(name: string, ...now: readonly string[]): void {
+    const addresses = now.map((address) => ({ type: "InternalIP", address }));
     this.api.update(kinds.Node, { name }, (node) => ({ ...node, status: { ...node.status, addresses } }), "status");
   }
 

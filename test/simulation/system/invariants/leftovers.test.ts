@@ -91,6 +91,13 @@ test("a security rule stays for the private address of an internal Service", () 
   expect(left(web)).toEqual([]);
 });
 
+test("a security rule may name an address that a Service shows: one that is refused keeps it", () => {
+  putRules({ to: ["192.0.2.1"] });
+  const showing = { ...web.service, status: { loadBalancer: { ingress: [{ ip: "192.0.2.1" }] } } };
+  expect(leftoversIn(view(), [showing])).toEqual([]);
+  expect(leftoversIn(view(), [web.service])).toHaveLength(1);
+});
+
 test("a security rule may name service tags and additional addresses of a Service", () => {
   serve(web);
   putRules({ to: ["VirtualNetwork"] }, { to: ["192.0.2.1", "192.0.2.2"] });

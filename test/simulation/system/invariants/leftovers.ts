@@ -3,6 +3,7 @@ import { isIP } from "node:net";
 import { defaultLoadBalancerName, keyOf, type Service } from "cloud-controller-host/sdk";
 
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
+import { addressesOf } from "../../../kit/services.ts";
 import { type AzureView, familiesOf, isOfType, isOn, nameOf, ownersOf, propertiesOf, textsAt } from "../azure-view.ts";
 import { portOwners } from "../owned-parts.ts";
 
@@ -42,12 +43,13 @@ function leftIn(balancer: JsonObject, isLeft: (name: string) => boolean): readon
 
 /** Security rules of ours with an address that no Service has. */
 function rulesForNone(view: AzureView, wanting: readonly Service[], keys: ReadonlySet<string>): readonly JsonObject[] {
-  // A Service that is refused keeps the address and the rules of its last accepted settings.
+  // A Service that is refused keeps the addresses, which it shows, and the rules of its last accepted settings.
   const kept = view.publicIPs.filter((publicIP) => ownersOf(publicIP).some((owner) => keys.has(owner)));
   const given = wanting.flatMap(({ metadata }) => Object.entries(metadata?.annotations ?? {}));
   const valuesOf = (suffix: string) => given.flatMap(([key, value]) => (key.endsWith(suffix) ? value.split(",") : []));
   const served = new Set([
     ...valuesOf("/azure-additional-public-ips"),
+    ...wanting.flatMap(addressesOf),
     ...(valuesOf("/azure-disable-load-balancer-floating-ip").length > 0 ? view.nodeNames.keys() : []),
     ...wanting.flatMap((service) => familiesOf(service).map((family) => view.serviceOf(service, family).address)),
     ...kept.map((publicIP) => stringAt(propertiesOf(publicIP), "ipAddress")),

@@ -56,7 +56,11 @@ export function problemsOf(world: World): readonly Problem[] {
       })),
     ),
     ...staleConditions(balanced.filter((service) => !isRefused(world, service))),
-    ...(world.cluster.sharesAddresses ? leftOpenings(view, balanced, world.forgiven) : []).map((text) => ({ text })),
+    // A deployment that has marked a Service may have opened its ports on an address before it has them.
+    ...(world.cluster.sharesAddresses
+      ? leftOpenings(view, balanced, [...world.forgiven, ...services.filter(isTheirs)])
+      : []
+    ).map((text) => ({ text })),
     ...leftoversIn(view, [...balanced, ...world.forgiven]).map((part) => ({ text: `${part} is left over` })),
   ];
 }

@@ -130,6 +130,17 @@ test.each<readonly [what: string, change: (cluster: ClusterRig) => void, lost: r
   expect(scene.unexplained()).toEqual(hasCause ? [] : ["route of vm-0 to 10.240.0.4"]);
 });
 
+test("a route to a former VM goes with a cause once its node has got its first address", async () => {
+  await using scene = await start();
+  scene.cluster.addNode("vm-0", "vm-0.example.com");
+  putRoute(true);
+  scene.unexplained();
+  // The name stays.
+  scene.cluster.moveNode("vm-0", "vm-0.example.com", "10.240.0.5");
+  putRoute(false);
+  expect(scene.unexplained()).toEqual([]);
+});
+
 test("a route that is written long after its node is gone goes with a cause", async () => {
   await using scene = await start();
   scene.cluster.addNode("vm-0", "10.240.0.4");

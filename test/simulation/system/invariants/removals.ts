@@ -1,3 +1,5 @@
+import { isIP } from "node:net";
+
 import { defaultLoadBalancerName, keyOf, kinds, type Node } from "cloud-controller-host/sdk";
 
 import { isExcluded } from "../actions/nodes.ts";
@@ -135,6 +137,12 @@ export class Removals {
 
 const addressesOf = ({ status }: Node): readonly string[] => status?.addresses?.map(({ address }) => address) ?? [];
 
-/** It has lost an address that routes and pools know it by; the API server keeps its provider ID and its CIDR. */
-const hasMoved = (before: Node, after: Node): boolean =>
-  !new Set(addressesOf(before)).isSubsetOf(new Set(addressesOf(after)));
+/**
+ * It has lost an address that routes and pools know it by, or got its first one: its route may be to that of a former VM.
+ * The API server keeps its provider ID and its CIDR.
+ */
+function hasMoved(before: Node, after: Node): boolean {
+  const ipsOf = (node: Node): ReadonlySet<string> => new Set(addressesOf(node).filter((one) => isIP(one) > 0));
+  const [had, has] = [ipsOf(before), ipsOf(after)];
+  return !had.isSubsetOf(has) || (had.size === 0 && has.size > 0);
+}
