@@ -64,13 +64,32 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
   // With our mark, a process of this deployment has served it, and may have been killed before it removed the finalizer.
   const isMarked = parts.shards !== undefined && markOf(service) === parts.shards.own;
   const mayBeOfAnother = cached === undefined && !isMarked && parts.selection.mayBeOfAnother(service);
-  if (mayBeOfAnother && (await existing(parts, service, signal)) === undefined) return;
-  const own = await claim(parts, service);
+  const isOther = async (): Promise<boolean> => (await existing(parts, service, signal)) === undefined;
+  if (mayBeOfAnother && (await reported(parts, service, signal, isOther))) return parts.failing.ended(key);
+  const own = await reported(parts, service, signal, () => claim(parts, service));
   if (own === undefined) {
     forget(parts, key, service);
     return cached === undefined ? undefined : leave(parts, service);
   }
   return syncOwn(parts, key, own, signal);
+}
+
+/** Runs a step that decides whose the Service is. Its failure shows at the Service, whose condition is not ours yet. */
+async function reported<T>(
+  { failing, events }: Pick<SyncParts, "failing" | "events">,
+  service: Service,
+  signal: AbortSignal,
+  step: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await step();
+  } catch (error) {
+    if (!isInterrupted(error, signal)) {
+      failing.failed(keyOf(service), error);
+      events.syncFailed(service, error);
+    }
+    throw error;
+  }
 }
 
 /** Syncs a Service that no other process serves. */

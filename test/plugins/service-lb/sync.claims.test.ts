@@ -4,6 +4,7 @@ import { kinds, type Service, type Shards } from "cloud-controller-host/sdk";
 
 import { finalizer, serviceSelection } from "../../../plugins/service-lb/predicates.ts";
 import { syncService } from "../../../plugins/service-lb/sync.ts";
+import { errorOf } from "../../kit/rejection.ts";
 import { aService } from "./objects.ts";
 import { makeParts } from "./parts.ts";
 
@@ -195,4 +196,26 @@ test("a cleanup that finds no load balancer ends the background work of the clou
   await sync();
   expect(left).toHaveLength(1);
   expect(parts.memory.callsOf("ensureLoadBalancerDeleted")).toEqual([]);
+});
+
+test("a Service that cannot be marked is reported until it is", async () => {
+  await using deployment = await setUp();
+  const { parts, sync, calls } = deployment;
+  parts.seen(labeled("a"));
+  parts.cluster.api.faults.add({ match: { verb: "patch", resource: "services" }, effect: { status: 403 } });
+  expect(await errorOf(sync())).toBeDefined();
+  expect([calls(), parts.reported(), parts.failing.size]).toEqual([[], ["SyncLoadBalancerFailed"], 1]);
+  await sync();
+  expect([deployment.markOf(), parts.failing.size]).toEqual(["ours", 0]);
+});
+
+test("a Service whose type has changed and which the cloud cannot look up is reported until it is known to be another's", async () => {
+  await using deployment = await setUp();
+  const { parts, sync } = deployment;
+  parts.seen(changedType({}));
+  parts.memory.fail("getLoadBalancer", new Error("unavailable"), { times: 1 });
+  expect(String(await errorOf(sync()))).toContain("unavailable");
+  expect([parts.reported(), parts.failing.size]).toEqual([["SyncLoadBalancerFailed"], 1]);
+  await sync();
+  expect(parts.failing.size).toBe(0);
 });
