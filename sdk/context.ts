@@ -33,8 +33,13 @@ export interface MetricSpec<Label extends string = never> {
 }
 /** A value for each label of a metric. */
 export type MetricLabels<Label extends string> = Readonly<Record<Label, string>>;
+/** A series of a metric, where a label names an object. */
+interface Removable<Label extends string> {
+  /** Removes the series of an object that is gone after four more scrapes without a new value. */
+  remove?(labels: MetricLabels<Label>): void;
+}
 /** A number that only grows. */
-export interface Counter<Label extends string = never> {
+export interface Counter<Label extends string = never> extends Removable<Label> {
   inc(labels?: MetricLabels<Label>, by?: number): void;
 }
 /** A number that is set. */
@@ -42,7 +47,7 @@ export interface Gauge<Label extends string = never> {
   set(value: number, labels?: MetricLabels<Label>): void;
 }
 /** Counts values in buckets. */
-export interface Histogram<Label extends string = never> {
+export interface Histogram<Label extends string = never> extends Removable<Label> {
   observe(value: number, labels?: MetricLabels<Label>): void;
 }
 

@@ -20,6 +20,7 @@ import { HostProcess } from "../kit/host-process.ts";
 import { hostUser, rolesOf } from "../kit/host-roles.ts";
 import { realNode } from "../kit/real-node.ts";
 import { watchProgress } from "./progress.ts";
+import { gapsOf } from "./reload.ts";
 import { type Bench, type Figure, medians, percentile } from "./report.ts";
 import { Subject } from "./subject.ts";
 import { cpuSecondsOf, engineSettings, loadAverage, mainOf, memoryOf, numberOf, realCluster, until } from "./world.ts";
@@ -225,7 +226,7 @@ async function reload(subject: Subject, config: string, times: number): Promise<
     await subject.host.until("the next generation runs", (now) => now.generation > generation && now.running);
     if (index === Math.ceil(times / 2)) warm = await memoryOf(subject.host.pid, "VmRSS");
   }
-  const gaps = subject.host.lines("Reload completed").map((line) => Number(/gapMs=([\d.]+)/.exec(line)?.[1]));
+  const gaps = await gapsOf(subject.host, times);
   return [
     { name: "reloads", value: gaps.length },
     { name: "reloadP50Ms", value: percentile(gaps, 0.5), unit: "ms during which no controller ran" },

@@ -43,6 +43,9 @@ interface Scope {
 
 type PromMetric = PromCounter | PromGauge | PromHistogram;
 
+/** Scrapes that see the last value of a series whose object is gone: those of two scrapers, each with a failure. */
+const lastScrapes = 4;
+
 /** Series that a counter or histogram keeps. The use of one more ends the one that was used longest ago. */
 const maxSeries = 4_000;
 
@@ -78,6 +81,8 @@ export class MetricsRegistry {
   readonly #owners = new Map<string, Map<string, { owner: number; readonly remove: () => void }>>();
   /** Label values of each counter and histogram, the latest last. They are bounded: labels may name objects, which come and go. */
   readonly #recent = new Map<string, Map<string, object>>();
+  /** Series of objects that are gone, by metric and label values. */
+  readonly #leaving = new Map<string, { scrapes: number; readonly end: () => void }>();
   readonly #withProcess: boolean;
   #starts = 0;
 
@@ -114,8 +119,15 @@ export class MetricsRegistry {
   }
 
   /** All metrics, in the format that an `Accept` header prefers. */
-  render(accept?: string): Promise<Exposition> {
-    return expose(this.#withProcess ? [this.#registry, processMetrics()] : [this.#registry], accept);
+  async render(accept?: string): Promise<Exposition> {
+    const exposition = await expose(this.#withProcess ? [this.#registry, processMetrics()] : [this.#registry], accept);
+    for (const [key, series] of this.#leaving) {
+      series.scrapes -= 1;
+      if (series.scrapes > 0) continue;
+      this.#leaving.delete(key);
+      series.end();
+    }
+    return exposition;
   }
 
   /** The current samples of a metric; none where it is not registered. A histogram has those of its `_sum` and `_count`. */
@@ -148,6 +160,7 @@ export class MetricsRegistry {
         metric.inc(labels ?? {}, by);
         this.#keep(spec, metric, labels);
       },
+      remove: (labels) => this.#remove(spec, metric, labels),
     };
   }
 
@@ -166,6 +179,7 @@ export class MetricsRegistry {
         metric.observe(labels ?? {}, value);
         this.#keep(spec, metric, labels);
       },
+      remove: (labels) => this.#remove(spec, metric, labels),
     };
   }
 
@@ -180,10 +194,26 @@ export class MetricsRegistry {
     const key = JSON.stringify(names.map((label) => labels[label]));
     recent.delete(key);
     recent.set(key, labels);
+    this.#leaving.delete(`${name} ${key}`);
     const [oldest] = recent;
     if (recent.size <= maxSeries || oldest === undefined) return;
     recent.delete(oldest[0]);
     metric.remove({ ...oldest[1] });
+  }
+
+  #remove<Label extends string>(
+    { name, labels: names = [] }: MetricSpec<Label>,
+    metric: PromMetric,
+    labels: MetricLabels<Label>,
+  ): void {
+    const key = JSON.stringify(names.map((label) => labels[label]));
+    const recent = this.#recent.get(name);
+    if (recent?.has(key) !== true) return;
+    const end = (): void => {
+      recent.delete(key);
+      metric.remove({ ...labels });
+    };
+    this.#leaving.set(`${name} ${key}`, { scrapes: lastScrapes, end });
   }
 
   #gauge<Label extends string>(spec: MetricSpec<Label>, scope: Scope): Gauge<Label> {

@@ -16,7 +16,13 @@ export interface Operation {
 /** Runs an operation, observes its duration and counts its failure. */
 export type ObserveOperation = <Result>(operation: Operation, work: () => Promise<Result>) => Promise<Result>;
 
-/** upstream: the metrics of `metrics.NewMetricContext`, under the same names, labels and buckets. */
+/** The last operations of a Service and of a node's route. */
+const last: ReadonlySet<string> = new Set(["services_ensure_loadbalancer_deleted", "routes_delete_route"]);
+
+/**
+ * upstream: the metrics of `metrics.NewMetricContext`, under the same names, labels and buckets. The series of a source
+ * end with it: upstream keeps those of every Service and node that there has ever been.
+ */
 export function operationMetrics(metrics: Metrics): ObserveOperation {
   const duration = metrics.histogram<Label>({
     name: "cloudprovider_azure_op_duration_seconds",
@@ -29,16 +35,24 @@ export function operationMetrics(metrics: Metrics): ObserveOperation {
     help: "Number of failed Azure service operations",
     labels,
   });
+  const requests = new Set<string>();
   return async ({ request, resourceGroup, subscription, source }, work) => {
+    requests.add(request);
     const values = { request, resource_group: resourceGroup.toLowerCase(), subscription_id: subscription, source };
     const startedMs = performance.now();
+    let isGone = false;
     try {
-      return await work();
+      const result = await work();
+      isGone = last.has(request);
+      return result;
     } catch (error) {
       failures.inc(values);
       throw error;
     } finally {
       duration.observe((performance.now() - startedMs) / 1000, values);
+      if (isGone)
+        for (const one of requests)
+          for (const metric of [duration, failures]) metric.remove?.({ ...values, request: one });
     }
   };
 }

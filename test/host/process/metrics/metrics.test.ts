@@ -151,6 +151,38 @@ describe("the metrics registry", () => {
     expect(after.match(/^syncs_total\{/gm)).toHaveLength(4_000);
     expect(after.match(/^sync_seconds_count\{/gm)).toHaveLength(4_000);
     expect(after).toContain("plain_total 1\n");
+    // One that was removed makes room for another.
+    registry.root.counter({ name: "syncs_total", help: "h", labels }).remove?.({ kind: "k", source: "new" });
+    for (let scrape = 0; scrape < 4; scrape++) await text(registry);
+    count("newer");
+    expect(await text(registry)).toContain('syncs_total{kind="k",source="s2"} 1\n');
+  });
+
+  test("removes the series of an object that is gone with the fifth scrape, unless it gets a new value", async () => {
+    const registry = new MetricsRegistry();
+    const counter = registry.root.counter({ name: "c_total", help: "h", labels: ["node"] });
+    const histogram = registry.root.histogram({ name: "h_seconds", help: "h", labels: ["node"], buckets: [1] });
+    for (const node of ["gone", "back", "other"]) {
+      counter.inc({ node });
+      histogram.observe(0.5, { node });
+    }
+    for (const node of ["gone", "back", "unknown"])
+      for (const metric of [counter, histogram]) metric.remove?.({ node });
+    const scrapes: string[] = [];
+    for (let scrape = 0; scrape < 3; scrape++) scrapes.push(await text(registry));
+    counter.inc({ node: "back" });
+    for (let scrape = 0; scrape < 3; scrape++) scrapes.push(await text(registry));
+    const shows = (name: string, node: string) => scrapes.map((one) => one.includes(`${name}{node="${node}"}`));
+    for (const name of ["c_total", "h_seconds_count"]) {
+      expect(shows(name, "gone")).toEqual([true, true, true, true, false, false]);
+      expect(shows(name, "other")).toEqual(scrapes.map(() => true));
+      expect(shows(name, "unknown")).toEqual(scrapes.map(() => false));
+    }
+    expect(shows("c_total", "back")).toEqual(scrapes.map(() => true));
+    expect(shows("h_seconds_count", "back")).toEqual([true, true, true, true, false, false]);
+    expect(scrapes[5]).toContain('c_total{node="back"} 2\n');
+    counter.inc({ node: "gone" });
+    expect(await text(registry)).toContain('c_total{node="gone"} 1\n');
   });
 
   test("drops values that a counter or histogram cannot hold, instead of throwing at the controller", async () => {
