@@ -112,7 +112,7 @@ export class VirtualMachineCatalog {
   #forgetNetwork(group: string, known: VirtualMachineRecord | undefined): void {
     this.interfacesIn(group).forget();
     if (known === undefined) return;
-    this.#view.of(known.id).forget();
+    this.#view.drop(known.id);
     for (const { id } of known.interfaces) {
       const { interfaces, publicAddresses } = this.listsFor(id);
       interfaces.forget();

@@ -183,4 +183,9 @@ export class SharedReads<Value> {
     this.#reads.set(key, read);
     return read;
   }
+
+  /** Makes the next caller read again, and keeps nothing of a key that may never be asked for again. */
+  drop(key: string): void {
+    this.#reads.delete(key);
+  }
 }

@@ -7,7 +7,7 @@ import { informersOf, nodeOf, openWorld, type World } from "../world.ts";
 const compute = "/providers/Microsoft.Compute";
 const network = "/providers/Microsoft.Network";
 
-function addVm({ simulator }: World, name: string, privateIPAddress: string): void {
+function addVm({ simulator }: World, name: string, privateIPAddress: string, power = "running"): void {
   const ipConfigurations = [{ name: "ipconfig0", properties: { primary: true, privateIPAddress } }];
   const nic = simulator.put(`${network}/networkInterfaces/${name}-nic`, { properties: { ipConfigurations } });
   simulator.put(`${compute}/virtualMachines/${name}`, {
@@ -15,7 +15,7 @@ function addVm({ simulator }: World, name: string, privateIPAddress: string): vo
       hardwareProfile: { vmSize: "Basic_A0" },
       osProfile: { computerName: name },
       networkProfile: { networkInterfaces: [{ id: nic.id }] },
-      instanceView: { statuses: [{ code: "PowerState/running" }] },
+      instanceView: { statuses: [{ code: `PowerState/${power}` }] },
     },
   });
 }
@@ -74,6 +74,20 @@ test("a VM that was being deleted when it was last looked at does not stand for 
   addVm(world, "node0", "10.240.0.77");
   const nodeAddresses = (await cloud.instances.instanceMetadata(nodeOf("node0")))?.nodeAddresses;
   expect(nodeAddresses?.[0]?.address).toBe("10.240.0.77");
+});
+
+test("a VM that replaces a stopped one under its name is not taken for shut down", async () => {
+  await using world = await openWorld();
+  addVm(world, "node0", "10.240.0.9", "deallocated");
+  await using cloud = await world.create({ vmType: "standard" });
+  const node = nodeOf("node0", {
+    providerID: `azure:///subscriptions/sub0/resourceGroups/rg0${compute}/virtualMachines/node0`,
+  });
+  expect(await cloud.instances.instanceShutdown(node)).toBe(true);
+  world.simulator.delete(`${compute}/virtualMachines/node0`);
+  expect(await cloud.instances.instanceExists(node, { read: "fresh" })).toBe(false);
+  addVm(world, "node0", "10.240.0.9");
+  expect(await cloud.instances.instanceShutdown(node)).toBe(false);
 });
 
 /** Informers without objects, and functions that deliver changes of nodes to the handlers of a cloud. */

@@ -380,3 +380,15 @@ test("shared reads by key are created once per key", async () => {
   expect(reads.of("a")).toBe(reads.of("a"));
   expect(made).toEqual(["a", "b"]);
 });
+
+test("shared reads by key keep nothing of a key that is dropped, and read it again", async () => {
+  let count = 0;
+  const reads = new SharedReads(
+    () => new SharedRead({ clock: manualClock(), ttlMs: 60_000, read: () => Promise.resolve(++count) }),
+  );
+  const former = reads.of("a");
+  expect([await former.get("cached"), await reads.of("a").get("cached")]).toEqual([1, 1]);
+  reads.drop("a");
+  expect(reads.of("a")).not.toBe(former);
+  expect(await reads.of("a").get("cached")).toBe(2);
+});
