@@ -130,7 +130,7 @@ test.each<readonly [what: string, change: (cluster: ClusterRig) => void, lost: r
   expect(scene.unexplained()).toEqual(hasCause ? [] : ["route of vm-0 to 10.240.0.4"]);
 });
 
-test("a route to a former VM goes with a cause once its node has got its first address", async () => {
+test("a route to a former VM goes with a cause once its node has the address of the next one", async () => {
   await using scene = await start();
   scene.cluster.addNode("vm-0", "vm-0.example.com");
   putRoute(true);

@@ -1,5 +1,3 @@
-import { isIP } from "node:net";
-
 import { defaultLoadBalancerName, keyOf, kinds, type Node } from "cloud-controller-host/sdk";
 
 import { isExcluded } from "../actions/nodes.ts";
@@ -52,9 +50,21 @@ export class Removals {
         this.#changedAt.set(defaultLoadBalancerName(service), world.now);
     });
     world.api.onChange(kinds.Node, (type, node, before) => {
-      if (type !== "DELETED" && (before === undefined || !(hasMoved(before, node) || isExcluded(before)))) return;
+      if (type !== "DELETED" && (before === undefined || !this.#explains(before, node))) return;
       for (const one of [keyOf(node), ...addressesOf(before ?? node)]) this.#changedAt.set(one, world.now);
     });
+  }
+
+  #explains(before: Node, after: Node): boolean {
+    return hasMoved(before, after) || isExcluded(before) || this.#hasFormerRoute(after);
+  }
+
+  /** It was initialized when another VM already had its name, and its route leads to the former one. */
+  #hasFormerRoute(node: Node): boolean {
+    const [name, addresses] = [keyOf(node), addressesOf(node)];
+    const isFormer = (what: string): boolean =>
+      what.startsWith("route of ") && !addresses.includes(what.split(" to ")[1] ?? "");
+    return addresses.length > 0 && [...this.#parts].some(([what, part]) => part.node === name && isFormer(what));
   }
 
   /** Takes things as they are: others have changed them. */
@@ -137,12 +147,6 @@ export class Removals {
 
 const addressesOf = ({ status }: Node): readonly string[] => status?.addresses?.map(({ address }) => address) ?? [];
 
-/**
- * It has lost an address that routes and pools know it by, or got its first one: its route may be to that of a former VM.
- * The API server keeps its provider ID and its CIDR.
- */
-function hasMoved(before: Node, after: Node): boolean {
-  const ipsOf = (node: Node): ReadonlySet<string> => new Set(addressesOf(node).filter((one) => isIP(one) > 0));
-  const [had, has] = [ipsOf(before), ipsOf(after)];
-  return !had.isSubsetOf(has) || (had.size === 0 && has.size > 0);
-}
+/** It has lost an address that routes and pools know it by; the API server keeps its provider ID and its CIDR. */
+const hasMoved = (before: Node, after: Node): boolean =>
+  !new Set(addressesOf(before)).isSubsetOf(new Set(addressesOf(after)));
