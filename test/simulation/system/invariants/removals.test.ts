@@ -135,6 +135,11 @@ test("a route to a former VM goes with a cause once its node has the address of 
   scene.cluster.addNode("vm-0", "vm-0.example.com");
   putRoute(true);
   scene.unexplained();
+  scene.cluster.labelNode("vm-0", "a");
+  putRoute(false);
+  expect(scene.unexplained()).toEqual(["route of vm-0 to 10.240.0.4"]);
+  putRoute(true);
+  scene.unexplained();
   // The name stays.
   scene.cluster.moveNode("vm-0", "vm-0.example.com", "10.240.0.5");
   putRoute(false);

@@ -1,3 +1,5 @@
+import { isIP } from "node:net";
+
 import { defaultLoadBalancerName, keyOf, kinds, type Node } from "cloud-controller-host/sdk";
 
 import { isExcluded } from "../actions/nodes.ts";
@@ -61,7 +63,7 @@ export class Removals {
 
   /** It was initialized when another VM already had its name, and its route leads to the former one. */
   #hasFormerRoute(node: Node): boolean {
-    const [name, addresses] = [keyOf(node), addressesOf(node)];
+    const [name, addresses] = [keyOf(node), addressesOf(node).filter((one) => isIP(one) > 0)];
     const isFormer = (what: string): boolean =>
       what.startsWith("route of ") && !addresses.includes(what.split(" to ")[1] ?? "");
     return addresses.length > 0 && [...this.#parts].some(([what, part]) => part.node === name && isFormer(what));
