@@ -135,13 +135,14 @@ interface ServiceParts {
 
 function handleServices({ informers, log }: ControllerContext, parts: ServiceParts) {
   const { backlog, cache, isInFlight } = parts;
-  const { wantsLoadBalancer, needsCleanup, changeToFollow, isHandedOver } = parts.selection;
+  const { wantsLoadBalancer, needsCleanup, mayBeLeftBehind, changeToFollow, isHandedOver } = parts.selection;
+  const concerns = [wantsLoadBalancer, needsCleanup, mayBeLeftBehind, isHandedOver];
   const newCleanup = (before: Service, after: Service): string | undefined =>
     needsCleanup(after) && !needsCleanup(before) ? "cleanup" : undefined;
   return informers.of(kinds.Service).handle(
     {
       added(service) {
-        if (wantsLoadBalancer(service) || needsCleanup(service) || isHandedOver(service)) backlog.add(keyOf(service));
+        if (concerns.some((holds) => holds(service))) backlog.add(keyOf(service));
       },
       updated(before, after) {
         const key = keyOf(after);

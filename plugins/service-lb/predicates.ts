@@ -31,14 +31,13 @@ export interface ServiceSelection {
   readonly isLeftAlone: (service: Service) => boolean;
   /** True for one that is left alone and still has our mark: another process waits for its removal. */
   readonly isHandedOver: (service: Service) => boolean;
-  /**
-   * True where the Service does not show its process, but the cloud does: the API server clears its class with its type,
-   * and a process that was away has not seen a Service of another class without it.
-   */
+  /** True where the Service does not show its process: the API server clears its class with its type. */
   readonly mayBeOfAnother: (service: Service) => boolean;
   /** Is selected and has type LoadBalancer. */
   readonly wantsLoadBalancer: (service: Service) => boolean;
-  /** Is not left alone, has our finalizer, and is being deleted, has another type now, or another class. */
+  /** Has our finalizer and another class, which it may have got while no process ran; the cloud tells. */
+  readonly mayBeLeftBehind: (service: Service) => boolean;
+  /** Is not left alone, has our finalizer, and is being deleted or has another type now. */
   readonly needsCleanup: (service: Service) => boolean;
   /** The first change that the load balancer must follow, or undefined. */
   readonly changeToFollow: (before: Service, after: Service) => string | undefined;
@@ -46,8 +45,8 @@ export interface ServiceSelection {
 
 /**
  * Without settings, Services without a `loadBalancerClass`, even an empty one, as upstream; and then any Service that has
- * our finalizer and does not want our load balancer is cleaned up. Upstream leaves one behind that got a class while no
- * process ran. With a class or a selector, which other processes complement, each keeps to its own.
+ * our finalizer is cleaned up, also as upstream: one that got a class after its load balancer was created would otherwise
+ * never be released. With a class or a selector, which other processes complement, each keeps to its own.
  */
 export function serviceSelection(
   { loadBalancerClass = "", serviceSelector = "" }: ServiceConfig,
@@ -61,10 +60,9 @@ export function serviceSelection(
   };
   const ownClass = loadBalancerClass === "" ? undefined : loadBalancerClass;
   const hasType = (service: Service): boolean => service.spec?.type === "LoadBalancer";
-  const mayHaveHadClass = (service: Service): boolean => sharesCluster && !hasType(service);
-  const hasOtherClass = (service: Service): boolean => !sharesCluster && service.spec?.loadBalancerClass !== undefined;
+  const mayBeOfAnother = (service: Service): boolean => sharesCluster && !hasType(service);
   const selects = (service: Service): boolean =>
-    (service.spec?.loadBalancerClass === ownClass || mayHaveHadClass(service)) &&
+    (service.spec?.loadBalancerClass === ownClass || mayBeOfAnother(service)) &&
     matches(service.metadata?.labels ?? {});
   // A process that shares no Services waits for no other, but leaves alone what another one has marked.
   const isLeftAlone = (service: Service): boolean =>
@@ -75,12 +73,16 @@ export function serviceSelection(
     isLeftAlone,
     isHandedOver: (service) =>
       shards !== undefined && sharesCluster && markOf(service) === shards.own && !selects(service),
-    mayBeOfAnother: (service) =>
-      mayHaveHadClass(service) || (hasOtherClass(service) && service.metadata?.deletionTimestamp === undefined),
+    mayBeOfAnother,
+    mayBeLeftBehind: (service) =>
+      hasFinalizer(service) &&
+      !selects(service) &&
+      service.metadata?.deletionTimestamp === undefined &&
+      !isLeftAlone(service),
     wantsLoadBalancer,
     needsCleanup: (service) =>
       hasFinalizer(service) &&
-      (service.metadata?.deletionTimestamp !== undefined || !hasType(service) || hasOtherClass(service)) &&
+      (service.metadata?.deletionTimestamp !== undefined || !hasType(service)) &&
       !isLeftAlone(service),
     changeToFollow(before, after) {
       const wanted = wantsLoadBalancer(before);

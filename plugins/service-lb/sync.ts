@@ -2,23 +2,22 @@ import {
   CodedError,
   type FailingObjects,
   ImplementedElsewhereError,
-  isConflict,
   keyOf,
   type LoadBalancers,
   type LoadBalancerStatus,
   type Service,
-  type Shards,
   type Store,
 } from "cloud-controller-host/sdk";
 
+import { claim, type ClaimParts } from "./claim.ts";
 import { isInterrupted, throwIfStopping, wrapError, wrapped } from "./errors.ts";
 import type { ServiceEvents } from "./events.ts";
 import type { NodeSet } from "./nodes.ts";
-import { isReleased, markOf, type ServiceSelection } from "./predicates.ts";
+import { hasFinalizer, isReleased, markOf, type ServiceSelection } from "./predicates.ts";
 import type { ServiceCache } from "./service-cache.ts";
 import { asServed, sameStatus, type ServiceWrites } from "./service-writes.ts";
 
-export interface SyncParts {
+export interface SyncParts extends Pick<ClaimParts, "shards" | "again"> {
   readonly selection: ServiceSelection;
   readonly balancers: LoadBalancers;
   readonly clusterName: string;
@@ -30,9 +29,6 @@ export interface SyncParts {
   readonly events: ServiceEvents;
   readonly writes: ServiceWrites;
   readonly failing: FailingObjects;
-  readonly shards: Shards | undefined;
-  /** Syncs the Service again after so many milliseconds. */
-  readonly again: (key: string, ms: number) => void;
   /** Delay before the service queue retries the key after that error. */
   readonly retryDelayMs: (key: string, error: unknown) => number;
 }
@@ -63,9 +59,10 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
   }
   // With our mark, a process of this deployment has served it, and may have been killed before it removed the finalizer.
   const isMarked = parts.shards !== undefined && markOf(service) === parts.shards.own;
-  const mayBeOfAnother = cached === undefined && !isMarked && parts.selection.mayBeOfAnother(service);
-  const isOther = async (): Promise<boolean> => (await existing(parts, service, signal)) === undefined;
-  if (mayBeOfAnother && (await reported(parts, service, signal, isOther))) return parts.failing.ended(key);
+  const { mayBeOfAnother, mayBeLeftBehind } = parts.selection;
+  const isUnclear = cached === undefined && !isMarked && (mayBeOfAnother(service) || mayBeLeftBehind(service));
+  const isOther = async (): Promise<boolean> => isOfAnother(service, await existing(parts, service, signal));
+  if (isUnclear && (await reported(parts, service, signal, isOther))) return parts.failing.ended(key);
   const own = await reported(parts, service, signal, () => claim(parts, service));
   if (own === undefined) {
     forget(parts, key, service);
@@ -73,6 +70,10 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
   }
   return syncOwn(parts, key, own, signal);
 }
+
+/** The cloud has nothing of it, or what it shows: a process that serves its class has given it that. */
+const isOfAnother = (service: Service, found: LoadBalancerStatus | undefined): boolean =>
+  found === undefined || ((service.status?.loadBalancer?.ingress ?? []).length > 0 && shows(service, found));
 
 /** Runs a step that decides whose the Service is. Its failure shows at the Service, whose condition is not ours yet. */
 async function reported<T>(
@@ -125,8 +126,9 @@ async function leave({ balancers, clusterName }: SyncParts, service: Service): P
 }
 
 /** Records the cloud's warnings about a Service's settings; returns their texts. */
-function warn({ balancers, events, selection }: SyncParts, service: Service): readonly string[] {
-  if (!selection.wantsLoadBalancer(service) || selection.needsCleanup(service)) return [];
+function warn(parts: SyncParts, service: Service): readonly string[] {
+  const { balancers, events } = parts;
+  if (!isEnsured(parts, service)) return [];
   const warnings = balancers.warnings?.(service) ?? [];
   for (const warning of warnings) events.warning(service, warning);
   return warnings.map(({ message }) => message);
@@ -142,7 +144,7 @@ function forget({ cache, failing, writes }: SyncParts, key: string, service: Ser
 async function deleteVanished(parts: SyncParts, service: Service, signal: AbortSignal): Promise<void> {
   const { balancers, clusterName, events, selection } = parts;
   // One whose cleanup had not ended when its finalizer was removed by hand has something to delete as well.
-  if (!selection.wantsLoadBalancer(service) && !selection.needsCleanup(service)) return;
+  if (!selection.wantsLoadBalancer(service) && !hasFinalizer(service)) return;
   throwIfStopping(signal);
   events.normal(service, "DeletingLoadBalancer");
   try {
@@ -160,8 +162,7 @@ export async function syncLoadBalancerIfNeeded(
   service: Service,
   signal: AbortSignal,
 ): Promise<"ensure" | "delete" | "left"> {
-  const { wantsLoadBalancer, needsCleanup } = parts.selection;
-  if (!wantsLoadBalancer(service) || needsCleanup(service)) {
+  if (!isEnsured(parts, service)) {
     const found = await cleanUp(parts, service, signal);
     // The controller of another class may show an address of its own by now.
     if (!hasOtherAddress(newest(parts, key, service), found)) await parts.writes.status(service, {});
@@ -188,18 +189,21 @@ function newest({ services }: SyncParts, key: string, { metadata }: Service): Se
   return current?.metadata?.uid === metadata?.uid ? current : undefined;
 }
 
+/** It is given a load balancer: its cleanup goes before. */
+const isEnsured = ({ selection }: Pick<SyncParts, "selection">, service: Service): boolean =>
+  selection.wantsLoadBalancer(service) && !selection.needsCleanup(service);
+
 /** It wanted a load balancer as its sync began, and does not any more: another sync of it is queued. */
 function hasLeft(parts: SyncParts, key: string, service: Service): boolean {
-  const { wantsLoadBalancer, needsCleanup } = parts.selection;
-  const isWanted = (one: Service): boolean => wantsLoadBalancer(one) && !needsCleanup(one);
   const current = newest(parts, key, service);
-  return isWanted(service) && (current === undefined || !isWanted(current));
+  return isEnsured(parts, service) && (current === undefined || !isEnsured(parts, current));
 }
 
-const hasOtherAddress = ({ spec, status }: Service = {}, found: LoadBalancerStatus = {}): boolean =>
-  spec?.type === "LoadBalancer" &&
-  spec.loadBalancerClass !== undefined &&
-  !sameStatus(asServed(status?.loadBalancer ?? {}), asServed(found));
+const shows = ({ status }: Service, found: LoadBalancerStatus): boolean =>
+  sameStatus(asServed(status?.loadBalancer ?? {}), asServed(found));
+
+const hasOtherAddress = (service: Service = {}, found: LoadBalancerStatus = {}): boolean =>
+  service.spec?.type === "LoadBalancer" && service.spec.loadBalancerClass !== undefined && !shows(service, found);
 
 /** Resolves with the status of the load balancer that there was. */
 async function cleanUp(
@@ -217,7 +221,10 @@ async function cleanUp(
     } catch (error) {
       if (!(error instanceof ImplementedElsewhereError)) throw wrapped("failed to delete load balancer", error);
     }
-  } else await leave(parts, service); // Ensured in vain, it would be planned again for the nodes once it has another class.
+  } else {
+    // Ensured in vain, it would be planned again for the nodes once it has another class.
+    await leave(parts, service);
+  }
   await writes.removeFinalizer(service);
   events.normal(service, "DeletedLoadBalancer");
   return found;
@@ -249,41 +256,4 @@ async function ensure(
   if (status === undefined) throw new CodedError("NoResult", "service status returned by EnsureLoadBalancer is nil");
   events.normal(service, "EnsuredLoadBalancer");
   return status;
-}
-
-interface ClaimParts {
-  readonly shards: Shards | undefined;
-  readonly events: Pick<ServiceEvents, "waiting">;
-  readonly writes: Pick<ServiceWrites, "mark">;
-  /** Syncs the Service again after so many milliseconds. */
-  readonly again: (key: string, ms: number) => void;
-}
-
-/** Period of checks of a Service that waits for another deployment; each of its changes is a check, too. */
-const waitMs = 5_000;
-/** The informer shows by then what another writer has written. */
-const conflictMs = 200;
-
-/**
- * Takes a selected Service for this deployment, so that no other serves it at the same time: the mark is written on the
- * version that was seen. Resolves with the Service as it then is, or with undefined while another one serves it.
- */
-async function claim(parts: ClaimParts, service: Service): Promise<Service | undefined> {
-  const { shards, events, writes, again } = parts;
-  const mark = markOf(service);
-  if (shards?.isAlive === undefined || mark === shards.own) return service;
-  // Nothing remains that another one could serve.
-  if (mark === undefined && service.metadata?.deletionTimestamp !== undefined) return service;
-  if (mark !== undefined && (await shards.isAlive(mark))) {
-    events.waiting(service, mark);
-    again(keyOf(service), waitMs);
-    return undefined;
-  }
-  try {
-    return await writes.mark(service, shards.own);
-  } catch (error) {
-    if (!isConflict(error)) throw error;
-    again(keyOf(service), conflictMs);
-    return undefined;
-  }
 }

@@ -220,6 +220,58 @@ test("a Service with a class is cleaned up as it is deleted by a process without
   expect(serviceSelection({}).isLeftAlone(deleted)).toBe(false);
 });
 
+test("a process that starts deletes the load balancer of a Service that got another class meanwhile", async () => {
+  create("foreign", { ...classed(other), meta: { finalizers: [finalizer] } });
+  const before = stored("foreign");
+  if (before === undefined) throw new Error("it was created");
+  alreadyBalanced(memory, before);
+  await run({});
+  await served();
+  await eventually("it is released", () => (stored("foreign")?.metadata?.finalizers ?? []).length === 0);
+});
+
+test("a Service may be left behind with our finalizer and another class where no other deployment serves it", () => {
+  const left = aService({ ...classed(other), meta: { finalizers: [finalizer] } });
+  const marked = aService({
+    ...classed(other),
+    meta: { finalizers: [finalizer], annotations: { "cloud-controller-host/served-by": "b" } },
+  });
+  const all = serviceSelection({});
+  expect([left, aService(classed(other)), marked, aService()].map(all.mayBeLeftBehind)).toEqual([
+    true,
+    false,
+    false,
+    false,
+  ]);
+  expect(serviceSelection({ loadBalancerClass: own }).mayBeLeftBehind(left)).toBe(false);
+  expect(serviceSelection({ serviceSelector: "shard" }).mayBeLeftBehind(left)).toBe(false);
+});
+
+test("a Service of another class keeps the load balancer that another deployment has given it, also once it has lost its mark", async () => {
+  await run({});
+  const mark = { "cloud-controller-host/served-by": "cloud-controller-manager-b" };
+  create("foreign", { ...classed(other), meta: { annotations: mark, finalizers: [finalizer] } });
+  const before = stored("foreign");
+  if (before === undefined) throw new Error("it was created");
+  alreadyBalanced(memory, before);
+  const status = { loadBalancer: { ingress: [{ ip: "8.8.8.8" }] } };
+  cluster.api.update(kinds.Service, place("foreign"), (now) => ({ ...now, status }), "status");
+  create("mine");
+  await served("foreign", "mine");
+  // As a client does that replaces the whole Service.
+  cluster.api.update(kinds.Service, place("foreign"), ({ metadata, ...now }) => ({
+    ...now,
+    metadata: { ...metadata, annotations: {} },
+  }));
+  create("next");
+  await served("foreign", "mine", "next");
+  await run({});
+  create("zulu");
+  await served("foreign", "mine", "next", "zulu");
+  expect(memory.callsOf("ensureLoadBalancerDeleted")).toEqual([]);
+  expect(stored("foreign")?.metadata?.finalizers).toEqual([finalizer]);
+});
+
 test("a Service of another class whose type changes keeps its finalizer where a selector matches and the cloud has nothing of it", async () => {
   await run({ serviceSelector: "shard=a" });
   create("foreign", { ...classed(other), meta: { labels: { shard: "a" }, finalizers: [finalizer] } });

@@ -21,10 +21,17 @@ test("a Service that got another class while no process ran loses the load balan
   await using parts = await makeParts();
   const service = parts.seen(aService({ meta, spec }));
   alreadyBalanced(parts.memory, service);
-  expect(parts.selection.needsCleanup(service)).toBe(true);
   await syncService(parts, key, signal);
   expect([...parts.memory.balancers.keys()]).toEqual([]);
   expect(finalizersOf(parts)).toEqual([]);
+});
+
+test("a Service of another class that shows nothing loses what the cloud has of it, even if that has no address yet", async () => {
+  await using parts = await makeParts();
+  parts.seen(aService({ meta, spec }));
+  parts.memory.balancers.set(key, { name: "given", clusterName: "kubernetes", nodes: [], status: {} });
+  await syncService(parts, key, signal);
+  expect([...parts.memory.balancers.keys()]).toEqual([]);
 });
 
 test("a Service of another class of which the cloud has nothing keeps the finalizer, which may be its controller's", async () => {
@@ -34,6 +41,26 @@ test("a Service of another class of which the cloud has nothing keeps the finali
   expect(finalizersOf(parts)).toEqual([finalizer]);
   expect(parts.patches()).toEqual([]);
   expect(parts.reported()).toEqual([]);
+});
+
+test("a Service of another class that shows what the cloud has of it keeps that: a process that serves its class has given it", async () => {
+  await using parts = await makeParts();
+  const service = parts.seen(aService({ meta, spec, status: showing(ours) }));
+  alreadyBalanced(parts.memory, service);
+  await syncService(parts, key, signal);
+  expect(parts.memory.balancers.size).toBe(1);
+  expect(parts.patches()).toEqual([]);
+});
+
+test("a Service of another class whose cleanup had not ended as its finalizer was removed by hand is cleaned up", async () => {
+  await using parts = await makeParts();
+  const service = parts.seen(aService({ meta, spec }));
+  alreadyBalanced(parts.memory, service);
+  parts.memory.fail("ensureLoadBalancerDeleted", new Error("unavailable"), { times: 1 });
+  await expect(syncService(parts, key, signal)).rejects.toThrow("unavailable");
+  parts.remove(service);
+  await syncService(parts, key, signal);
+  expect(parts.memory.balancers.size).toBe(0);
 });
 
 test("a Service of another class that is being deleted loses the finalizer even if the cloud has nothing of it", async () => {
@@ -53,6 +80,8 @@ test.each([
   await using parts = await makeParts();
   const service = parts.seen(aService({ meta, spec, status: showing(shown) }));
   alreadyBalanced(parts.memory, service);
+  // It was ours when this process last synced it.
+  parts.cache.see(key, service);
   await syncService(parts, key, signal);
   expect(parts.memory.balancers.size).toBe(0);
   expect(addressOf(parts)).toBe(left);
