@@ -33,9 +33,9 @@ export interface MetricSpec<Label extends string = never> {
 }
 /** A value for each label of a metric. */
 export type MetricLabels<Label extends string> = Readonly<Record<Label, string>>;
-/** A series of a metric, where a label names an object. */
+/** A metric with a label that names objects, which come and go. */
 interface Removable<Label extends string> {
-  /** Removes the series of an object that is gone after four more scrapes without a new value. */
+  /** The object of the series is gone: the series is removed after four more scrapes, unless it gets a new value. */
   remove?(labels: MetricLabels<Label>): void;
 }
 /** A number that only grows. */

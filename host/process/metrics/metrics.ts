@@ -43,6 +43,16 @@ interface Scope {
 
 type PromMetric = PromCounter | PromGauge | PromHistogram;
 
+/** Of a counter or histogram. `scrapes`: how many it still has; infinite until its object is gone. */
+interface Series {
+  readonly labels: object;
+  scrapes: number;
+}
+
+/** The values of a series' labels. */
+const keyOf = <Label extends string>(names: readonly Label[], labels: Partial<MetricLabels<Label>>): string =>
+  JSON.stringify(names.map((name) => labels[name]));
+
 /** Scrapes that see the last value of a series whose object is gone: those of two scrapers, each with a failure. */
 const lastScrapes = 4;
 
@@ -79,10 +89,8 @@ export class MetricsRegistry {
   readonly #known = new Map<string, { readonly shape: Shape; readonly metric: PromMetric }>();
   /** The latest writer of each gauge series, by metric and label values. */
   readonly #owners = new Map<string, Map<string, { owner: number; readonly remove: () => void }>>();
-  /** Label values of each counter and histogram, the latest last. They are bounded: labels may name objects, which come and go. */
-  readonly #recent = new Map<string, Map<string, object>>();
-  /** Series of objects that are gone, by metric and label values. */
-  readonly #leaving = new Map<string, { scrapes: number; readonly end: () => void }>();
+  /** Series of each counter and histogram, the latest last. They are bounded: labels may name objects, which come and go. */
+  readonly #recent = new Map<string, { readonly metric: PromMetric; readonly series: Map<string, Series> }>();
   readonly #withProcess: boolean;
   #starts = 0;
 
@@ -121,12 +129,13 @@ export class MetricsRegistry {
   /** All metrics, in the format that an `Accept` header prefers. */
   async render(accept?: string): Promise<Exposition> {
     const exposition = await expose(this.#withProcess ? [this.#registry, processMetrics()] : [this.#registry], accept);
-    for (const [key, series] of this.#leaving) {
-      series.scrapes -= 1;
-      if (series.scrapes > 0) continue;
-      this.#leaving.delete(key);
-      series.end();
-    }
+    for (const { metric, series } of this.#recent.values())
+      for (const [key, one] of series) {
+        one.scrapes -= 1;
+        if (one.scrapes > 0) continue;
+        series.delete(key);
+        metric.remove({ ...one.labels });
+      }
     return exposition;
   }
 
@@ -160,7 +169,7 @@ export class MetricsRegistry {
         metric.inc(labels ?? {}, by);
         this.#keep(spec, metric, labels);
       },
-      remove: (labels) => this.#remove(spec, metric, labels),
+      remove: (labels) => this.#remove(spec, labels),
     };
   }
 
@@ -179,7 +188,7 @@ export class MetricsRegistry {
         metric.observe(labels ?? {}, value);
         this.#keep(spec, metric, labels);
       },
-      remove: (labels) => this.#remove(spec, metric, labels),
+      remove: (labels) => this.#remove(spec, labels),
     };
   }
 
@@ -189,31 +198,19 @@ export class MetricsRegistry {
     labels?: MetricLabels<Label>,
   ): void {
     if (labels === undefined) return;
-    const recent = this.#recent.get(name) ?? new Map<string, object>();
-    this.#recent.set(name, recent);
-    const key = JSON.stringify(names.map((label) => labels[label]));
-    recent.delete(key);
-    recent.set(key, labels);
-    this.#leaving.delete(`${name} ${key}`);
-    const [oldest] = recent;
-    if (recent.size <= maxSeries || oldest === undefined) return;
-    recent.delete(oldest[0]);
-    metric.remove({ ...oldest[1] });
+    const { series } = this.#recent.getOrInsertComputed(name, () => ({ metric, series: new Map() }));
+    const key = keyOf(names, labels);
+    series.delete(key);
+    series.set(key, { labels, scrapes: Number.POSITIVE_INFINITY });
+    const [oldest] = series;
+    if (series.size <= maxSeries || oldest === undefined) return;
+    series.delete(oldest[0]);
+    metric.remove({ ...oldest[1].labels });
   }
 
-  #remove<Label extends string>(
-    { name, labels: names = [] }: MetricSpec<Label>,
-    metric: PromMetric,
-    labels: MetricLabels<Label>,
-  ): void {
-    const key = JSON.stringify(names.map((label) => labels[label]));
-    const recent = this.#recent.get(name);
-    if (recent?.has(key) !== true) return;
-    const end = (): void => {
-      recent.delete(key);
-      metric.remove({ ...labels });
-    };
-    this.#leaving.set(`${name} ${key}`, { scrapes: lastScrapes, end });
+  #remove<Label extends string>({ name, labels: names = [] }: MetricSpec<Label>, labels: MetricLabels<Label>): void {
+    const one = this.#recent.get(name)?.series.get(keyOf(names, labels));
+    if (one !== undefined) one.scrapes = lastScrapes;
   }
 
   #gauge<Label extends string>(spec: MetricSpec<Label>, scope: Scope): Gauge<Label> {
@@ -231,7 +228,7 @@ export class MetricsRegistry {
     const set = (value: number, labels?: MetricLabels<Label>): void => {
       if (scope.ended) return;
       const values: Partial<MetricLabels<Label>> = labels ?? {};
-      const key = JSON.stringify(names.map((name) => values[name]));
+      const key = keyOf(names, values);
       if (!scope.started) return void scope.waiting.set(`${spec.name} ${key}`, () => set(value, labels));
       const known = series.get(key);
       if (known !== undefined && known.owner > scope.id) return;

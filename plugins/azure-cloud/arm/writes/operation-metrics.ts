@@ -1,4 +1,4 @@
-import type { Metrics } from "cloud-controller-host/sdk";
+import type { MetricLabels, Metrics } from "cloud-controller-host/sdk";
 
 const labels = ["request", "resource_group", "subscription_id", "source"] as const;
 type Label = (typeof labels)[number];
@@ -36,24 +36,25 @@ export function operationMetrics(metrics: Metrics): ObserveOperation {
     labels,
   });
   const requests = new Set<string>();
-  return async ({ request, resourceGroup, subscription, source }, work) => {
-    requests.add(request);
-    const values = { request, resource_group: resourceGroup.toLowerCase(), subscription_id: subscription, source };
+  const measure = async <Result>(values: MetricLabels<Label>, work: () => Promise<Result>): Promise<Result> => {
     const startedMs = performance.now();
-    let isGone = false;
     try {
-      const result = await work();
-      isGone = last.has(request);
-      return result;
+      return await work();
     } catch (error) {
       failures.inc(values);
       throw error;
     } finally {
       duration.observe((performance.now() - startedMs) / 1000, values);
-      if (isGone)
-        for (const one of requests)
-          for (const metric of [duration, failures]) metric.remove?.({ ...values, request: one });
     }
+  };
+  return async ({ request, resourceGroup, subscription, source }, work) => {
+    requests.add(request);
+    const values = { request, resource_group: resourceGroup.toLowerCase(), subscription_id: subscription, source };
+    const result = await measure(values, work);
+    if (last.has(request))
+      for (const one of requests)
+        for (const metric of [duration, failures]) metric.remove?.({ ...values, request: one });
+    return result;
   };
 }
 

@@ -172,6 +172,8 @@ describe("the metrics registry", () => {
     for (let scrape = 0; scrape < 3; scrape++) scrapes.push(await text(registry));
     counter.inc({ node: "back" });
     for (let scrape = 0; scrape < 3; scrape++) scrapes.push(await text(registry));
+    for (let scrape = 0; scrape < 20; scrape++) await text(registry);
+    expect(await text(registry)).toContain('h_seconds_count{node="other"} 1\n');
     const shows = (name: string, node: string) => scrapes.map((one) => one.includes(`${name}{node="${node}"}`));
     for (const name of ["c_total", "h_seconds_count"]) {
       expect(shows(name, "gone")).toEqual([true, true, true, true, false, false]);
