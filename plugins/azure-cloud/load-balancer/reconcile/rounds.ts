@@ -32,8 +32,8 @@ const needs = (stage: StageName, earlier: StageName, isClosing: boolean): boolea
  * none: the API server clears its status with its type.
  */
 function closingOf(services: readonly ServiceIntent[], observed: Observed, config: PlannerConfig): ReadonlySet<string> {
-  const leaving = services.filter(({ action }) => action === "delete");
-  return new Set(isShared({ observed, config }) ? leaving.map(({ service }) => keyOf(service)) : []);
+  const leaving = services.flatMap(({ service, action }) => (action === "delete" ? keyOf(service) : []));
+  return new Set(leaving.length > 0 && isShared({ observed, config }) ? leaving : []);
 }
 
 export interface Round {
