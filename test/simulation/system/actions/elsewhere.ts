@@ -25,6 +25,9 @@ function serve(world: World, name: string): void {
   world.api.update(kinds.Service, { namespace, name }, (before) => ({ ...before, status }), "status");
 }
 
+/** What of a number does not choose the way. */
+const restOf = (pick: number): number => Math.floor(pick / Object.keys(ways).length);
+
 type Way = (world: World, action: Action) => void;
 
 /** A name that no Service has. */
@@ -38,13 +41,13 @@ const createTheirs =
   (more: Service): Way =>
   (world, { pick }) => {
     const name = freeName(world, pick);
-    if (name !== undefined) createAs(world, name, Math.floor(pick / 4), more);
+    if (name !== undefined) createAs(world, name, restOf(pick), more);
   };
 
 /** Ours becomes theirs, by way of another type: a class does not change. */
 const giveAway: Way = (world, { pick, forMs }) => {
   const ours = living(world).filter((service) => service.spec?.type === "LoadBalancer" && !isTheirs(service));
-  const service = ours[Math.floor(pick / 4) % Math.max(1, ours.length)];
+  const service = ours[restOf(pick) % Math.max(1, ours.length)];
   if (service === undefined) return;
   const name = nameOf(service);
   retype(world, name, "ClusterIP");
@@ -57,7 +60,7 @@ const giveAway: Way = (world, { pick, forMs }) => {
 /** Theirs becomes ours; a mark goes without a change of type. */
 const takeBack: Way = (world, { pick, forMs }) => {
   const theirs = living(world).filter(isForThem);
-  const service = theirs[Math.floor(pick / 4) % Math.max(1, theirs.length)];
+  const service = theirs[restOf(pick) % Math.max(1, theirs.length)];
   if (service === undefined) return;
   const name = nameOf(service);
   if (isMarked(service)) {

@@ -8,7 +8,10 @@ import type { Violate } from "./table.ts";
 
 const isServed = (service: Service): boolean => isTheirs(service) && addressesOf(service).join() === theirAddress;
 
-/** A Service that another controller serves from its creation on gets no finalizer and nothing in Azure, and keeps the address that it shows. */
+/**
+ * A Service that another controller serves keeps the address that it shows. One that it serves from the beginning also gets
+ * no finalizer, and nothing in Azure.
+ */
 export class Elsewhere {
   readonly #violate: Violate;
   /** By UID. */
