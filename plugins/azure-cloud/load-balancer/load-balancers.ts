@@ -15,7 +15,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { abandonable } from "../arm/transport/signals.ts";
-import { networkResources } from "../arm/writes/network-resources.ts";
+import { forgetAll, type NetworkResources, networkResources } from "../arm/writes/network-resources.ts";
 import { type ObserveService, serviceOperations } from "../arm/writes/operation-metrics.ts";
 import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
@@ -57,6 +57,7 @@ const localUpdater = "local_service_backend_pool_updater";
 interface LoadBalancerParts {
   readonly reconciler: Reconciler;
   readonly observer: Observer;
+  readonly network: NetworkResources;
   readonly activity: Activity;
   readonly locals: LocalServices | undefined;
   readonly drains: Drains | undefined;
@@ -82,7 +83,7 @@ export class AzureLoadBalancers implements LoadBalancers {
     this.#parts.newServices.begin();
     this.#parts.observer.contradictions.begin();
     // What was read for `unrequestedRemovals` may have been written since by the process or generation that led until now.
-    this.#parts.observer.forget();
+    forgetAll(this.#parts.network);
     await Promise.all([this.#parts.locals?.run(signal), this.#parts.drains?.run(signal)]);
   }
 
@@ -240,6 +241,7 @@ export function azureLoadBalancers(
   return new AzureLoadBalancers({
     reconciler,
     observer,
+    network,
     activity,
     locals:
       planner.loadBalancers.length === 0

@@ -33,6 +33,11 @@ export function outdate(network: NetworkResources, id: string): void {
   if (resources !== undefined) network[resources].invalidate(id);
 }
 
+/** Makes the next reader of each list get it again. */
+export function forgetAll(network: NetworkResources): void {
+  for (const resources of Object.values(network)) resources.forget();
+}
+
 /** Private link services are in the subscription of the instances, as upstream. */
 export function networkResources(
   { network, vmNetwork }: ArmClients,

@@ -13,7 +13,7 @@ import { ArmError } from "../../arm/errors.ts";
 import { SharedRead, SharedReads } from "../../arm/reads/shared-read.ts";
 import { readZones } from "../../arm/reads/zones.ts";
 import { sameName } from "../../arm/resource-id.ts";
-import { type NetworkResources, outdate } from "../../arm/writes/network-resources.ts";
+import { forgetAll, type NetworkResources, outdate } from "../../arm/writes/network-resources.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { hasBase, isServiceFrontend } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
@@ -200,7 +200,7 @@ export class Observer {
   /** Everything is read again, because another component may have written since. */
   forget(): void {
     const { network, members, config } = this.#options;
-    for (const resources of Object.values(network)) resources.forget();
+    forgetAll(network);
     members.forgetScaleSets(config.resourceGroup);
   }
 
