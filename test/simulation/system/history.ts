@@ -1,5 +1,6 @@
 import { randomOf } from "../timeline.ts";
 import { type ClusterName, clusterNameOf } from "./clusters.ts";
+import { type Second, secondOf } from "./deployments.ts";
 import { fullPace, type Pace, paceOf } from "./pace.ts";
 import { faultNames, targets } from "./weather.ts";
 
@@ -14,6 +15,8 @@ export const rates = {
   forceDelete: 2,
   // From numbers of its own: see `apart`.
   serveElsewhere: 0,
+  // Of histories with a second deployment.
+  serveSecond: 0,
   joinNodes: 4,
   loseNode: 4,
   returnNode: 2,
@@ -91,6 +94,8 @@ export interface History {
   readonly pageSize?: number;
   /** Default: `fullPace`. */
   readonly pace?: Pace;
+  /** Default: there is one deployment. Its hosts have the numbers after those of the first. */
+  readonly second?: Second;
   readonly actions: readonly Action[];
 }
 
@@ -137,6 +142,38 @@ function apartOf(seed: number, { eventfulMs }: Pace): readonly Action[] {
   });
 }
 
+/** What happens to the hosts of a second deployment, and to the Services of both. */
+const ofSecond: readonly ActionKind[] = [
+  "serveSecond",
+  "serveSecond",
+  "serveSecond",
+  "killHost",
+  "killAtWrite",
+  "stopHost",
+  "pauseHost",
+  "pauseAtWrite",
+  "stepClock",
+  "deleteLease",
+  "stealLease",
+  "emptyLease",
+  "editLease",
+  "requests",
+];
+
+function actionsOfSecond(seed: number, { eventfulMs }: Pace, first: number, { hosts }: Second): readonly Action[] {
+  const random = randomOf(seed ^ 0x0ac7_10d5);
+  const below = (limit: number): number => Math.floor(random() * limit);
+  return Array.from({ length: 3 + below(12) }, (): Action => ({
+    at: quietMs + below(eventfulMs - quietMs),
+    kind: ofSecond[below(ofSecond.length)] ?? "serveSecond",
+    host: first + below(hosts),
+    pick: below(1_000),
+    forMs: usualSpan(random),
+    fault: faultNames[below(faultNames.length)] ?? "slow",
+    target: targets[below(targets.length)] ?? "azure",
+  }));
+}
+
 /** Lists come in many pages in one history of four, from numbers of their own: what a page lacks may be on none. */
 function pageSizeOf(seed: number): { readonly pageSize?: number } {
   const random = randomOf(seed ^ 0x0ba6_e512);
@@ -162,16 +199,23 @@ export function historyOf(seed: number): History {
     fault: pick(faultNames, "slow"),
     target: pick(targets, "azure"),
   }));
+  const cluster = clusterNameOf(seed);
+  const second = secondOf(seed, cluster);
+  const more = apartOf(seed, pace);
+  // A Lease that no process holds, such as that of the other controller's mark, is none that deployments wait for.
+  const others = second === undefined ? more : more.filter(({ kind }) => kind !== "serveElsewhere");
+  const ofBoth = second === undefined ? [] : actionsOfSecond(seed, pace, hosts, second);
   return {
     seed,
-    cluster: clusterNameOf(seed),
+    cluster,
     hosts,
     nodes: 2 + below(5),
     services: 1 + below(4),
     operationPolls: pick([0, 0, 1, 3, 10, 25], 0),
     ...pageSizeOf(seed),
     pace,
-    actions: [...actions, ...apartOf(seed, pace)].toSorted((one, other) => one.at - other.at),
+    ...(second && { second }),
+    actions: [...actions, ...others, ...ofBoth].toSorted((one, other) => one.at - other.at),
   };
 }
 

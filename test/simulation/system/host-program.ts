@@ -7,6 +7,7 @@ import { type RunningHost, startHost } from "../../../host/host.ts";
 import type { HostInput } from "../../../host/run/process-parts.ts";
 import type { HostStatus } from "../../../host/run/status.ts";
 import type { ProcessTime } from "../timeline.ts";
+import { type Deployment, deploymentOptions, type Second } from "./deployments.ts";
 import { Generations } from "./generations.ts";
 import type { LeaseTimings } from "./pace.ts";
 import type { VirtualRuntime } from "./runtime/virtual-runtime.ts";
@@ -48,6 +49,9 @@ export interface HostOptions {
   readonly program: HostInput;
   readonly lease: LeaseTimings;
   readonly index: number;
+  readonly deployment: Deployment;
+  /** Undefined: there is one deployment. */
+  readonly second: Second | undefined;
   readonly kubeconfig: string;
   readonly podCIDR: string;
   readonly log: (line: string) => void;
@@ -58,6 +62,7 @@ export interface HostOptions {
 /** A real host in a process of the simulated world. */
 export class SimulatedHost {
   readonly index: number;
+  readonly deployment: Deployment;
   readonly process: ProcessTime;
   readonly generations: Generations;
   running: RunningHost | undefined;
@@ -67,8 +72,10 @@ export class SimulatedHost {
   readonly #ended: () => void;
   #afterWrites: { left: number; readonly work: () => void } | undefined;
 
-  constructor({ runtime, program, lease, index, kubeconfig, podCIDR, log, ended }: HostOptions) {
+  constructor({ runtime, program, lease, index, deployment, second, kubeconfig, podCIDR, log, ended }: HostOptions) {
+    const { options } = program;
     this.index = index;
+    this.deployment = deployment;
     this.#ended = ended;
     this.#runtime = runtime;
     const skewMs = Math.floor((runtime.random() - 0.5) * 600_000);
@@ -80,7 +87,7 @@ export class SimulatedHost {
       ...program,
       plugins,
       options: {
-        ...program.options,
+        ...(second === undefined ? options : deploymentOptions(options, second, deployment)),
         kubeconfig,
         clusterCidr: podCIDR,
         leaderElectLeaseDuration: lease.durationMs,

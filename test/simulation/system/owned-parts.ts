@@ -1,5 +1,6 @@
 import { type JsonObject, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import { type AzureView, idAt, isOfType, isOn, nameOf, portOf, propertiesOf, textsAt } from "./azure-view.ts";
+import { withoutShard } from "./deployments.ts";
 
 /** Something in Azure that only the product adds and removes. */
 export interface OwnedPart {
@@ -57,8 +58,8 @@ function members(view: AzureView, balancer: JsonObject): readonly Entry[] {
     const services = rules.flatMap((rule) => serviceIn(nameOf(rule)) ?? []);
     if (services.length === 0) return [];
     const path = `${nameOf(balancer)}/${nameOf(pool)}`;
-    const name = nameOf(balancer).replace(/-internal$/u, "");
-    const of = { services, balancer: name, internal: nameOf(balancer) !== name };
+    const name = withoutShard(nameOf(balancer).replace(/-internal$/u, ""));
+    const of = { services, balancer: name, internal: nameOf(balancer).endsWith("-internal") };
     return view.membersOf(pool).map((node): Entry => [`member ${node} of ${path}`, { node, ...of }]);
   });
 }

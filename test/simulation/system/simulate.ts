@@ -1,16 +1,19 @@
-import { keyOf, kinds } from "cloud-controller-host/sdk";
+import { keyOf } from "cloud-controller-host/sdk";
 
 import type { HostInput } from "../../../host/run/process-parts.ts";
 import { defaultLimits } from "../../../plugins/azure-cloud/simulator/state/limits.ts";
 import { startTheirs } from "./actions/elsewhere.ts";
 import { joinNodes } from "./actions/nodes.ts";
 import { perform } from "./actions/perform.ts";
+import { startSecond } from "./actions/second.ts";
 import { createService, createUsersIPs } from "./actions/services.ts";
+import { allHosts, firstHosts } from "./deployments.ts";
 import { type Action, type ActionKind, type History } from "./history.ts";
 import type { SimulatedHost } from "./host-program.ts";
 import { Departures } from "./invariants/departures.ts";
 import { Elsewhere } from "./invariants/elsewhere.ts";
 import { buildDifferences, builtIn, raze } from "./invariants/fresh-build.ts";
+import { Leaders } from "./invariants/leaders.ts";
 import { watchNodes } from "./invariants/nodes.ts";
 import { problemsOf } from "./invariants/problems.ts";
 import { isRefused, refusedIn } from "./invariants/refusals.ts";
@@ -18,9 +21,7 @@ import { Removals } from "./invariants/removals.ts";
 import { Continuity } from "./invariants/services.ts";
 import { Storms } from "./invariants/storms.ts";
 import type { InvariantName, Violation } from "./invariants/table.ts";
-import { Visibility } from "./invariants/visibility.ts";
 import { isDirect } from "./invariants/wishes.ts";
-import { Writers } from "./invariants/writers.ts";
 import { fullPace, type Pace } from "./pace.ts";
 import { type HostRequest, World, type WorldObserver } from "./world.ts";
 
@@ -65,8 +66,7 @@ class Run {
   readonly #departures: Departures;
   readonly #continuity: Continuity;
   readonly #removals: Removals;
-  readonly #writers: Writers;
-  readonly #visibility: Visibility;
+  readonly #leaders: Leaders;
   readonly #elsewhere: Elsewhere;
   readonly #storms: Storms;
   readonly #happened: Partial<Record<ActionKind, number>> = {};
@@ -83,13 +83,9 @@ class Run {
     this.#departures = new Departures(world);
     this.#continuity = new Continuity(world, this.#departures, this.#violate);
     this.#removals = new Removals(world, this.#departures, this.#violate);
-    this.#writers = new Writers(world, this.#violate);
     this.#elsewhere = new Elsewhere(world, this.#violate);
     this.#storms = new Storms(world, this.#violate);
-    this.#visibility = new Visibility(world, () => problemsOf(world), this.#violate);
-    world.api.onChange(kinds.Event, (_type, { reason = "", involvedObject: { uid = "" } }) =>
-      this.#visibility.shown(reason, uid),
-    );
+    this.#leaders = new Leaders(world, this.#violate);
     watchNodes(world, this.#violate);
     world.reads.changed = () => this.#accept();
     world.observer = { ...this.#observer, sent: (request) => this.#sent(request) };
@@ -97,13 +93,15 @@ class Run {
 
   async run(): Promise<Outcome> {
     const world = this.#world;
-    const { hosts, nodes, services, actions } = this.#history;
+    const { nodes, services, actions } = this.#history;
+    const hosts = allHosts(this.#history);
     createUsersIPs(world);
     startTheirs(world);
     for (let index = 0; index < nodes; index += 1) joinNodes(world, { pick: 0, forMs: 0 });
     for (let index = 0; index < services; index += 1) createService(world, { pick: index });
-    for (let index = 0; index < hosts; index += 1) world.startHost(index);
-    for (const action of actions) if (action.host < hosts) world.after(action.at, () => this.#perform(action));
+    startSecond(world);
+    for (const host of hosts) world.startHost(host);
+    for (const action of actions) if (hosts.includes(action.host)) world.after(action.at, () => this.#perform(action));
     world.after(lookMs, () => this.#look());
     world.after(minuteMs, () => this.#lookForFailures());
     await this.#until(this.#pace.eventfulMs);
@@ -163,12 +161,12 @@ class Run {
   #sent(request: HostRequest): void {
     this.#storms.sent();
     if (request.isWrite) this.#writes += 1;
-    this.#writers.sent(request);
+    this.#leaders.sent(request);
     this.#departures.sent(request);
   }
 
   #lost(host: SimulatedHost): void {
-    if (host === this.#writers.leader) this.#visibility.failed();
+    this.#leaders.failed(host);
   }
 
   /** Azure changes with a write, and as its operation ends. */
@@ -186,7 +184,7 @@ class Run {
 
   #lookForFailures(): void {
     if (this.#isRazed) return;
-    this.#visibility.check(this.#writers.leader);
+    this.#leaders.check();
     this.#world.after(minuteMs, () => this.#lookForFailures());
   }
 
@@ -207,13 +205,14 @@ class Run {
     await this.#converge();
     if (this.#holds()) await this.#stayWithoutWrites("then silent", this.#pace.silentMs);
     if (!this.#holds()) return;
-    world.note("world", "is handed to a fresh process");
+    const first = firstHosts(this.#history);
+    world.note("world", first.length > 1 ? "is handed to fresh processes" : "is handed to a fresh process");
     world.restarts = false;
     for (const host of world.hosts) host.kill();
-    world.startHost(0);
+    for (const host of first) world.startHost(host);
     const { durationMs, retryPeriodMs } = world.lease;
     await this.#stayWithoutWrites("plans nothing", durationMs + 3 * retryPeriodMs + freshMs);
-    if (this.#holds() && this.#writers.leader === undefined)
+    if (this.#holds() && !this.#leaders.areComplete)
       this.#violate("eventually stable", "the fresh process does not lead");
     if (this.#holds() && this.#history.seed % buildEvery === 0) await this.#buildAgain();
   }
@@ -231,7 +230,7 @@ class Run {
     this.#isRazed = true;
     raze(world);
     world.observer = undefined;
-    world.startHost(0);
+    for (const host of firstHosts(this.#history)) world.startHost(host);
     const until = world.now + buildMs;
     let differences: readonly string[] = ["nothing"];
     while (differences.length > 0 && world.now < until && this.#holds()) {
@@ -249,11 +248,11 @@ class Run {
       await this.#until(this.#world.now + minuteMs);
       if (!this.#holds()) return;
       const isBusy = this.#world.now < operations.lastEnd;
-      looks = !isBusy && problemsOf(this.#world).length === 0 && this.#writers.leader !== undefined ? looks + 1 : 0;
+      looks = !isBusy && problemsOf(this.#world).length === 0 && this.#leaders.areComplete ? looks + 1 : 0;
     }
     if (looks === stableLooks) return;
     const problems = problemsOf(this.#world).map(({ text }) => text);
-    if (this.#writers.leader === undefined) problems.push("no host leads");
+    if (!this.#leaders.areComplete) problems.push("no host leads");
     this.#violate("eventually stable", problems.join("; "));
   }
 

@@ -20,7 +20,7 @@ import { fullPace } from "./pace.ts";
 setDefaultTimeout(900_000);
 
 /** Always run. */
-const fixedSeeds = "1-4,6-8,67,68,171";
+const fixedSeeds = "1-4,6-8,67,68,106,171";
 
 /** A write or an event that only the cluster has. */
 const signs: Readonly<Record<ClusterName, RegExp>> = {
@@ -92,6 +92,7 @@ test("every kind of action happens in a history that has one of each, and no inv
     nodes: 4,
     services: 4,
     operationPolls: 1,
+    second: { pair: "label", hosts: 1 },
     actions: kinds,
   };
   const reports = await Array.fromAsync(campaign({ seeds: JSON.stringify(history), trace: true }));

@@ -9,6 +9,7 @@ import { type AzureSimulator, startSimulator } from "../../../plugins/azure-clou
 import { SandboxApiServer } from "../../../sdk/testing/api-server/index.ts";
 import { AzureView } from "./azure-view.ts";
 import { type Cluster, clusters, seedCluster } from "./clusters.ts";
+import type { Deployment } from "./deployments.ts";
 import { HeldReads } from "./held-reads.ts";
 import type { History } from "./history.ts";
 import { configKey, configSecret, SimulatedHost } from "./host-program.ts";
@@ -201,6 +202,10 @@ export class World implements AsyncDisposable {
     return this.hosts.find((host) => host.identity === identity && identity !== "");
   }
 
+  deploymentOfHost(index: number): Deployment {
+    return index < this.history.hosts ? "first" : "second";
+  }
+
   interrupted(): void {
     this.#interruptedAt = this.now;
   }
@@ -219,6 +224,8 @@ export class World implements AsyncDisposable {
       program: this.#program,
       lease: this.lease,
       index,
+      deployment: this.deploymentOfHost(index),
+      second: this.history.second,
       kubeconfig: join(this.#folder, "kubeconfig"),
       podCIDR: this.cluster.podCIDR,
       log: (line) => this.note(`host${index}`, line),

@@ -31,7 +31,7 @@ const restOf = (pick: number): number => Math.floor(pick / Object.keys(ways).len
 type Way = (world: World, action: Action) => void;
 
 /** A name that no Service has. */
-function freeName(world: World, pick: number): string | undefined {
+export function freeName(world: World, pick: number): string | undefined {
   const most = mostOf(world);
   const names = Array.from({ length: most }, (_, index) => `s${(pick + index) % most}`);
   return names.find((name) => world.api.get(kinds.Service, { namespace, name }) === undefined);

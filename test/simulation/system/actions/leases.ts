@@ -1,13 +1,17 @@
 import { kinds, type Lease } from "cloud-controller-host/sdk";
 
+import { leaseNames } from "../deployments.ts";
 import type { Action } from "../history.ts";
 import type { World } from "../world.ts";
 
-const lease = { namespace: "kube-system", name: "cloud-controller-manager" } as const;
+/** That of the deployment of a host. */
+const leaseOf = (world: World, { host }: Pick<Action, "host">) =>
+  ({ namespace: "kube-system", name: leaseNames[world.deploymentOfHost(host)] }) as const;
 /** Holder identity that belongs to none of the simulated hosts; it never renews. */
 export const intruder = "intruder";
 
-const change = (world: World, text: string, spec: NonNullable<Lease["spec"]>): void => {
+const change = (world: World, action: Action, text: string, spec: NonNullable<Lease["spec"]>): void => {
+  const lease = leaseOf(world, action);
   if (world.api.get(kinds.Lease, lease) === undefined) return;
   world.note("user", text);
   world.api.update(kinds.Lease, lease, (now) => ({ ...now, spec: { ...now.spec, ...spec } }));
@@ -17,7 +21,8 @@ const change = (world: World, text: string, spec: NonNullable<Lease["spec"]>): v
 const renewedWithin = ({ lease: { retryPeriodMs } }: World): number => Math.ceil(retryPeriodMs / 400);
 
 /** Only while every process has observed it: one that never has creates it at once, as in client-go. */
-export function deleteLease(world: World): void {
+export function deleteLease(world: World, action: Action): void {
+  const lease = leaseOf(world, action);
   if (world.api.get(kinds.Lease, lease) === undefined) return;
   if (world.hosts.some(({ isAlive, running }) => !isAlive || !running?.status.leader)) return;
   world.note("user", "deletes the Lease");
@@ -25,19 +30,19 @@ export function deleteLease(world: World): void {
 }
 
 /** Takes the Lease, as a process of another installation would that does not respect its holder. */
-export function stealLease(world: World, { pick }: Action): void {
+export function stealLease(world: World, action: Action): void {
   const renewTime = new Date().toISOString().replace("Z", "000Z");
-  const leaseDurationSeconds = renewedWithin(world) + (pick % 20);
-  change(world, "steals the Lease", { holderIdentity: intruder, leaseDurationSeconds, renewTime });
+  const leaseDurationSeconds = renewedWithin(world) + (action.pick % 20);
+  change(world, action, "steals the Lease", { holderIdentity: intruder, leaseDurationSeconds, renewTime });
 }
 
-export function emptyLease(world: World): void {
-  change(world, "empties the holder of the Lease", { holderIdentity: "" });
+export function emptyLease(world: World, action: Action): void {
+  change(world, action, "empties the holder of the Lease", { holderIdentity: "" });
 }
 
 /** Changes times that its holder has written, and leaves the holder. One that has ended holds it until the time is up. */
-export function editLease(world: World, { pick }: Action): void {
-  const leaseDurationSeconds = [1, renewedWithin(world), 3_600][pick % 3] ?? 1;
+export function editLease(world: World, action: Action): void {
+  const leaseDurationSeconds = [1, renewedWithin(world), 3_600][action.pick % 3] ?? 1;
   world.heldUntil = world.now + leaseDurationSeconds * 1_000;
-  change(world, `sets the duration of the Lease to ${leaseDurationSeconds} s`, { leaseDurationSeconds });
+  change(world, action, `sets the duration of the Lease to ${leaseDurationSeconds} s`, { leaseDurationSeconds });
 }

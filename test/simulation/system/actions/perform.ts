@@ -45,6 +45,7 @@ import {
 } from "./nodes.ts";
 import { foreignFrontend, foreignRoute, foreignRule, foreignTag, removeRoute, removeRule } from "./others.ts";
 import { changeAtRead } from "./reads.ts";
+import { serveSecond } from "./second.ts";
 import {
   changeService,
   createService,
@@ -64,6 +65,7 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   flipService,
   forceDelete,
   serveElsewhere,
+  serveSecond,
   joinNodes,
   loseNode,
   returnNode,

@@ -52,7 +52,7 @@ export function createAs(world: World, name: string, pick: number, more: Service
   world.note("user", `creates ${name} as ${JSON.stringify(shape)}`);
   const { metadata, ...service } = serviceOf(world, name, shape);
   const annotations = { ...metadata?.annotations, ...more.metadata?.annotations };
-  world.api.create(kinds.Service, { ...service, metadata: { ...metadata, annotations } });
+  world.api.create(kinds.Service, { ...service, metadata: { ...metadata, ...more.metadata, annotations } });
 }
 
 function remove(world: World, name: string): void {

@@ -4,6 +4,7 @@ import { addressesOf } from "../../../kit/services.ts";
 import { isExcluded } from "../actions/nodes.ts";
 import { usersIP } from "../actions/service-shapes.ts";
 import { type AzureView, familiesOf, type ServiceInAzure } from "../azure-view.ts";
+import { balancerEndingOf, withoutShard } from "../deployments.ts";
 import type { World } from "../world.ts";
 import type { Departures } from "./departures.ts";
 import { isHeld, isRefused } from "./refusals.ts";
@@ -28,7 +29,7 @@ export function lacking(world: World, service: Service, family: string, found: S
   const status = addressesOf(service)
     .filter((one) => one.includes(":") === (family === "IPv6"))
     .join();
-  const suffix = isInternal(service) ? "-internal/" : "/";
+  const suffix = balancerEndingOf(world.history.second, service) + (isInternal(service) ? "-internal/" : "/");
   const chosen = annotationOf(service, "azure-load-balancer-configurations");
   const balancers = Object.keys(world.cluster.balancers)
     .filter((name) => (chosen ?? name) === name)
@@ -76,7 +77,7 @@ export function balancerOf(world: Pick<World, "cluster" | "machineOf">, node: st
 }
 
 const isOn = ({ frontends }: ServiceInAzure, balancer: string | undefined): boolean =>
-  frontends.some((frontend) => frontend.replace("-internal/", "/").startsWith(`${balancer}/`));
+  frontends.some((frontend) => withoutShard(frontend.replace("-internal/", "/")).startsWith(`${balancer}/`));
 
 /** Nodes of the load balancer of a frontend and of those that do not exist; all, rather than none. */
 export function wantedMembers(world: World, view: AzureView, found: ServiceInAzure, nodes: readonly string[]) {

@@ -1,6 +1,7 @@
 /** What holds in every world, whatever happens in it: the name of each invariant, and why it matters. */
 export const invariants = {
-  "one writer": "A host writes only while the Lease names it: two writers would undo each other's work.",
+  "one writer":
+    "A host writes only while the Lease of its deployment names it: two writers would undo each other's work.",
   "no write after the fence": "A host whose renewals stopped writes nothing: another one may lead by then.",
   "no generation writes after a newer one":
     "Once a newer generation runs, the former ones of its process write nothing: each would undo what the other does.",

@@ -1,9 +1,10 @@
 import { isIPv6 } from "node:net";
 
-import type { Service } from "cloud-controller-host/sdk";
+import { annotations, type Service } from "cloud-controller-host/sdk";
 
-import { isTheirs } from "../actions/theirs.ts";
+import { isTheirs, theirMark } from "../actions/theirs.ts";
 import { familiesOf, ruleText } from "../azure-view.ts";
+import { deploymentOf } from "../deployments.ts";
 
 /** True for a Service that the product serves. */
 export const isBalanced = (service: Service): boolean =>
@@ -52,9 +53,14 @@ export function wantedOpenings(service: Service): readonly string[] {
 export const additionalAddresses = (service: Service, family: string): readonly string[] =>
   listOf(service, "azure-additional-public-ips").filter((address) => isIPv6(address) === (family === "IPv6"));
 
-/** What a user asks for, unless a controller has changed it. Patches change the order of keys. */
+/** What a user asks for, without the mark of a deployment that serves it. Patches change the order of keys. */
 export const wishOf = ({ metadata, spec }: Service): string =>
-  JSON.stringify([sorted(metadata?.annotations), sorted(spec), metadata?.deletionTimestamp]);
+  JSON.stringify([
+    sorted(metadata?.annotations).filter(([key, value]) => key !== annotations.servedBy || value === theirMark),
+    metadata?.labels,
+    sorted(spec),
+    metadata?.deletionTimestamp,
+  ]);
 
 /** Annotations that decide where its frontend is and which address it has. */
 const placing = [
@@ -73,6 +79,7 @@ const placing = [
 export const visibleWishOf = (service: Service): string =>
   JSON.stringify([
     isBalanced(service),
+    deploymentOf(service),
     isInternal(service),
     placing.map((key) => annotationOf(service, key)),
     service.spec?.loadBalancerIP,

@@ -1,30 +1,32 @@
 import { kinds, type Lease } from "cloud-controller-host/sdk";
 
 import { intruder } from "../actions/leases.ts";
+import { type Deployment, leaseNames } from "../deployments.ts";
 import type { SimulatedHost } from "../host-program.ts";
 import type { HostRequest, World } from "../world.ts";
 import type { Violate } from "./table.ts";
 
-const leaseName = "cloud-controller-manager";
-
-/** Who may write, by the API server's own record of the Lease. */
+/** Which host of a deployment may write, by the API server's own record of its Lease. */
 export class Writers {
   readonly #world: World;
+  readonly #deployment: Deployment;
   readonly #violate: Violate;
   readonly #renewedAt = new Map<string, number>();
   #holder: string | undefined;
 
-  constructor(world: World, violate: Violate) {
+  constructor(world: World, deployment: Deployment, violate: Violate) {
     this.#world = world;
+    this.#deployment = deployment;
     this.#violate = violate;
     world.api.onChange(kinds.Lease, (type, lease) => this.#changed(type, lease));
   }
 
   #changed(type: string, { metadata, spec }: Lease): void {
-    if (metadata?.name !== leaseName) return;
+    if (metadata?.name !== leaseNames[this.#deployment]) return;
     const holder = type === "DELETED" ? undefined : (spec?.holderIdentity ?? "");
     if (holder !== this.#holder) {
-      this.#world.note("lease", `is held by ${this.#nameOf(holder)}`);
+      const of = this.#deployment === "second" ? "of the second deployment " : "";
+      this.#world.note("lease", `${of}is held by ${this.#nameOf(holder)}`);
       this.#world.interrupted();
     }
     this.#holder = holder;
@@ -38,7 +40,7 @@ export class Writers {
   }
 
   sent({ host, exchange, isWrite }: HostRequest): void {
-    if (!isWrite) return;
+    if (!isWrite || host.deployment !== this.#deployment) return;
     const what = `host${host.index} sends ${exchange.method} ${exchange.path}`;
     const renewedAt = this.#renewedAt.get(host.identity) ?? Number.NEGATIVE_INFINITY;
     const silentMs = this.#world.now - renewedAt;
