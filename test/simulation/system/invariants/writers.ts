@@ -12,7 +12,10 @@ export class Writers {
   readonly #deployment: Deployment;
   readonly #violate: Violate;
   readonly #renewedAt = new Map<string, number>();
+  /** When each process sent its first request, by its identity. */
+  readonly #beganAt = new Map<string, number>();
   #holder: string | undefined;
+  #deletedAt = Number.POSITIVE_INFINITY;
 
   constructor(world: World, deployment: Deployment, violate: Violate) {
     this.#world = world;
@@ -30,6 +33,7 @@ export class Writers {
       this.#world.interrupted();
     }
     this.#holder = holder;
+    if (type === "DELETED") this.#deletedAt = this.#world.now;
     if (holder !== undefined && holder !== "") this.#renewedAt.set(holder, this.#world.now);
   }
 
@@ -40,6 +44,7 @@ export class Writers {
   }
 
   sent({ host, exchange, isWrite }: HostRequest): void {
+    if (!this.#beganAt.has(host.identity)) this.#beganAt.set(host.identity, this.#world.now);
     if (!isWrite || host.deployment !== this.#deployment) return;
     const what = `host${host.index} sends ${exchange.method} ${exchange.path}`;
     const renewedAt = this.#renewedAt.get(host.identity) ?? Number.NEGATIVE_INFINITY;
@@ -51,11 +56,16 @@ export class Writers {
       );
     if (silentMs > this.#world.lease.durationMs)
       this.#violate("no write after the fence", `${what}, ${Math.round(silentMs)} ms after its last renewal`);
-    // A holder that a user has written is noticed with the next renewal.
-    const isOfUser = this.#holder === "" || this.#holder === intruder;
+    // A holder that a user has written, or made possible, is noticed with the next renewal.
+    const isOfUser = this.#holder === "" || this.#holder === intruder || this.#isOfNewCluster;
     if (isOfUser && silentMs <= this.#world.lease.renewDeadlineMs) return;
     if (this.#holder !== undefined && this.#holder !== host.identity)
       this.#violate("one writer", `${what} while the Lease is held by ${this.#nameOf(this.#holder)}`);
+  }
+
+  /** True if the holder began after a user's deletion of the Lease: to it, as in client-go, there has never been one. */
+  get #isOfNewCluster(): boolean {
+    return (this.#beganAt.get(this.#holder ?? "") ?? 0) > this.#deletedAt;
   }
 
   get leader(): SimulatedHost | undefined {
