@@ -90,6 +90,8 @@ export function serviceSelection(
       if (!wanted && !wants) return undefined;
       if (wanted !== wants) return "type";
       if (otherMark(before) !== otherMark(after)) return "deployment";
+      // A client that replaces the whole Service removes it: without it, another deployment could take the Service at once.
+      if (markOf(after) === undefined && markOf(before) === (shards?.own ?? "")) return "mark";
       return triggers.find(({ of }) => !isDeepStrictEqual(of(before), of(after)))?.change;
     },
   };

@@ -151,6 +151,14 @@ test("our own mark is not a change to follow, and the removal of another one's i
   expect(changeToFollow(labeled("a"), labeled("a", { other: "x" }))).toBe("annotations");
 });
 
+test("a Service that has lost our mark, as a client replaced the whole object, is synced, which marks it again; one that we hand over is not", async () => {
+  await using deployment = await setUp();
+  const { changeToFollow } = deployment.selection;
+  const marked = (shard: string): Service => labeled(shard, { [mark]: "ours" });
+  expect(changeToFollow(marked("a"), labeled("a"))).toBe("mark");
+  expect(changeToFollow(marked("b"), labeled("b"))).toBeUndefined();
+});
+
 test("a Service that is being deleted without a mark is not marked: nothing remains that another one could serve", async () => {
   await using deployment = await setUp();
   const { parts, sync } = deployment;

@@ -54,7 +54,7 @@ export async function editInstance(
   const [scaleSet = "", instance = ""] = path?.names ?? [];
   const group = path?.resourceGroup ?? "";
   return retryConflicts(options, async (fresh) => {
-    const current = fresh || known === undefined ? await readToEdit(id, options) : known;
+    const current = fresh ? await readAfterOthers(id, options) : (known ?? (await readToEdit(id, options)));
     if (current === undefined) return 0;
     const wanted = isActive(current, options) ? edits : edits.filter(({ change }) => change === "leave");
     if (wanted.length < edits.length) options.skipped?.(id);
@@ -120,6 +120,27 @@ async function readToEdit(id: string, options: MemberOptions): Promise<VirtualMa
     const listed = isDenied ? (await readInstances(id, options)).get(id.toLowerCase()) : undefined;
     if (listed === undefined) throw error;
     return listed;
+  }
+}
+
+/** Pauses between reads of an instance that another writer changes, and how long it is waited for. */
+const firstPauseMs = 2_000;
+const longestPauseMs = 30_000;
+const othersLimitMs = 10 * 60_000;
+
+/**
+ * An instance whose write was in conflict, once the other writer's operation has ended. An instance shows a write only then:
+ * writing it before cancels the other operation, and a writer that does the same, such as another deployment, cancels this
+ * one in turn, without an end.
+ */
+async function readAfterOthers(id: string, options: MemberOptions): Promise<VirtualMachineScaleSetVM | undefined> {
+  const { clock, signal } = options;
+  const until = clock.monotonic() + othersLimitMs;
+  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
+    const current = await readToEdit(id, options);
+    const isChanging = current?.provisioningState?.toLowerCase() === "updating";
+    if (!isChanging || clock.monotonic() >= until) return current;
+    await clock.sleep(pauseMs, signal);
   }
 }
 

@@ -378,6 +378,40 @@ describe("instances of a uniform scale set", () => {
     expect(await one.membersOf(poolId(), nodes(1))).toMatchObject([{ node: "node-0" }]);
   });
 
+  test("an instance of a uniform scale set whose write another writer's operation has superseded is written again once that has ended", async () => {
+    await using world = await openWorld({ operationStyle: "none" });
+    await world.simulator.addInstances(1);
+    const one = await open(world);
+    world.simulator.failNext({ method: "PUT", path: instancePath(0) }, { status: 412 });
+    world.simulator.changeInstance("vmss0000000", { provisioningState: "Updating" });
+    world.simulator.clearLog();
+    const requests = (): readonly string[] =>
+      world.simulator.log.filter(({ path }) => path.endsWith(instancePath(0))).map(({ method }) => method);
+    const applied = one.apply([update({ join: ["node-0"] })], nodes(1));
+    await eventually("it is read again and again", () => requests().filter((method) => method === "GET").length > 3);
+    expect(requests().filter((method) => method === "PUT")).toHaveLength(1);
+    world.simulator.changeInstance("vmss0000000", { provisioningState: "Succeeded" });
+    await applied;
+    expect(requests().filter((method) => method === "PUT")).toHaveLength(2);
+    expect(await one.membersOf(poolId(), nodes(1))).toMatchObject([{ node: "node-0" }]);
+  });
+
+  test("an instance of a uniform scale set that another writer's operation has changed for ten minutes is written all the same", async () => {
+    await using world = await openWorld({ operationStyle: "none" });
+    await world.simulator.addInstances(1);
+    let now = 0;
+    const one = await open(world, ["kubernetes"], { monotonic: () => now });
+    world.simulator.failNext({ method: "PUT", path: instancePath(0) }, { status: 412 });
+    world.simulator.changeInstance("vmss0000000", { provisioningState: "Updating" });
+    const reads = () =>
+      world.simulator.log.filter(({ method, path }) => method === "GET" && path.endsWith(instancePath(0)));
+    const applied = one.apply([update({ join: ["node-0"] })], nodes(1));
+    await eventually("it waits for the other writer", () => reads().length > 3);
+    now = 10 * 60_000;
+    await applied;
+    expect(await one.membersOf(poolId(), nodes(1))).toMatchObject([{ node: "node-0" }]);
+  });
+
   test("instances of a uniform scale set that ARM refuses to change are reported, and hold up no other", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(3);
