@@ -59,13 +59,18 @@ export interface ReleasePools extends Target {
   readonly poolIds: readonly string[];
 }
 
+/** `closing`: Services whose ports are closed before their frontends go: their load balancers are written after it. */
+export interface PutSecurityGroup extends Put<"put-security-group", NetworkSecurityGroup> {
+  readonly closing?: readonly ServiceKey[];
+}
+
 export type Write =
   | DeletePrivateLinkService
   | Put<"put-public-ip", PublicIPAddress>
   | Put<"put-load-balancer", LoadBalancer>
   | UpdateMembers
   | ReleasePools
-  | Put<"put-security-group", NetworkSecurityGroup>
+  | PutSecurityGroup
   | PutSubnet
   | Put<"put-private-link-service", PrivateLinkService>
   | Delete<"delete-load-balancer">

@@ -1,4 +1,4 @@
-import type { NetworkSecurityGroup, PrivateLinkService, Subnet } from "@azure/arm-network";
+import type { PrivateLinkService, Subnet } from "@azure/arm-network";
 
 import { childId, groupOf, lowerId, sameId } from "../model/ids.ts";
 import { isClusterPool, isInternalName } from "../model/names.ts";
@@ -18,11 +18,12 @@ import {
 } from "./draft/edits.ts";
 import { reducedSubnet } from "./draft/frontends.ts";
 import { isOfCluster } from "./public-ip/plan.ts";
+import type { SecurityGroupDraft } from "./security-group/plan.ts";
 
 /** Resources that are planned after the load balancers. */
 export interface PlannedResources {
   readonly pools: readonly PoolPlan[];
-  readonly securityGroup: ResourceDraft<Readonly<NetworkSecurityGroup>> | undefined;
+  readonly securityGroup: SecurityGroupDraft | undefined;
   readonly links: readonly ResourceDraft<Readonly<PrivateLinkService>>[];
   readonly subnets: readonly ResourceDraft<Readonly<Subnet>>[];
 }
@@ -153,7 +154,9 @@ const balancerDeletions = ({ config }: Draft, abandoned: Abandoned): readonly Wr
 
 function securityGroupPut(one: PlannedResources["securityGroup"]): readonly Write[] {
   const put = one && putOf(one, one.current);
-  return put === undefined ? [] : [{ kind: "put-security-group", ...put }];
+  if (put === undefined) return [];
+  const closing = one?.closing ?? [];
+  return [{ kind: "put-security-group", ...put, ...(closing.length > 0 && { closing }) }];
 }
 
 const subnetPuts = ({ config }: Draft, subnets: PlannedResources["subnets"]): readonly Write[] =>

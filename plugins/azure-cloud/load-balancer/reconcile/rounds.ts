@@ -6,7 +6,6 @@ import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { type Plan, stages, type Write } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { plan } from "../plan/plan.ts";
-import { isShared } from "../plan/security-group/plan.ts";
 import { choosesAddress, readSubject } from "../service/subject.ts";
 
 type StageName = (typeof stages)[number];
@@ -20,21 +19,11 @@ const orderOf = (stage: StageName): number => stages.indexOf(stage);
 
 /**
  * The security group needs the addresses and nothing else; all other writes need those of every stage before theirs. The
- * load balancer of a Service that is `closing` needs its security group as well.
+ * load balancer of a Service whose address it is `closing` needs the security group as well.
  */
 const needs = (stage: StageName, earlier: StageName, isClosing: boolean): boolean =>
   (isClosing && stage === "load-balancers" && earlier === "security-group") ||
   orderOf(earlier) < orderOf(stage === "security-group" ? "load-balancers" : stage);
-
-/**
- * Deleted Services whose ports are closed before their frontends go. Where deployments share a security group, each
- * leaves the rules of addresses that it does not know, and only the frontend tells the address of a Service that shows
- * none: the API server clears its status with its type.
- */
-function closingOf(services: readonly ServiceIntent[], observed: Observed, config: PlannerConfig): ReadonlySet<string> {
-  const leaving = services.flatMap(({ service, action }) => (action === "delete" ? keyOf(service) : []));
-  return new Set(leaving.length > 0 && isShared({ observed, config }) ? leaving : []);
-}
 
 export interface Round {
   readonly planned: Plan;
@@ -65,7 +54,6 @@ export interface RoundOptions {
  */
 export function planRound(services: readonly ServiceIntent[], observed: Observed, options: RoundOptions): Round {
   const { config, isFree, isHeldBack, isDone, others = [] } = options;
-  const closing = closingOf(services, observed, config);
   const takersIn = portTakers([...services, ...others], observed, config);
   for (let active = services; ;) {
     const planned = plan(active, observed, config);
@@ -74,7 +62,7 @@ export function planRound(services: readonly ServiceIntent[], observed: Observed
         .filter((write) => write.services.some((key) => !isDone(write, key)))
         .map((write) => ({ write, stage: name })),
     );
-    const first = firstWrites(writes, closing);
+    const first = firstWrites(writes);
     const free = new Set(writes.flatMap(({ write }) => (isFree(write) ? [write] : [])));
     const waiting = new Set(
       [...first].flatMap(([key, ofService]) => (needed(ofService).some((write) => free.has(write)) ? [] : [key])),
@@ -136,10 +124,10 @@ function needed(first: readonly Write[]): readonly Write[] {
 }
 
 /** By Service, the writes that need no other one of it. */
-function firstWrites(
-  writes: readonly PlannedWrite[],
-  closing: ReadonlySet<ServiceKey>,
-): ReadonlyMap<ServiceKey, readonly Write[]> {
+function firstWrites(writes: readonly PlannedWrite[]): ReadonlyMap<ServiceKey, readonly Write[]> {
+  const closing = new Set(
+    writes.flatMap(({ write }) => (write.kind === "put-security-group" ? (write.closing ?? []) : [])),
+  );
   const byService = new Map<ServiceKey, PlannedWrite[]>();
   for (const one of writes)
     for (const key of one.write.services) byService.set(key, [...(byService.get(key) ?? []), one]);

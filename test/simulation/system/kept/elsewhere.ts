@@ -1,7 +1,10 @@
 import { ways } from "../actions/elsewhere.ts";
-import { refusals } from "../actions/network.ts";
+import { denials, refusals } from "../actions/network.ts";
 import type { Action, History } from "../history.ts";
-import { change, history, pickOf, rowWith } from "./history.ts";
+import { change, create, history, pickOf, rowWith } from "./history.ts";
+
+/** The feature of a private address, and nothing else. */
+const internal = '{"azure-load-balancer-internal":"true"}}';
 
 /** Something with the first Service of a kind. */
 const elsewhere = (way: keyof typeof ways, more: Partial<Action> = {}) => ({
@@ -29,6 +32,25 @@ export const elsewhereHistories: Readonly<Record<string, History>> = {
     [60, elsewhere("createMarked")],
     [100, change(1, 3, "192.0.2.0/24")],
     [102, { kind: "flipService", pick: 0 }],
+  ),
+  "a Service of a shared security group becomes internal before its status shows its address": history(
+    { operationPolls: 10, convergeMinutes: 12 },
+    [60, elsewhere("createMarked")],
+    [100, create(3)],
+    [135, change(3, 4, internal)],
+  ),
+  "a Service of a shared security group becomes internal while its load balancer is denied": history(
+    { convergeMinutes: 12 },
+    [60, elsewhere("createMarked")],
+    [99, { kind: "denyWrites", pick: pickOf(rowWith(denials, "/loadBalancers/")), forMs: 10_000 }],
+    [100, create(3)],
+    [120, change(3, 4, internal)],
+  ),
+  "a Service of a shared security group that gave up floating IP is deleted": history(
+    {},
+    [60, elsewhere("createMarked")],
+    [61, change(0, 3, "disable-load-balancer-floating-ip")],
+    [100, { kind: "deleteService", pick: 0 }],
   ),
   "a VM behind a Service without floating IP goes": history(
     {},

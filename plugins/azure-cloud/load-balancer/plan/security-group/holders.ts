@@ -1,5 +1,11 @@
 import type { LoadBalancingRule, SecurityRule } from "@azure/arm-network";
-import { keyOf, type Node, type Service, type ServicePort } from "cloud-controller-host/sdk";
+import {
+  annotations as annotationKeys,
+  keyOf,
+  type Node,
+  type Service,
+  type ServicePort,
+} from "cloud-controller-host/sdk";
 
 import { oncePer } from "../../model/once-per.ts";
 import { choosesAddress, readSubject, type Subject, wantedAddresses } from "../../service/subject.ts";
@@ -14,6 +20,17 @@ import { hasRulesFor, isInForce } from "./settled.ts";
 
 /** Addresses of the nodes behind a Service's pools after the plan. */
 export type BackendAddresses = (subject: Subject) => readonly string[];
+
+/**
+ * Other deployments open addresses that only they know yet: their public IPs and frontends are not in this one's caches,
+ * nor in the status. What such a deployment leaves open, it closes itself.
+ */
+export const isShared = ({ config, observed }: Pick<Draft, "config" | "observed">): boolean =>
+  config.shardSuffix !== undefined || haveMarks(observed.services);
+
+const haveMarks = oncePer((services: readonly Service[]): boolean =>
+  services.some(({ metadata }) => metadata?.annotations?.[annotationKeys.servedBy] !== undefined),
+);
 
 /** All Services of the cluster, as the security group is shared by them. */
 export function holdersOf(draft: Draft, backendAddresses: BackendAddresses): readonly Holder[] {
@@ -86,25 +103,41 @@ function plannedHolder(
   action: "ensure" | "delete",
   backendAddresses: BackendAddresses,
 ): Holder {
-  const former = [...new Set([...formerAddresses(draft, subject), ...openedAddresses(draft, subject)])];
+  const told = formerAddresses(draft, subject);
+  const former = [...new Set([...told, ...openedAddresses(draft, subject)])];
   const addresses = action === "delete" ? former : addressesOf(draft, subject);
   if (addresses === undefined) return pendingHolder(draft, subject, former);
+  // In a shared group, what opens before a frontend or the status tells its address could not be found again.
+  if (action === "ensure" && isShared(draft) && isMoving(draft, subject, told, addresses)) {
+    draft.pending.add(subject.key);
+    return pendingHolder(draft, subject, former);
+  }
   const behind = (): readonly string[] =>
     action === "delete" ? nodeAddresses(draft.observed.nodes) : backendAddresses(subject);
   const targets = subject.floatingIP ? addresses : behind();
   const additional = subject.additionalAddresses;
   const has = new Set([...addresses, ...additional]);
-  const left = former.filter((one) => !has.has(one));
-  return { subject, action, addresses: [...has], destinations: [...targets, ...additional], denied: [], left };
+  const destinations = [...targets, ...additional];
+  // One that was deleted without floating IP has left what it opened on its addresses before it gave that up.
+  const left = former.filter((one) => !(action === "delete" ? destinations.includes(one) : has.has(one)));
+  return { subject, action, addresses: [...has], destinations, denied: [], left };
 }
 
+/** True if a load balancer is to be written before Azure shows that the Service has its addresses. */
+const isMoving = (draft: Draft, { key }: Subject, told: readonly string[], addresses: readonly string[]): boolean =>
+  !addresses.every((one) => told.includes(one)) &&
+  (draft.frontends.get(key) ?? []).some(({ balancer }) =>
+    draft.balancers.get(balancer.toLowerCase())?.services.has(key),
+  );
+
 /**
- * Without an address yet, nothing is opened. A former one that this plan leaves to others is closed with it: once its
- * load-balancing rules are gone, nothing but its status would tell of that address, and it may never have shown it.
+ * Without an address yet, nothing is opened. A former one that this plan leaves to others, or in a group that deployments
+ * share, is closed with it: once its load-balancing rules are gone, nothing but its status would tell of that address, and
+ * it may never have shown it.
  */
 function pendingHolder(draft: Draft, subject: Subject, former: readonly string[]): Holder {
   const kept = keptHolder(draft, subject);
-  const left = former.filter((one) => !kept.addresses.includes(one) && isRuled(draft, one));
+  const left = former.filter((one) => !kept.addresses.includes(one) && (isShared(draft) || isRuled(draft, one)));
   return { ...kept, left };
 }
 

@@ -1,7 +1,7 @@
 import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
-import { annotations as annotationKeys } from "cloud-controller-host/sdk";
 
 import { lowerId, securityGroupId } from "../../model/ids.ts";
+import type { ServiceKey } from "../../model/model.ts";
 import { isServiceFrontend } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import { reconcileTags } from "../../model/tags.ts";
@@ -9,18 +9,23 @@ import { type Draft, reject, type ResourceDraft } from "../draft/draft.ts";
 import { addressOf } from "../draft/ingress.ts";
 import { portsOf } from "./access.ts";
 import { clean, cleanFormerPorts, cleanNodes, type Holder, patch, type SharedDestinations } from "./edits.ts";
-import { type BackendAddresses, chosenAddresses, holdersOf, nodeAddresses } from "./holders.ts";
+import { type BackendAddresses, chosenAddresses, holdersOf, isShared, nodeAddresses } from "./holders.ts";
 import { destinationsOf, RuleSet } from "./rules.ts";
 import { settledHolders } from "./settled.ts";
 import { rejectTooManyPrefixes, rejectTooManyRules, warnOfPrefixes } from "./size.ts";
 
 type Group = Readonly<NetworkSecurityGroup>;
 
+/** `closing`: Services whose ports are closed before their frontends go, in a group that deployments share. */
+export interface SecurityGroupDraft extends ResourceDraft<Group> {
+  readonly closing: readonly ServiceKey[];
+}
+
 /**
  * Plans the rules of all Services in the one security group. A missing group stops Services that need it, but never a
  * deletion. Source: upstream `reconcileSecurityGroup`.
  */
-export function planSecurityGroup(draft: Draft, backendAddresses: BackendAddresses): ResourceDraft<Group> | undefined {
+export function planSecurityGroup(draft: Draft, backendAddresses: BackendAddresses): SecurityGroupDraft | undefined {
   const { config, observed } = draft;
   const group = observed.securityGroup;
   if (config.securityGroup === "" || group === undefined) {
@@ -31,23 +36,34 @@ export function planSecurityGroup(draft: Draft, backendAddresses: BackendAddress
   const holders = holdersOf(draft, backendAddresses);
   const active = holders.filter(({ action, left }) => action !== "keep" || left.length > 0);
   if (active.length === 0) return undefined;
-  const one: ResourceDraft<Group> = {
+  const present = group.securityRules ?? [];
+  const rules = planRules(draft, present, holders, active);
+  const changed = changedDestinations(present, rules);
+  const involved = active.filter(({ destinations, left }) =>
+    [...destinations, ...left].some((address) => changed.has(address)),
+  );
+  warnOfPrefixes(draft, present, rules, involved);
+  const closing = isShared(draft) ? involved.filter((holder) => isClosing(holder, changed)) : [];
+  return {
     id: group.id ?? securityGroupId(config),
     resourceGroup: config.securityGroupResourceGroup,
     name: group.name ?? config.securityGroup,
     observed: group,
-    current: group,
-    services: new Set(),
+    current: withTags(withRules(group, rules), draft),
+    services: keysOf(involved.length > 0 ? involved : active),
+    closing: [...keysOf(closing)],
   };
-  const present = group.securityRules ?? [];
-  const rules = planRules(draft, present, holders, active);
-  const changed = changedDestinations(present, rules);
-  const involved = active.filter(({ destinations }) => destinations.some((address) => changed.has(address)));
-  warnOfPrefixes(draft, present, rules, involved);
-  one.current = withTags(withRules(group, rules), draft);
-  for (const { subject } of involved.length > 0 ? involved : active) one.services.add(subject.key);
-  return one;
 }
+
+const keysOf = (holders: readonly Holder[]): Set<ServiceKey> => new Set(holders.map(({ subject }) => subject.key));
+
+/**
+ * True if a Service leaves an address that the write closes. Where deployments share the group, each leaves the rules of
+ * addresses that it does not know, and the frontend alone may tell this one: it never was in the status, or the API server
+ * has cleared that with the type.
+ */
+const isClosing = ({ action, left }: Holder, changed: ReadonlySet<string>): boolean =>
+  action === "delete" || left.some((one) => changed.has(one));
 
 /** Destinations that some rule gains or loses: a write concerns the Services that have them. */
 function changedDestinations(before: readonly SecurityRule[], after: readonly SecurityRule[]): ReadonlySet<string> {
@@ -115,14 +131,6 @@ function planRules(
 /** Ports that are open on nodes: all deployments know the nodes, and only this one knows of those that are gone. */
 const nodePortsOf = (holders: readonly Holder[]): ReadonlySet<number> =>
   new Set(holders.flatMap(({ subject }) => (subject.floatingIP ? [] : [...portsOf(subject).values()].flat())));
-
-/**
- * Other deployments open addresses that only they know yet: their public IPs and frontends are not in this one's caches,
- * nor in the status. What such a deployment leaves open, it closes itself.
- */
-export const isShared = ({ config, observed }: Pick<Draft, "config" | "observed">): boolean =>
-  config.shardSuffix !== undefined ||
-  observed.services.some(({ metadata }) => metadata?.annotations?.[annotationKeys.servedBy] !== undefined);
 
 const addressSet = oncePer((addresses: readonly string[]): ReadonlySet<string> => new Set(addresses));
 

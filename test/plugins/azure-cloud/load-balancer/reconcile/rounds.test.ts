@@ -180,19 +180,83 @@ describe("a port on a shared address", () => {
   });
 });
 
-test("the ports of a deleted Service are closed first where deployments share a security group", () => {
-  const { observed } = converge([a, b], world({ services: [a.service, b.service] }), config);
-  const deletion: ServiceIntent = { ...a, action: "delete" };
+describe("a security group that deployments share", () => {
   const marked = { metadata: { name: "x", annotations: { "cloud-controller-host/served-by": "x" } } };
-  const shared = { ...observed, services: [...observed.services, marked] };
-  expect(texts(planned([deletion], observed).ready)).toEqual(["put-load-balancer: a", "put-security-group: a"]);
-  expect(texts(planned([deletion], shared).ready)).toEqual(["put-security-group: a"]);
+  const shared = (observed: Observed): Observed => ({ ...observed, services: [...observed.services, marked] });
+  const { observed } = converge([a, b], world({ services: [a.service, b.service] }), config);
   const isDone = ({ kind }: Write): boolean => kind === "put-security-group";
-  expect(texts(planned([deletion], shared, { isDone }).ready)).toEqual(["put-load-balancer: a"]);
-  // A new Service opens its ports as soon as it has its address.
-  const withOthers = withPublicIPs(c);
-  const opening = planned([c], { ...withOthers, services: [...withOthers.services, marked] });
-  expect(texts(opening.ready)).toEqual(["put-load-balancer: c", "put-security-group: c"]);
+  const address = "20.0.0.1";
+  const destinations = ({ securityGroup }: Observed): string => JSON.stringify(securityGroup?.securityRules);
+  const carriedOut = (from: Observed, round: Round): Observed =>
+    applied(from, {
+      ...round.planned,
+      stages: round.planned.stages.map((stage) => ({
+        ...stage,
+        writes: stage.writes.filter((write) => round.ready.includes(write)),
+      })),
+    });
+
+  test("the ports of a deleted Service are closed first", () => {
+    const deletion: ServiceIntent = { ...a, action: "delete" };
+    expect(texts(planned([deletion], observed).ready)).toEqual(["put-load-balancer: a", "put-security-group: a"]);
+    expect(texts(planned([deletion], shared(observed)).ready)).toEqual(["put-security-group: a"]);
+    expect(texts(planned([deletion], shared(observed), { isDone }).ready)).toEqual(["put-load-balancer: a"]);
+  });
+
+  test("a new Service opens its ports once its frontend tells its address", () => {
+    const before = shared(withPublicIPs(c));
+    const first = planned([c], before);
+    expect(texts(first.writes)).toEqual(["put-load-balancer: c", "update-members: c"]);
+    expect(first.planned.results.get("default/c")?.settled).toBe(false);
+    const then = planned([c], carriedOut(before, first));
+    expect(texts(then.ready).toSorted()).toEqual(["put-security-group: c", "update-members: c"]);
+    expect(then.planned.results.get("default/c")?.settled).toBe(true);
+  });
+
+  test.each([
+    ["to an address that Azure chooses", inside],
+    ["to one that it asks for", { ...inside, "azure-load-balancer-ipv4": "10.240.0.99" }],
+    ["to another public IP", { "azure-pip-name": "my-pip" }],
+  ])("what a Service leaves before its status showed it is closed before its frontend goes: %s", (_to, annotations) => {
+    const from = { ...observed, publicIPs: [...observed.publicIPs, publicIP("my-pip", "20.9.9.9")] };
+    const moved = intentOf({ name: "a", nodes, annotations });
+    expect(destinations(from)).toContain(`"${address}"`);
+    expect(texts(planned([moved], from).ready)).toContain("put-load-balancer: a");
+    const first = planned([moved], shared(from));
+    expect(texts(first.ready)).toEqual(["put-security-group: a"]);
+    const closed = carriedOut(shared(from), first);
+    expect(destinations(closed)).not.toContain(`"${address}"`);
+    expect(destinations(closed)).toContain('"20.0.0.2"');
+    expect(texts(planned([moved], closed).ready)).toContain("put-load-balancer: a");
+    const { observed: end } = converge([moved], closed, config);
+    expect(destinations(end)).not.toContain(`"${address}"`);
+  });
+
+  test("a Service without a rule on the frontend of another one opens its ports, although nothing tells its address", () => {
+    const annotations = { "azure-pip-name": "my-pip" };
+    const owner = intentOf({ name: "o", nodes, annotations });
+    const none = { ...annotations, port_443_no_lb_rule: "true" };
+    const guest = intentOf({ name: "g", nodes, annotations: none, spec: { ports: [{ port: 443, nodePort: 30443 }] } });
+    const services = [owner.service, guest.service];
+    const { observed: alone } = converge(
+      [owner],
+      world({ services, publicIPs: [publicIP("my-pip", "20.9.9.9")] }),
+      config,
+    );
+    const round = planned([guest], shared(alone));
+    expect(texts(round.ready)).toContain("put-security-group: g");
+    expect(round.planned.results.get("default/g")?.settled).toBe(true);
+  });
+
+  test("an address that a Service shows stays open until its load balancer is written, and is closed then", () => {
+    const shown = intentOf({ name: "a", nodes, annotations: inside, ingress: [address] });
+    const from = { ...shared(observed), services: [shown.service, b.service, marked] };
+    const first = planned([shown], from);
+    expect(texts(first.ready)).toContain("put-load-balancer: a");
+    expect(texts(first.ready)).not.toContain("put-security-group: a");
+    const { observed: end } = converge([shown], carriedOut(from, first), config);
+    expect(destinations(end)).not.toContain(`"${address}"`);
+  });
 });
 
 describe("a load balancer that its last Service leaves", () => {

@@ -499,6 +499,20 @@ describe("one of two Services that share an address with the same port", () => {
   });
 });
 
+test("a deleted Service leaves nothing open on its address that it opened before it gave up floating IP", () => {
+  const web = { name: "web", uid: "web", spec: { ports: both.slice(0, 1) } };
+  const other = { name: "other", uid: "other", annotations: { "azure-pip-name": "v4" } };
+  const first = after(start(), web, other);
+  const without = { ...web, annotations: direct };
+  const given = converge([intentOf({ nodes, ...without })], first, config).observed;
+  expect(summary(given).join()).toContain("20.0.0.1");
+  const gone = intentOf({ ...without, action: "delete" });
+  const services = [gone.service, intentOf(other).service, ofAnotherDeployment];
+  expect(summary(converge([gone], { ...given, services }, config).observed)).toEqual([
+    "Allow Tcp Internet > 20.1.1.1 : 80",
+  ]);
+});
+
 const floating = "Allow Tcp Internet > 20.1.1.1,20.9.9.9 : 80";
 test.each([
   ["stays", "ensure", ["Allow Tcp Internet > 10.240.0.5 : 30080", floating, "Allow Tcp Internet > fd00::5 : 30080"]],
