@@ -80,7 +80,7 @@ const stripMark: Way = (world, { pick }) => {
 };
 
 /** What happens to Services of two deployments, by number. */
-const ways = {
+export const ways = {
   move,
   createForSecond: createFor("second"),
   stripMark,

@@ -5,6 +5,7 @@ import { loadBalancerDefects } from "./load-balancers.ts";
 import { nodeDefects } from "./nodes.ts";
 import { planDefects } from "./plans.ts";
 import { readDefects } from "./reads.ts";
+import { secondDefects } from "./second.ts";
 import { serviceDefects } from "./services.ts";
 import { sharedAddressDefects } from "./shared-addresses.ts";
 import { virtualMachineDefects } from "./virtual-machines.ts";
@@ -20,4 +21,5 @@ export const defects: Defects = {
   ...nodeDefects,
   ...sharedAddressDefects,
   ...virtualMachineDefects,
+  ...secondDefects,
 };

@@ -3,6 +3,7 @@ import { keyOf, kinds } from "cloud-controller-host/sdk";
 import { type Deployment, deploymentNames, deploymentOf } from "../deployments.ts";
 import type { SimulatedHost } from "../host-program.ts";
 import type { HostRequest, World } from "../world.ts";
+import { Claims } from "./claims.ts";
 import { type Problem, problemsOf } from "./problems.ts";
 import type { Violate } from "./table.ts";
 import { Visibility } from "./visibility.ts";
@@ -11,6 +12,7 @@ import { Writers } from "./writers.ts";
 /** The deployments of a world, each with its Lease, and with the process that must show what fails. */
 export class Leaders {
   readonly #world: World;
+  readonly #claims: Claims;
   readonly #of: readonly { readonly name: Deployment; readonly writers: Writers; readonly visibility: Visibility }[];
 
   constructor(world: World, violate: Violate) {
@@ -21,6 +23,9 @@ export class Leaders {
       writers: new Writers(world, name, violate),
       visibility: new Visibility(world, () => this.#problemsOf(name), violate),
     }));
+    const leads = (name: Deployment): boolean =>
+      this.#of.some((one) => one.name === name && one.writers.leader !== undefined);
+    this.#claims = new Claims(world, leads, violate);
     world.api.onChange(kinds.Event, (_type, { reason = "", involvedObject: { uid = "" } }) => {
       for (const { visibility } of this.#of) visibility.shown(reason, uid);
     });
@@ -39,6 +44,7 @@ export class Leaders {
 
   sent(request: HostRequest): void {
     for (const { writers } of this.#of) writers.sent(request);
+    this.#claims.sent(request);
   }
 
   /** A request of a host has failed. */

@@ -4,6 +4,7 @@ import { hostHistories } from "./hosts.ts";
 import { loadBalancerHistories } from "./load-balancers.ts";
 import { nodeHistories } from "./nodes.ts";
 import { readHistories } from "./reads.ts";
+import { secondHistories } from "./second.ts";
 import { serviceHistories } from "./services.ts";
 import { sharedAddressHistories } from "./shared-addresses.ts";
 import { virtualMachineHistories } from "./virtual-machines.ts";
@@ -18,4 +19,5 @@ export const keptHistories: Readonly<Record<string, History>> = {
   ...sharedAddressHistories,
   ...virtualMachineHistories,
   ...elsewhereHistories,
+  ...secondHistories,
 };

@@ -1,0 +1,34 @@
+import type { Defects } from "./defect.ts";
+
+const controller = "plugins/service-lb";
+
+/** Defects that only a second deployment shows. */
+export const secondDefects: Defects = {
+  "deletes what another deployment has for a Service that has lost its mark": {
+    file: `${controller}/sync.ts`,
+    from: "found === undefined || ((service.status?.loadBalancer?.ingress ?? []).length > 0 && shows(service, found));",
+    to: "found === undefined;",
+    needs: ["serveSecond", "killHost"],
+    kept: "a Service loses the mark of a paused deployment, and another one starts",
+  },
+  "leaves a Service without its mark": {
+    file: `${controller}/predicates.ts`,
+    from: 'if (markOf(after) === undefined && markOf(before) === (shards?.own ?? "")) return "mark";',
+    to: "",
+    needs: ["serveSecond"],
+    kept: "a Service loses its mark",
+  },
+  "takes a Service from a deployment that leads": {
+    file: `${controller}/claim.ts`,
+    from: "if (mark !== undefined && (await shards.isAlive(mark))) {",
+    to: "if (mark !== undefined && !(await shards.isAlive(mark))) {",
+    needs: ["serveSecond"],
+    kept: "a Service goes to the other deployment during a slow write",
+  },
+  "writes an instance while another writer's operation is in progress": {
+    file: "plugins/azure-cloud/load-balancer/pools/instance-pools.ts",
+    from: "fresh ? await readAfterOthers(id, options)",
+    to: "fresh ? await readToEdit(id, options)",
+    kept: "two deployments add the same instances to a pool",
+  },
+};

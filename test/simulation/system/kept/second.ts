@@ -1,0 +1,32 @@
+import { ways } from "../actions/second.ts";
+import type { Action, History } from "../history.ts";
+import { history, pickOf } from "./history.ts";
+
+/** Something with a Service of a kind, by number. */
+function second(way: keyof typeof ways, index = 0, of = 1, more: Partial<Action> = {}) {
+  const names = Object.keys(ways);
+  const pick = pickOf([1, names.length, names.indexOf(way)], [names.length, of, index]);
+  return { kind: "serveSecond" as const, pick, ...more };
+}
+
+/** Of two deployments; the second has host 1. */
+export const secondHistories: Readonly<Record<string, History>> = {
+  "a Service loses the mark of a paused deployment, and another one starts": history(
+    { second: { pair: "class", hosts: 1 }, services: 1 },
+    [99, { kind: "pauseHost", host: 1, forMs: 60_000 }],
+    [100, { kind: "killHost" }],
+    [101, second("stripMark")],
+  ),
+  "a Service loses its mark": history({ second: { pair: "label", hosts: 1 }, services: 1 }, [60, second("stripMark")]),
+  "a Service goes to the other deployment during a slow write": history(
+    { second: { pair: "label", hosts: 1 }, services: 1, operationPolls: 20, convergeMinutes: 8 },
+    [100, { kind: "changeService", pick: 9 * 7 }],
+    [101, second("move")],
+  ),
+  "two deployments add the same instances to a pool": history({
+    second: { pair: "class", hosts: 1 },
+    services: 1,
+    operationPolls: 25,
+    convergeMinutes: 8,
+  }),
+};
