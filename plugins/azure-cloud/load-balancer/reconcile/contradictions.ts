@@ -1,3 +1,4 @@
+import type { LoadBalancer } from "@azure/arm-network";
 import { type Clock, CodedError, keyOf, type Service } from "cloud-controller-host/sdk";
 
 import { sameName } from "../../arm/resource-id.ts";
@@ -6,11 +7,14 @@ import type { ArmResource, Resources } from "../../arm/writes/resources.ts";
 import { groupOf, loadBalancerId, publicIPId } from "../model/ids.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { internalSuffix, isServiceFrontend, publicIPName } from "../model/names.ts";
+import type { Write } from "../model/plan-model.ts";
 import { balancerName, type PlannerConfig } from "../model/planner-config.ts";
 import { statusAddresses } from "../plan/draft/ingress.ts";
 import { clusterIn, servicesIn } from "../plan/public-ip/owners.ts";
 import { readSubject, type Subject, wantedPrefix, wantedPublicIP } from "../service/subject.ts";
+import type { WriteOutcome } from "./apply.ts";
 import type { NewServices } from "./preconditions.ts";
+import { anywhere, ServiceTraces } from "./service-traces.ts";
 
 type Lists = Pick<Observed, "loadBalancers" | "publicIPs">;
 
@@ -39,21 +43,20 @@ const missing = (what: string, why: string): string => `${why}, but ${what}: not
 /**
  * Lists may lag, lack a page, or be those of a wrong resource group. What contradicts a list is read individually. If the
  * contradiction remains, the Service fails and is tried again: taking it for an absence would remove its finalizer and
- * leave its load balancer behind. That nothing is found of a deleted Service is such a contradiction as long as a write
- * for it may be so recent that reads do not show it yet; an address in its status alone proves little after that, since
+ * leave its load balancer behind. That nothing is found of a deleted Service, or nothing where it was written, is such a
+ * contradiction as long as a write for it may be so recent that reads do not show it yet; an address in its status alone proves little after that, since
  * another client may have deleted the load balancer.
  */
 export class Contradictions {
   readonly #options: Options;
-  /** Time of the last read that showed resources of a Service that is being deleted, by UID: this process removes them. */
-  readonly #seenMs = new Map<string, number>();
-  /** End of the last write that may have created something for a Service, by UID. */
-  readonly #wroteMs = new Map<string, number>();
+  /** The ends of writes that may have created something, and the reads of Services that this process removes. */
+  readonly #traces: ServiceTraces;
   /** When this process began to lead; without a call of `begin`, its first read. */
   #sinceMs: number | undefined;
 
   constructor(options: Options) {
     this.#options = options;
+    this.#traces = new ServiceTraces(options.clock, () => lagMs + this.#listTtlMs);
   }
 
   /** To be called when this process begins to lead: what it has read before, another one may have changed since. */
@@ -62,8 +65,12 @@ export class Contradictions {
   }
 
   /** Records a write that may have created something for these Services, whatever its outcome. */
-  wrote(services: readonly Service[]): void {
-    for (const service of services) this.#note(this.#wroteMs, service);
+  wrote({ write, kind }: Pick<WriteOutcome, "write" | "kind">, services: readonly Service[]): void {
+    for (const service of services) {
+      const { base } = readSubject(service, this.#options.config).subject;
+      if (kind === "written" && isWithout(write, base)) this.#traces.left(service, write.id);
+      this.#traces.wrote(service, isOn(write, base) ? write.id : anywhere);
+    }
   }
 
   /** The lists with what was read again, and the errors of Services for which they still contradict each other. */
@@ -89,20 +96,21 @@ export class Contradictions {
   }
 
   /**
-   * True if reads prove that nothing is left of a Service: no write for it can be so recent that they do not show it yet.
-   * This process knows its own. The one before has written nothing since this one has led, and no process since the
-   * deletion was requested. `readMs` is when the reads were sent; undefined: lists, which may be from a cache.
+   * True if reads show all that may be there of a Service, which may be nothing: no write for it can be so recent that
+   * they do not show it yet. This process knows its own. The one before has written nothing since this one has led, and
+   * no process since the deletion was requested. `readMs` is when the reads were sent; undefined: lists, which may be from
+   * a cache.
    */
-  #isAbsent(service: Service, readMs: number | undefined): boolean {
+  #isAllShown(service: Service, isShown: boolean, readMs: number | undefined): boolean {
     const { clock, config, network, newServices } = this.#options;
     const nowMs = clock.monotonic();
-    const { uid = "", deletionTimestamp = "" } = service.metadata ?? {};
-    if (network.loadBalancers.isMissing(config.loadBalancerResourceGroup) && this.#addressOf(service) !== undefined)
-      return false;
-    const wroteMs = this.#wroteMs.get(uid) ?? Number.NEGATIVE_INFINITY;
-    if ((this.#seenMs.get(uid) ?? Number.NEGATIVE_INFINITY) > wroteMs) return true;
+    const { deletionTimestamp = "" } = service.metadata ?? {};
+    const isMissing = network.loadBalancers.isMissing(config.loadBalancerResourceGroup);
+    if (!isShown && isMissing && this.#addressOf(service) !== undefined) return false;
+    const { isSeen, unseen } = this.#traces.of(service);
+    if (isSeen && unseen.length === 0) return true;
     const sentMs = readMs ?? nowMs - this.#listTtlMs;
-    if (sentMs - wroteMs < lagMs) return false;
+    if (unseen.some((wroteMs) => sentMs - wroteMs < lagMs)) return false;
     if (newServices.has(service)) return true;
     const sinceRequestMs = clock.now() - (nowMs - sentMs) - Date.parse(deletionTimestamp);
     return sentMs - (this.#sinceMs ?? 0) >= lagMs || sinceRequestMs >= lagMs;
@@ -118,7 +126,7 @@ export class Contradictions {
     if (config.serviceGateway) return [];
     const keys = new Map(intents.map(({ service }) => [readSubject(service, config).subject.base, keyOf(service)]));
     return [
-      ...this.#withoutTrace(intents, lists, readMs).map((one) => ({
+      ...this.#notShown(intents, lists, readMs).map((one) => ({
         ...one,
         publicIPs: one.publicIPs.filter((id) => !isUnreadable(groupOf(id))),
       })),
@@ -133,56 +141,69 @@ export class Contradictions {
     return Math.max(loadBalancers.ttlMs, publicIPs.ttlMs);
   }
 
-  #note(times: Map<string, number>, { metadata: { uid = "" } = {} }: Service): void {
-    const nowMs = this.#options.clock.monotonic();
-    times.delete(uid);
-    times.set(uid, nowMs);
-    for (const [one, atMs] of times) {
-      if (nowMs - atMs < lagMs + this.#listTtlMs) break;
-      times.delete(one);
-    }
-  }
-
   #addressOf(service: Service): string | undefined {
     const stored = this.#options.current(service);
     const isSame = stored?.metadata?.uid === service.metadata?.uid;
     return [...statusAddresses(service), ...(stored !== undefined && isSame ? statusAddresses(stored) : [])][0];
   }
 
-  /** Deleted Services of which nothing is found. */
-  #withoutTrace(
+  /** Deleted Services of which nothing is found, or not what a write has created elsewhere. */
+  #notShown(
     intents: readonly ServiceIntent[],
     { loadBalancers, publicIPs }: Lists,
     readMs: number | undefined,
   ): readonly Contradiction[] {
     const { config } = this.#options;
-    const bases = new Set(
-      loadBalancers
-        .flatMap(({ frontendIPConfigurations = [], loadBalancingRules = [] }) => [
-          ...frontendIPConfigurations,
-          ...loadBalancingRules,
-        ])
-        .map(({ name = "" }) => name.split("-", 1)[0]?.toLowerCase()),
-    );
+    const ofBase = placesBy(loadBalancers.flatMap((balancer) => basesOn(balancer).map((base) => [base, balancer])));
     // One that is attached has a frontend somewhere.
     const free = publicIPs.filter(({ ipConfiguration }) => ipConfiguration?.id === undefined);
-    const owners = new Set(free.flatMap(({ tags }) => servicesIn(tags)));
+    const ofOwner = placesBy(free.flatMap((one) => servicesIn(one.tags).map((owner) => [owner, one])));
     return intents.flatMap(({ service, action }) => {
       if (action !== "delete") return [];
       const { subject } = readSubject(service, config);
       const { base, key } = subject;
-      if (bases.has(base) || owners.has(key)) this.#note(this.#seenMs, service);
-      if (bases.has(base) || owners.has(key) || this.#isAbsent(service, readMs)) return [];
+      const places = [...(ofBase.get(base) ?? []), ...(ofOwner.get(key) ?? [])];
+      const isShown = places.length > 0;
+      if (isShown) this.#traces.saw(service, places);
+      if (this.#isAllShown(service, isShown, readMs)) return [];
       const address = this.#addressOf(service);
       const message = missing(
-        `no load balancer of resource group ${config.loadBalancerResourceGroup} has a frontend for it`,
-        address === undefined ? "a write for it may be less than a minute old" : `address ${address} is in the status`,
+        isShown
+          ? "no read shows what it has created"
+          : `no load balancer of resource group ${config.loadBalancerResourceGroup} has a frontend for it`,
+        isShown || address === undefined
+          ? "a write for it may be less than a minute old"
+          : `address ${address} is in the status`,
       );
       const publicIPIds = publicIPIdsOf(subject, config);
       return [{ key: keyOf(service), message, loadBalancers: balancerIds(config), publicIPs: publicIPIds }];
     });
   }
 }
+
+/** The ids of resources by what they are for. */
+function placesBy(found: readonly (readonly [of: string, { readonly id?: string }])[]): ReadonlyMap<string, string[]> {
+  const places = new Map<string, string[]>();
+  for (const [of, { id = "" }] of found) places.set(of, [...(places.get(of) ?? []), id]);
+  return places;
+}
+
+/** The base names of the Services that have frontends or rules there. */
+const basesOn = ({ frontendIPConfigurations = [], loadBalancingRules = [] }: LoadBalancer): readonly string[] => [
+  ...new Set(
+    [...frontendIPConfigurations, ...loadBalancingRules].map(
+      ({ name = "" }) => name.split("-", 1)[0]?.toLowerCase() ?? "",
+    ),
+  ),
+];
+
+/** True if a write puts a Service on a load balancer. */
+const isOn = (write: Write, base: string): boolean =>
+  write.kind === "put-load-balancer" && basesOn(write.body).includes(base);
+
+/** True if nothing of a Service is on a load balancer after a write. */
+const isWithout = (write: Write, base: string): boolean =>
+  write.kind === "delete-load-balancer" || (write.kind === "put-load-balancer" && !isOn(write, base));
 
 /** The load balancers that the config names. Basic ones are named by their VM sets. */
 function balancerIds(config: PlannerConfig): readonly string[] {

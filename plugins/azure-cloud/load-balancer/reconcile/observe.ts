@@ -193,7 +193,7 @@ export class Observer {
 
   /** Called with each write that ARM may have carried out, and the Services for which it may have created something. */
   wrote(outcome: WriteOutcome, ensured: readonly Service[]): void {
-    this.contradictions.wrote(ensured);
+    this.contradictions.wrote(outcome, ensured);
     this.#opened.wrote(outcome, ensured);
   }
 

@@ -118,7 +118,7 @@ export const loadBalancerDefects: Defects = {
   },
   "believes that a deleted Service has nothing because no list shows it": {
     file: `${reconcile}/contradictions.ts`,
-    from: "if (bases.has(base) || owners.has(key) || this.#isAbsent(service, readMs)) return [];",
+    from: "if (this.#isAllShown(service, isShown, readMs)) return [];",
     to: "if (base !== undefined) return [];",
     needs: ["lagReads", "deleteService"],
     kept: "a new Service is deleted while lists are behind",

@@ -135,6 +135,13 @@ export const readDefects: Defects = {
     needs: ["lagReads", "changeService"],
     kept: "a change is taken back while reads are behind",
   },
+  "takes the former load balancer of a Service for all that it has": {
+    file: "plugins/azure-cloud/load-balancer/reconcile/contradictions.ts",
+    from: "isOn(write, base) ? write.id : anywhere",
+    to: "anywhere",
+    needs: ["lagReads", "changeService", "deleteService"],
+    kept: "a Service that has moved is deleted while reads are behind",
+  },
   "creates without a read": {
     file: "plugins/azure-cloud/arm/writes/resources.ts",
     from: "if (body.etag === undefined && !isNew && (await this.#ahead.take(id)) !== undefined)",

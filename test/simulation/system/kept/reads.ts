@@ -37,6 +37,13 @@ export const readHistories: Readonly<Record<string, History>> = {
     [61, change(0, 2, "tcp-443")],
     [64, change(0, 2)],
   ),
+  "a Service that has moved is deleted while reads are behind": history(
+    {},
+    [60, { kind: "lagReads", forMs: 24_000 }],
+    [60.1, change(1, 2, '"azure-load-balancer-internal":"true"}}')],
+    [60.5, { kind: "deleteService", pick: 0 }],
+    [61.1, { kind: "deleteService", pick: 0 }],
+  ),
   "tokens are revoked": history({}, [60, { kind: "revokeTokens" }], [61, change(0, 2, "tcp-443")]),
   "Azure does not reply": history({}, [60, weather("azure", "cut", 5)], [60.1, change(0, 2, "tcp-443")]),
   "Azure refuses connections for a quarter of an hour": history(

@@ -163,6 +163,40 @@ describe("a Service that is deleted", () => {
     expect(azureState(simulator).publicIPs).toEqual([]);
   });
 
+  test("leaves nothing on a load balancer that a write has created although it failed, while reads show the former one", async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const time = jumpingClock();
+    const generation = await cluster.start({}, time.clock);
+    void generation.balancers.run(new AbortController().signal);
+    await cluster.ensure(generation, internal("web"));
+    const created = simulator.get(`${group}/loadBalancers/kubernetes-internal`);
+    if (created === undefined) throw new Error("the load balancer was not created");
+    await cluster.ensure(generation, serviceOf("web"));
+    simulator.failNext({ method: "PUT", path: "/loadBalancers/kubernetes-internal" }, { status: 500, times: 99 });
+    expect(await errorOf(cluster.ensure(generation, internal("web")))).toBeDefined();
+    simulator.clearFailures();
+    expect(await errorOf(cluster.remove(generation, internal("web")))).toEqual(contradictory);
+    simulator.put(created.id, created);
+    time.jump(lagMs);
+    await cluster.remove(generation, internal("web"));
+    expect(simulator.get(created.id)).toBeUndefined();
+  });
+
+  for (const [which, others] of [
+    ["that others use", ["other"]],
+    ["that was its own", []],
+  ] as const)
+    test(`goes at once after it has moved from a load balancer ${which}`, async () => {
+      await using cluster = await openCluster(1);
+      const generation = await cluster.start();
+      for (const service of [...others.map((name) => serviceOf(name)), serviceOf("web"), internal("web")])
+        await cluster.ensure(generation, service);
+      await cluster.remove(generation, internal("web"));
+      expect(frontendsOf(cluster, "kubernetes")).toBe(others.length);
+      expect(frontendsOf(cluster, "kubernetes-internal")).toBe(0);
+    });
+
   test("stays while its load balancer cannot be read by itself", async () => {
     await using cluster = await openCluster(1);
     const first = await cluster.start();
