@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { labels } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, labels } from "cloud-controller-host/sdk";
 
 import type { Target } from "../weather.ts";
 import { ClusterRig } from "./cluster-rig.ts";
@@ -13,7 +13,20 @@ const owners = ["/virtualmachines/0", "/virtualmachines/1"] as const;
 async function start() {
   const cluster = await ClusterRig.start();
   const underway = new Set<string>();
+  /** Load balancers of all Services. Those that the public one refused are on the internal one, as before a move. */
+  const refused = new Set<string>();
+  const balancersThen = () =>
+    ["kubernetes", "kubernetes-internal"].map((name) => ({
+      name,
+      properties: {
+        frontendIPConfigurations: cluster
+          .services()
+          .filter(({ metadata }) => name !== "kubernetes" || !refused.has(metadata?.name ?? ""))
+          .map((service) => ({ name: defaultLoadBalancerName(service) })),
+      },
+    }));
   const departures = new Departures({
+    view: () => ({ balancers: balancersThen() }),
     api: cluster.api,
     get now() {
       return cluster.now;
@@ -36,7 +49,7 @@ async function start() {
   };
   /** Nodes that may be in no pool of public load balancers, and of internal ones. */
   const excused = () => [[...departures.excused(false)], [...departures.excused(true)]];
-  return { cluster, underway, write, excused, [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose]() };
+  return { cluster, refused, underway, write, excused, [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose]() };
 }
 
 interface Request {
@@ -86,6 +99,18 @@ test("a node is excused from the pools of load balancers that no Service has", a
   cluster.addService("plain", { type: "ClusterIP" });
   cluster.addService("inner", {}, { "azure-load-balancer-internal": "true" });
   cluster.now += 60 * minuteMs;
+  write();
+  expect(excused()).toEqual(ofPublic);
+});
+
+test("a node is excused from the pools of load balancers that have nothing of the Services that are there", async () => {
+  await using scene = await start();
+  const { cluster, refused, write, excused } = scene;
+  cluster.addService("inner", {}, { "azure-load-balancer-internal": "true" });
+  cluster.now += 60 * minuteMs;
+  write();
+  expect(excused()).toEqual(none);
+  refused.add("web");
   write();
   expect(excused()).toEqual(ofPublic);
 });

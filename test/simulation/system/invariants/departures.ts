@@ -1,6 +1,7 @@
-import { keyOf, kinds } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, keyOf, kinds } from "cloud-controller-host/sdk";
 
 import { isExcluded } from "../actions/nodes.ts";
+import { type AzureView, nameOf, propertiesOf } from "../azure-view.ts";
 import type { Machine } from "../machines.ts";
 import type { HostRequest, World } from "../world.ts";
 import { isBalanced, isInternal } from "./wishes.ts";
@@ -21,6 +22,7 @@ interface Departure {
 /** What it reads of the world. */
 type Scene = Pick<World, "api" | "now" | "services"> & {
   readonly azure: Pick<World["azure"], "operations">;
+  readonly view: () => Pick<AzureView, "balancers">;
   readonly machines: { readonly all: readonly Pick<Machine, "name" | "owner">[] };
 };
 
@@ -30,7 +32,7 @@ type Request = Pick<HostRequest, "target" | "isWrite"> & {
 
 /**
  * Writes that take a machine out of its pools, because it has no node that may serve or no Service is there, or had none
- * shortly before. Where their operations take an hour, the machine may leave long after both are back: only a write before
+ * shortly before, or none is on a load balancer, as all that are there were refused. Where their operations take an hour, the machine may leave long after both are back: only a write before
  * could prevent that. It has time to join again.
  */
 export class Departures {
@@ -74,7 +76,16 @@ export class Departures {
     const node = this.#world.api.get(kinds.Node, { name });
     const isThere = node !== undefined && !isExcluded(node);
     const since = Math.max(this.#cameAt.get(name) ?? 0, this.#servedAt.get(internal) ?? Number.POSITIVE_INFINITY);
-    return !isThere || this.#world.now - since < newsMs;
+    return !isThere || this.#world.now - since < newsMs || !this.#isServed(internal);
+  }
+
+  /** True if such a load balancer has a frontend or a rule of a Service that is there. */
+  #isServed(internal: boolean): boolean {
+    const services = this.#world.services().filter((one) => isBalanced(one) && isInternal(one) === internal);
+    const bases = services.map(defaultLoadBalancerName);
+    const ofKind = this.#world.view().balancers.filter((one) => /-internal$/iu.test(nameOf(one)) === internal);
+    const texts = ofKind.map((one) => JSON.stringify(propertiesOf(one)).toLowerCase());
+    return texts.some((text) => bases.some((base) => text.includes(base)));
   }
 
   #lasts(owner: string): boolean {
