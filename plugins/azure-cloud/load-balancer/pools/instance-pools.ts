@@ -1,5 +1,5 @@
 import type { VirtualMachineScaleSetVM } from "@azure/arm-compute";
-import type { Clock } from "cloud-controller-host/sdk";
+import { type Clock, CodedError } from "cloud-controller-host/sdk";
 
 import { ArmError, isAbsent, isUnprovisioned, unlessAbsent } from "../../arm/errors.ts";
 import { describeWrite } from "../../arm/pipeline/record.ts";
@@ -54,13 +54,16 @@ export async function editInstance(
   const [scaleSet = "", instance = ""] = path?.names ?? [];
   const group = path?.resourceGroup ?? "";
   return retryConflicts(options, async (fresh) => {
-    const current = fresh ? await readAfterOthers(id, options) : (known ?? (await readToEdit(id, options)));
+    const waited = fresh && (await waitForOthers(id, options));
+    const current = fresh || known === undefined ? await readToEdit(id, options) : known;
     if (current === undefined) return 0;
     const wanted = isActive(current, options) ? edits : edits.filter(({ change }) => change === "leave");
     if (wanted.length < edits.length) options.skipped?.(id);
     const interfaces = current.networkProfileConfiguration?.networkInterfaceConfigurations ?? [];
     const edited = editInterfaces(interfaces, wanted, options);
     if (edited === undefined) return 0;
+    // The nodes may have changed since: the edits are planned again.
+    if (waited) throw new CodedError("Superseded", `${id}: another writer was changing the instance`);
     const body = {
       location: current.location,
       ...(current.hardwareProfile === undefined ? {} : { hardwareProfile: current.hardwareProfile }),
@@ -129,17 +132,18 @@ const longestPauseMs = 30_000;
 const othersLimitMs = 10 * 60_000;
 
 /**
- * An instance whose write was in conflict, once the other writer's operation has ended. An instance shows a write only then:
- * writing it before cancels the other operation, and a writer that does the same, such as another deployment, cancels this
- * one in turn, without an end.
+ * Waits for the operation of another writer on an instance; true if there was one. An instance shows a write only once that
+ * has ended: writing it before cancels the other operation, and a writer that does the same, such as another deployment,
+ * cancels this one in turn, without an end.
  */
-async function readAfterOthers(id: string, options: MemberOptions): Promise<VirtualMachineScaleSetVM | undefined> {
+async function waitForOthers(id: string, options: MemberOptions): Promise<boolean> {
   const { clock, signal } = options;
-  const until = clock.monotonic() + othersLimitMs;
-  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
+  const since = clock.monotonic();
+  for (let [pauseMs, waited] = [firstPauseMs, false]; ; pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
     const current = await readToEdit(id, options);
-    const isChanging = current?.provisioningState?.toLowerCase() === "updating";
-    if (!isChanging || clock.monotonic() >= until) return current;
+    if (current?.provisioningState?.toLowerCase() !== "updating") return waited;
+    waited = true;
+    if (clock.monotonic() - since >= othersLimitMs) return waited;
     await clock.sleep(pauseMs, signal);
   }
 }
