@@ -12,13 +12,15 @@ afterEach(() => rig[Symbol.asyncDispose]());
 
 const web = "/api/v1/namespaces/default/services/web";
 
-function claims(pair: PairName, leading: readonly Deployment[] = ["first", "second"]) {
+function claims(pair: PairName, leading: readonly Deployment[] = ["first", "second"], sharesAddresses = false) {
   const found: string[] = [];
   const world = {
     api: rig.api,
     get now() {
       return rig.now;
     },
+    abandoned: [],
+    cluster: { sharesAddresses },
     services: () => rig.services(),
     history: { second: { pair, hosts: 1 } },
   };
@@ -27,8 +29,8 @@ function claims(pair: PairName, leading: readonly Deployment[] = ["first", "seco
     (name) => leading.includes(name),
     (_invariant, text) => void found.push(text),
   );
-  const send = (deployment: Deployment, path: string, isWrite = true): void =>
-    watched.sent({ host: { index: 0, deployment }, isWrite, exchange: { method: "PATCH", path } });
+  const send = (deployment: Deployment, path: string, isWrite = true, body = ""): void =>
+    watched.sent({ host: { index: 0, deployment }, isWrite, exchange: { method: "PATCH", path, body } });
   return { found, send };
 }
 
@@ -72,5 +74,16 @@ test("a deployment that marks no Service ends within minutes what it does for on
   expect(found).toEqual([]);
   rig.now = 4 * 60_000;
   send("first", web);
+  expect(found).toHaveLength(1);
+});
+
+test("a write for a Service that had the name before, and a public IP that Services share, are no claim to the Service", () => {
+  const { found, send } = claims("label", undefined, true);
+  const { service, base } = rig.addService("web");
+  mark("web", "first");
+  send("second", `${web}/status`, true, JSON.stringify({ metadata: { uid: "former" } }));
+  send("second", `/subscriptions/s/providers/Microsoft.Network/publicIPAddresses/kubernetes-${base}`);
+  expect(found).toEqual([]);
+  send("second", `${web}/status`, true, JSON.stringify({ metadata: { uid: service.metadata?.uid } }));
   expect(found).toHaveLength(1);
 });

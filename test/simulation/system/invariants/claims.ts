@@ -1,4 +1,4 @@
-import { defaultLoadBalancerName, kinds, type Service } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, keyOf, kinds, type Service } from "cloud-controller-host/sdk";
 
 import { areAllMarked, type Deployment, markOf } from "../deployments.ts";
 import type { HostRequest, World } from "../world.ts";
@@ -7,10 +7,12 @@ import type { Violate } from "./table.ts";
 /** A deployment that marks nothing may still end what it does for a Service that it has served until then. */
 const endMs = 3 * 60_000;
 
-type Scene = Pick<World, "api" | "now" | "services"> & { readonly history: Pick<World["history"], "second"> };
+type Scene = Pick<World, "abandoned" | "api" | "now" | "services"> & {
+  readonly cluster: Pick<World["cluster"], "sharesAddresses">;
+} & { readonly history: Pick<World["history"], "second"> };
 type Request = Pick<HostRequest, "isWrite"> & {
   readonly host: { readonly index: number; readonly deployment: Deployment };
-  readonly exchange: Pick<HostRequest["exchange"], "method" | "path">;
+  readonly exchange: Pick<HostRequest["exchange"], "method" | "path" | "body">;
 };
 
 /** A Service has one writer among the deployments: the one whose mark it has, as long as that leads. */
@@ -31,24 +33,33 @@ export class Claims {
     });
   }
 
-  sent({ host, isWrite, exchange: { method, path } }: Request): void {
+  sent({ host, isWrite, exchange: { method, path, body } }: Request): void {
     const { second } = this.#world.history;
     if (second === undefined || !isWrite) return;
-    const service = this.#world.services().find((one) => isFor(one, path));
-    const mark = service && markOf(service);
+    const { sharesAddresses } = this.#world.cluster;
+    const service = this.#world
+      .services()
+      .find((one) => isAt(one, path, body) || (!sharesAddresses && isPublicIPOf(one, path)));
+    if (service === undefined) return;
+    const mark = markOf(service);
     if (mark === undefined || mark === host.deployment || !this.#leads(mark)) return;
-    const markedMs = this.#world.now - (this.#markedAt.get(service?.metadata?.uid ?? "") ?? 0);
+    // What is still written may be for the one that had the name before.
+    if (this.#world.abandoned.some((one) => keyOf(one.service) === keyOf(service))) return;
+    const markedMs = this.#world.now - (this.#markedAt.get(service.metadata?.uid ?? "") ?? 0);
     if (!areAllMarked(second) && markedMs < endMs) return;
     this.#violate("one writer", `host${host.index} sends ${method} ${path}, which the ${mark} deployment serves`);
   }
 }
 
-/** True for the path of the Service, or of the public IP that is created for it. */
-function isFor(service: Service, path: string): boolean {
-  const { namespace = "", name = "" } = service.metadata ?? {};
-  const [bare = ""] = path.split("?");
-  return (
-    `${bare}/`.startsWith(`/api/v1/namespaces/${namespace}/services/${name}/`) ||
-    bare.includes(`/publicIPAddresses/kubernetes-${defaultLoadBalancerName(service)}`)
-  );
+const withoutQuery = (path: string): string => path.split("?")[0] ?? "";
+
+/** True for a write of the Service: one for another that had its name is refused for its UID. */
+function isAt({ metadata }: Service, path: string, body: string): boolean {
+  const { namespace = "", name = "", uid = "" } = metadata ?? {};
+  const isOfFormer = body.includes("uid") && !body.includes(uid);
+  return !isOfFormer && `${withoutQuery(path)}/`.startsWith(`/api/v1/namespaces/${namespace}/services/${name}/`);
 }
+
+/** True for the public IP that is created for it. Where Services share addresses, each of them may be tagged there. */
+const isPublicIPOf = (service: Service, path: string): boolean =>
+  withoutQuery(path).includes(`/publicIPAddresses/kubernetes-${defaultLoadBalancerName(service)}`);
