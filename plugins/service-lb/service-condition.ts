@@ -1,4 +1,12 @@
-import { type GenerationContext, isNotFound, keyOf, messageOf, type Service, visible } from "cloud-controller-host/sdk";
+import {
+  ApiError,
+  type GenerationContext,
+  isNotFound,
+  keyOf,
+  messageOf,
+  type Service,
+  visible,
+} from "cloud-controller-host/sdk";
 
 /** Condition of Services whose load balancer could not be synced, or whose settings have warnings; others do not have it. */
 const ready = "LoadBalancerReady";
@@ -9,7 +17,8 @@ interface Condition {
   readonly type: string;
   readonly status: string;
   readonly reason: string;
-  readonly message: string;
+  /** Undefined where it is not known if the condition was written. */
+  readonly message: string | undefined;
   readonly lastTransitionTime?: string;
 }
 
@@ -26,6 +35,9 @@ export interface ServiceConditions {
 }
 
 type Context = Pick<GenerationContext, "clock" | "log">;
+
+/** True if the API server may have carried a write out although it failed. */
+const isUnclear = (error: unknown): boolean => !(error instanceof ApiError) || error.status >= 500;
 
 const timeOf = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+Z$/u, "Z");
 
@@ -45,7 +57,12 @@ export function serviceConditions(
     // It shows since when the status holds, not when it was last confirmed.
     const since = isSame ? before.lastTransitionTime : undefined;
     const condition = { type: ready, ...state, message, lastTransitionTime: since ?? timeOf(clock.now()) };
-    await patch(service, { status: { conditions: [condition] } });
+    try {
+      await patch(service, { status: { conditions: [condition] } });
+    } catch (error) {
+      if (isUnclear(error)) written.set(service.metadata?.uid, { ...condition, message: undefined });
+      throw error;
+    }
     written.set(service.metadata?.uid, condition);
   };
   return {

@@ -65,6 +65,31 @@ describe("the condition LoadBalancerReady", () => {
     expect(await sync(parts, key)).toMatchObject({ status: "True" });
   });
 
+  test("the condition LoadBalancerReady that was set to False by a write without a reply is set to True, before the informer shows it", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService());
+    const key = keyOf(service);
+    await sync(parts, key);
+    const shown = parts.stored(key);
+    parts.memory.fail("ensureLoadBalancer", new Error("first"), { times: 1 });
+    const match = { verb: "patch", resource: "services" } as const;
+    parts.cluster.api.faults.add({ match, effect: "disconnect", afterwards: true, times: 1 });
+    expect(await sync(parts, key)).toMatchObject({ status: "False" });
+    parts.services.set(shown);
+    expect(await sync(parts, key)).toMatchObject({ status: "True" });
+  });
+
+  test("the condition LoadBalancerReady whose write the API server has refused is not missed by the next sync", async () => {
+    await using parts = await makeParts();
+    const key = keyOf(parts.seen(aService()));
+    await sync(parts, key);
+    parts.memory.fail("ensureLoadBalancer", new Error("first"), { times: 1 });
+    const match = { verb: "patch", resource: "services" } as const;
+    parts.cluster.api.faults.add({ match, effect: { status: 403 }, times: 1 });
+    expect(await sync(parts, key)).toBeUndefined();
+    expect(await sync(parts, key)).toBeUndefined();
+  });
+
   test("the condition LoadBalancerReady of a Service that is gone is not missed", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService());

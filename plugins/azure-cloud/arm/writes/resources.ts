@@ -90,30 +90,31 @@ export class Resources<Item extends ArmResource> {
     const before = body.etag === undefined ? undefined : this.#group(group).last(id);
     const written = await this.#write("write", id, async (options) => {
       if (body.etag === before?.etag) describeWrite(options.abortSignal, { before, after: body });
-      const item = await this.#calls.put(group, name, body, { ...options, requestOptions: { headers } });
-      return await this.#newerThan(body, item, id, options.abortSignal);
+      const put = this.#calls.put(group, name, body, { ...options, requestOptions: { headers } });
+      return await this.#newerThan(body, put, id, options.abortSignal);
     });
     this.#group(group).written(written);
     return written;
   }
 
   /**
-   * The result of a write. The read at the end of its operation may lag behind and show the version that was replaced: a
-   * plan based on that takes the write for undone, and leaves what it has added. A write that changes nothing, such as the
-   * repetition of a failed one, may keep the version.
+   * The result of a write. The read at the end of its operation may lag behind and show nothing, or the version that was
+   * replaced: a plan based on that takes the write for undone, and leaves what it has added. A write that changes nothing,
+   * such as the repetition of a failed one, may keep the version.
    */
-  async #newerThan(body: Item, item: Item, id: string, signal: AbortSignal): Promise<Item> {
+  async #newerThan(body: Item, put: PromiseLike<Item>, id: string, signal: AbortSignal): Promise<Item> {
     const { clock } = this.#options;
     const { group, name } = placeOf(id);
+    let shown = await resultOf(put);
     const untilMs = clock.monotonic() + lagMs;
-    const isLagging = (one: Item): boolean =>
-      body.etag !== undefined && one.etag === body.etag && !isDeepStrictEqual(one, body);
-    let shown = item;
+    const isLagging = (one: Item | ArmError): boolean =>
+      one instanceof ArmError || (body.etag !== undefined && one.etag === body.etag && !isDeepStrictEqual(one, body));
     for (let pauseMs = 500; isLagging(shown) && clock.monotonic() < untilMs; pauseMs *= 2) {
       await clock.sleep(pauseMs, signal);
       signal.throwIfAborted();
-      shown = await this.#calls.get(group, name);
+      shown = await resultOf(this.#calls.get(group, name));
     }
+    if (shown instanceof ArmError) throw shown;
     return shown;
   }
 
@@ -198,6 +199,16 @@ export class Resources<Item extends ArmResource> {
       list: () => this.#list(resourceGroup),
       get: (id) => this.#calls.get(resourceGroup, placeOf(id).name),
     });
+  }
+}
+
+/** The result of a write, or the error of the read that does not find it. */
+async function resultOf<Item>(put: PromiseLike<Item>): Promise<Item | ArmError> {
+  try {
+    return await put;
+  } catch (error) {
+    if (error instanceof ArmError && error.method === "GET" && error.code === "ResourceNotFound") return error;
+    throw error;
   }
 }
 

@@ -79,10 +79,17 @@ export function isRejected(error: unknown): boolean {
 export const hasFailed = (error: unknown): boolean =>
   isRejected(error) || (error instanceof ArmError && error.failedOperation && !isConflicting(error));
 
-/** True if nothing was written: ARM has refused the request itself, or it was not sent. */
+/**
+ * True if nothing was written: ARM has refused the request itself, or it was not sent. A precondition that fails proves
+ * nothing: the request may have been sent again after its first reply was lost, and the other writer be this one.
+ */
 export const isRefused = (error: unknown): boolean =>
   error instanceof OutdatedError ||
-  (error instanceof ArmError && error.method === "PUT" && error.status >= 400 && error.status < 500);
+  (error instanceof ArmError &&
+    error.method === "PUT" &&
+    error.status >= 400 &&
+    error.status < 500 &&
+    error.status !== 412);
 
 /** Attempts at one write before its conflict is reported to the caller. */
 const maxConflicts = 5;

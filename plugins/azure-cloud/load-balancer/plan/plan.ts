@@ -1,7 +1,7 @@
 import { keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { isUnprovisioned } from "../../arm/errors.ts";
-import { familyOf, RangeSet } from "../model/addresses.ts";
+import { canonicalAddress, familyOf, RangeSet } from "../model/addresses.ts";
 import type { Observed, PlanProblem, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { isServiceFrontend } from "../model/names.ts";
 import { oncePer } from "../model/once-per.ts";
@@ -121,14 +121,15 @@ interface Provisioned {
 /**
  * A resource whose last operation failed is written again as it is, for every Service that uses it: none of them is done
  * before ARM has provisioned it. What is written with an edit anyway needs no repetition. A user's public IP is the user's.
- * A Service that is being deleted has used what other Services use as long as it shows an address: the write that failed
- * may be the one that has removed its parts.
+ * A Service that is being deleted has used what other Services use as long as it shows an address, and one that moves as
+ * long as it shows another than it is to have: the write that failed may be the one that has removed its parts.
  */
 function repeatFailed(draft: Draft, securityGroup: ResourceDraft<Provisioned> | undefined): void {
   const ensured = new Set(draft.services.flatMap(({ subject, action }) => (action === "ensure" ? [subject.key] : [])));
-  const leaving = draft.services.flatMap(({ subject, action }) =>
-    action === "delete" && statusAddresses(subject.service).length > 0 ? [subject.key] : [],
-  );
+  const leaving = draft.services.flatMap(({ subject, action }) => {
+    const wanted = action === "delete" ? [] : (addressesOf(draft, subject) ?? []).map(canonicalAddress);
+    return statusAddresses(subject.service).some((address) => !wanted.includes(address)) ? [subject.key] : [];
+  });
   for (const [key, balancer] of draft.targets) repeat(balancer, [key]);
   for (const one of draft.balancers.values())
     if (

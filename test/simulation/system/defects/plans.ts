@@ -4,6 +4,13 @@ const plan = "plugins/azure-cloud/load-balancer/plan";
 
 /** Of what Azure's planner wants of rules, public IPs, the security group and pools. */
 export const planDefects: Defects = {
+  "leaves the former load balancer of a Service in state Failed": {
+    file: "plugins/azure-cloud/load-balancer/plan/plan.ts",
+    from: ".some((address) => !wanted.includes(address))",
+    to: '.some(() => action === "delete")',
+    needs: ["failOperations", "changeService"],
+    kept: "both load balancers of a Service that moves fail",
+  },
   "does not apply session affinity": {
     file: `${plan}/balancer/rules.ts`,
     from: '=== "ClientIP" ? "SourceIP" : "Default"',

@@ -130,8 +130,8 @@ export const readDefects: Defects = {
   },
   "takes what a read shows after a write for its result": {
     file: "plugins/azure-cloud/arm/writes/resources.ts",
-    from: "return await this.#newerThan(body, item, id, options.abortSignal);",
-    to: "return item;",
+    from: "return await this.#newerThan(body, put, id, options.abortSignal);",
+    to: "return await put;",
     needs: ["lagReads", "changeService"],
     kept: "a change is taken back while reads are behind",
   },
@@ -141,6 +141,20 @@ export const readDefects: Defects = {
     to: "anywhere",
     needs: ["lagReads", "changeService", "deleteService"],
     kept: "a Service that has moved is deleted while reads are behind",
+  },
+  "takes a refused precondition for proof that nothing was written": {
+    file: "plugins/azure-cloud/arm/writes/write-errors.ts",
+    from: "    error.status !== 412);",
+    to: "    error.status !== 0);",
+    needs: ["lagReads", "changeService", "deleteService"],
+    kept: "a Service that has moved is deleted while reads are behind",
+  },
+  "takes a creation that reads do not show yet for a failed one": {
+    file: "plugins/azure-cloud/arm/writes/resources.ts",
+    from: 'error.method === "GET" && error.code === "ResourceNotFound"',
+    to: "error.method === undefined",
+    needs: ["lagReads", "createService", "changeService"],
+    kept: "a public IP gets another name and the former one again while reads are behind",
   },
   "creates without a read": {
     file: "plugins/azure-cloud/arm/writes/resources.ts",

@@ -63,4 +63,9 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
     [60, { kind: "foreignRoute", pick: 1 }],
     [61, { kind: "joinNodes", pick: 0 }],
   ),
+  "both load balancers of a Service that moves fail": history(
+    {},
+    [60, failing("/loadBalancers/", 2)],
+    [60.1, change(0, 2, '"azure-load-balancer-internal":"true"}}')],
+  ),
 };

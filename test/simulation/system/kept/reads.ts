@@ -37,12 +37,20 @@ export const readHistories: Readonly<Record<string, History>> = {
     [61, change(0, 2, "tcp-443")],
     [64, change(0, 2)],
   ),
+  // The reply to the creation of its load balancer is lost.
   "a Service that has moved is deleted while reads are behind": history(
-    {},
+    { seed: 2 },
     [60, { kind: "lagReads", forMs: 24_000 }],
     [60.1, change(1, 2, '"azure-load-balancer-internal":"true"}}')],
-    [60.5, { kind: "deleteService", pick: 0 }],
-    [61.1, { kind: "deleteService", pick: 0 }],
+    [60.11, weather("azure", "reset after", 0.4)],
+    [62, { kind: "deleteService", pick: 1 }],
+  ),
+  "a public IP gets another name and the former one again while reads are behind": history(
+    {},
+    [60, { kind: "lagReads", forMs: 6_000 }],
+    [60.1, create(2, "azure-pip-prefix-id")],
+    [62, change(2, 3)],
+    [64, change(2, 3, "azure-pip-prefix-id")],
   ),
   "tokens are revoked": history({}, [60, { kind: "revokeTokens" }], [61, change(0, 2, "tcp-443")]),
   "Azure does not reply": history({}, [60, weather("azure", "cut", 5)], [60.1, change(0, 2, "tcp-443")]),

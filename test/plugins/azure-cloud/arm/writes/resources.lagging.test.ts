@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
+import { ArmError } from "../../../../../plugins/azure-cloud/arm/errors.ts";
 import { type ArmResource, Resources } from "../../../../../plugins/azure-cloud/arm/writes/resources.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
 
@@ -10,14 +11,19 @@ const version = (etag: string): ArmResource => ({ id, etag });
 /** What is written, which reads do not show yet. */
 const changed = { ...version("1"), name: "kubernetes" };
 
-/** A resource of which reads show a version, whatever is written; undefined: they fail. */
+const notFound = (method: string): ArmError => new ArmError(404, "ResourceNotFound", "not found", { method });
+
+/** A resource of which reads show a version, whatever is written; undefined: they fail, with an error of their own. */
 function resourceAt(etag: string) {
   const clock = manualClock();
   const stop = new AbortController();
-  const state: { shown: string | undefined; reads: number } = { shown: etag, reads: 0 };
+  const state: { shown: string | undefined; reads: number; error?: Error; writeError?: Error } = {
+    shown: etag,
+    reads: 0,
+  };
   const get = async (): Promise<ArmResource> => {
     state.reads += 1;
-    if (state.shown === undefined) throw new Error("unreadable");
+    if (state.shown === undefined) throw state.error ?? new Error("unreadable");
     return version(state.shown);
   };
   const calls = {
@@ -26,7 +32,10 @@ function resourceAt(etag: string) {
       yield version(etag);
     },
     get,
-    put: async () => (state.shown === undefined ? { id } : version(state.shown)),
+    put: async () => {
+      if (state.writeError !== undefined) throw state.writeError;
+      return state.shown === undefined ? { id } : version(state.shown);
+    },
     delete: async () => undefined,
   };
   const resources = new Resources<ArmResource>(calls, { clock, ttlMs: 120_000, signal: stop.signal });
@@ -71,6 +80,27 @@ test("a write with a new version, and a creation, end without another read", asy
   state.shown = undefined;
   expect(await resources.put(id, { id }, { isNew: true })).toEqual({ id });
   expect(state.reads).toBe(0);
+});
+
+test("a creation ends when a read shows it, although the read at the end of its operation has not found it", async () => {
+  const { resources, state, pass } = resourceAt("1");
+  Object.assign(state, { shown: undefined, error: notFound("GET"), writeError: notFound("GET") });
+  const ended = resources.put(id, { id }, { isNew: true });
+  await pass(4);
+  expect(state.reads).toBe(3);
+  state.shown = "2";
+  await pass(4);
+  expect(await ended).toEqual(version("2"));
+});
+
+test("a creation that no read shows for a minute fails, and one that ARM refuses with 404 fails at once", async () => {
+  const { resources, state, pass } = resourceAt("1");
+  Object.assign(state, { shown: undefined, error: notFound("GET"), writeError: notFound("GET") });
+  const late = errorOf(resources.put(id, { id }, { isNew: true }));
+  await pass(64);
+  expect([await late, state.reads]).toEqual([state.error, 7]);
+  state.writeError = notFound("PUT");
+  expect([await errorOf(resources.put(id, { id }, { isNew: true })), state.reads]).toEqual([state.writeError, 7]);
 });
 
 test("a write whose result cannot be read fails, and its resource is read again", async () => {

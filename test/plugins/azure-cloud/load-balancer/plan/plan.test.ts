@@ -673,4 +673,13 @@ describe("a deletion of a Service beside resources whose last operation failed",
   test("writes nothing when it shows no address: its deletion does not wait for others", () => {
     expect(writesFor({})).toEqual([]);
   });
+
+  test("is not alone: the ensure of one that moves writes the load balancer of others that it has left so, as long as it shows another address than it gets", () => {
+    const moving = { action: "ensure", annotations: { "azure-load-balancer-internal": "true" } } as const;
+    const left = "put-load-balancer kubernetes";
+    expect(writesFor({ ...moving, ingress: ["20.0.0.200"] })).toContain(left);
+    expect(writesFor(moving)).not.toContain(left);
+    const fixed = { ...moving, annotations: { ...moving.annotations, "azure-load-balancer-ipv4": "10.240.0.100" } };
+    expect(writesFor({ ...fixed, ingress: ["10.240.0.100"] })).not.toContain(left);
+  });
 });
