@@ -121,7 +121,7 @@ export const loadBalancerDefects: Defects = {
     from: "if (this.#isAllShown(service, isShown, readMs)) return [];",
     to: "if (base !== undefined) return [];",
     needs: ["lagReads", "deleteService"],
-    kept: "a new Service is deleted while lists are behind",
+    kept: "a Service that has moved is deleted while reads are behind",
   },
   "takes every Service for a new one": {
     file: `${reconcile}/preconditions.ts`,

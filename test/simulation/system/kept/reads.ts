@@ -25,12 +25,6 @@ export const readHistories: Readonly<Record<string, History>> = {
     [60, create(2)],
     [63, { kind: "deleteService", pick: 2 }],
   ),
-  "a new Service is deleted while lists are behind": history(
-    {},
-    [60, { kind: "lagReads", forMs: 20_000 }],
-    [61, create(2)],
-    [65, { kind: "deleteService", pick: 2 }],
-  ),
   "a change is taken back while reads are behind": history(
     {},
     [60, { kind: "lagReads", forMs: 20_000 }],
