@@ -99,11 +99,11 @@ const hiding: readonly string[] = [
 ] satisfies readonly ActionKind[];
 
 /** How likely a history shows the defect, for each unit of what it takes to run; 0: something that it needs is missing. */
-function worth({ needs = [], hosts: least = 1 }: Defect, { actions, hosts }: History): number {
+function worth({ needs = [], hosts: least = 1 }: Defect, { actions, hosts, second }: History): number {
   if (hosts < least) return 0;
   const happening = actions.filter(({ host }) => host < hosts);
   const chances = needs.map((need) => Math.min(enough, happening.filter(({ kind }) => kind === need).length));
-  const requests = hosts * (12 + actions.length);
+  const requests = (hosts + (second?.hosts ?? 0)) * (12 + actions.length);
   const hidden = happening.filter(({ kind }) => hiding.includes(kind) && !needs.includes(kind)).length;
   return chances.reduce((product, chance) => product * chance, 1) / requests / (1 + hidden);
 }
