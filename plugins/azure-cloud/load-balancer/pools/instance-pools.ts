@@ -54,8 +54,8 @@ export async function editInstance(
   const [scaleSet = "", instance = ""] = path?.names ?? [];
   const group = path?.resourceGroup ?? "";
   return retryConflicts(options, async (fresh) => {
-    const waited = fresh && (await waitForOthers(id, options));
-    const current = fresh || known === undefined ? await readToEdit(id, options) : known;
+    const isKnown = !fresh && known !== undefined;
+    const { current, waited } = isKnown ? { current: known, waited: false } : await readSettled(id, fresh, options);
     if (current === undefined) return 0;
     const wanted = isActive(current, options) ? edits : edits.filter(({ change }) => change === "leave");
     if (wanted.length < edits.length) options.skipped?.(id);
@@ -132,18 +132,22 @@ const longestPauseMs = 30_000;
 const othersLimitMs = 10 * 60_000;
 
 /**
- * Waits for the operation of another writer on an instance; true if there was one. An instance shows a write only once that
- * has ended: writing it before cancels the other operation, and a writer that does the same, such as another deployment,
- * cancels this one in turn, without an end.
+ * An instance to be edited and, with `waits`, once no operation of another writer changes it; `waited` if there was one. An
+ * instance shows a write only once that has ended: writing it before cancels the other operation, and a writer that does
+ * the same, such as another deployment, cancels this one in turn, without an end.
  */
-async function waitForOthers(id: string, options: MemberOptions): Promise<boolean> {
+async function readSettled(
+  id: string,
+  waits: boolean,
+  options: MemberOptions,
+): Promise<{ readonly current: VirtualMachineScaleSetVM | undefined; readonly waited: boolean }> {
   const { clock, signal } = options;
-  const since = clock.monotonic();
+  const untilMs = clock.monotonic() + (waits ? othersLimitMs : 0);
   for (let [pauseMs, waited] = [firstPauseMs, false]; ; pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
     const current = await readToEdit(id, options);
-    if (current?.provisioningState?.toLowerCase() !== "updating") return waited;
+    const isBusy = current?.provisioningState?.toLowerCase() === "updating";
+    if (!isBusy || clock.monotonic() >= untilMs) return { current, waited };
     waited = true;
-    if (clock.monotonic() - since >= othersLimitMs) return waited;
     await clock.sleep(pauseMs, signal);
   }
 }

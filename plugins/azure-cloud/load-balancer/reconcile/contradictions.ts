@@ -7,7 +7,6 @@ import type { ArmResource, Resources } from "../../arm/writes/resources.ts";
 import { groupOf, loadBalancerId, publicIPId } from "../model/ids.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { internalSuffix, isServiceFrontend, publicIPName } from "../model/names.ts";
-import type { Write } from "../model/plan-model.ts";
 import { balancerName, type PlannerConfig } from "../model/planner-config.ts";
 import { statusAddresses } from "../plan/draft/ingress.ts";
 import { clusterIn, servicesIn } from "../plan/public-ip/owners.ts";
@@ -44,8 +43,8 @@ const missing = (what: string, why: string): string => `${why}, but ${what}: not
  * Lists may lag, lack a page, or be those of a wrong resource group. What contradicts a list is read individually. If the
  * contradiction remains, the Service fails and is tried again: taking it for an absence would remove its finalizer and
  * leave its load balancer behind. That nothing is found of a deleted Service, or nothing where it was written, is such a
- * contradiction as long as a write for it may be so recent that reads do not show it yet; an address in its status alone proves little after that, since
- * another client may have deleted the load balancer.
+ * contradiction as long as a write for it may be so recent that reads do not show it yet; an address in its status alone
+ * proves little after that, since another client may have deleted the load balancer.
  */
 export class Contradictions {
   readonly #options: Options;
@@ -66,10 +65,13 @@ export class Contradictions {
 
   /** Records a write that may have created something for these Services, whatever its outcome. */
   wrote({ write, kind }: Pick<WriteOutcome, "write" | "kind">, services: readonly Service[]): void {
+    const bases = new Set(write.kind === "put-load-balancer" ? basesOn(write.body) : []);
+    const mayLeave =
+      kind === "written" && (write.kind === "put-load-balancer" || write.kind === "delete-load-balancer");
     for (const service of services) {
-      const { base } = readSubject(service, this.#options.config).subject;
-      if (kind === "written" && isWithout(write, base)) this.#traces.left(service, write.id);
-      this.#traces.wrote(service, isOn(write, base) ? write.id : anywhere);
+      const isOn = bases.has(readSubject(service, this.#options.config).subject.base);
+      if (mayLeave && !isOn) this.#traces.left(service, write.id);
+      this.#traces.wrote(service, isOn ? write.id : anywhere);
     }
   }
 
@@ -154,6 +156,7 @@ export class Contradictions {
     readMs: number | undefined,
   ): readonly Contradiction[] {
     const { config } = this.#options;
+    if (!intents.some(({ action }) => action === "delete")) return [];
     const ofBase = placesBy(loadBalancers.flatMap((balancer) => basesOn(balancer).map((base) => [base, balancer])));
     // One that is attached has a frontend somewhere.
     const free = publicIPs.filter(({ ipConfiguration }) => ipConfiguration?.id === undefined);
@@ -196,14 +199,6 @@ const basesOn = ({ frontendIPConfigurations = [], loadBalancingRules = [] }: Loa
     ),
   ),
 ];
-
-/** True if a write puts a Service on a load balancer. */
-const isOn = (write: Write, base: string): boolean =>
-  write.kind === "put-load-balancer" && basesOn(write.body).includes(base);
-
-/** True if nothing of a Service is on a load balancer after a write. */
-const isWithout = (write: Write, base: string): boolean =>
-  write.kind === "delete-load-balancer" || (write.kind === "put-load-balancer" && !isOn(write, base));
 
 /** The load balancers that the config names. Basic ones are named by their VM sets. */
 function balancerIds(config: PlannerConfig): readonly string[] {

@@ -1,6 +1,6 @@
 import type { Clock, Service } from "cloud-controller-host/sdk";
 
-/** Resource ids in lower case, with the time of the last write or read of a Service there. */
+/** Ids of resources in lower case, with the time of the last write or read of a Service there. */
 type Places = Map<string, number>;
 
 interface Traces {
@@ -9,7 +9,7 @@ interface Traces {
   latestMs: number;
 }
 
-/** The place of a write to no load balancer and no public IP: whatever shows the Service shows that it was carried out. */
+/** The place of a write to anything but a load balancer: whatever shows the Service shows that it was carried out. */
 export const anywhere = "";
 
 /**

@@ -137,7 +137,7 @@ export const readDefects: Defects = {
   },
   "takes the former load balancer of a Service for all that it has": {
     file: "plugins/azure-cloud/load-balancer/reconcile/contradictions.ts",
-    from: "isOn(write, base) ? write.id : anywhere",
+    from: "isOn ? write.id : anywhere",
     to: "anywhere",
     needs: ["lagReads", "changeService", "deleteService"],
     kept: "a Service that has moved is deleted while reads are behind",

@@ -27,8 +27,8 @@ export const secondDefects: Defects = {
   },
   "writes an instance while another writer's operation is in progress": {
     file: "plugins/azure-cloud/load-balancer/pools/instance-pools.ts",
-    from: "fresh && (await waitForOthers(id, options))",
-    to: "false",
+    from: "await readSettled(id, fresh, options)",
+    to: "await readSettled(id, false, options)",
     kept: "two deployments add the same instances to a pool",
   },
 };
