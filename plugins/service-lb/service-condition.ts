@@ -37,7 +37,7 @@ export interface ServiceConditions {
 type Context = Pick<GenerationContext, "clock" | "log">;
 
 /** True if the API server may have carried a write out although it failed. */
-const isUnclear = (error: unknown): boolean => !(error instanceof ApiError) || error.status >= 500;
+const mayBeInEffect = (error: unknown): boolean => !(error instanceof ApiError) || error.status >= 500;
 
 const timeOf = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+Z$/u, "Z");
 
@@ -60,7 +60,7 @@ export function serviceConditions(
     try {
       await patch(service, { status: { conditions: [condition] } });
     } catch (error) {
-      if (isUnclear(error)) written.set(service.metadata?.uid, { ...condition, message: undefined });
+      if (mayBeInEffect(error)) written.set(service.metadata?.uid, { ...condition, message: undefined });
       throw error;
     }
     written.set(service.metadata?.uid, condition);

@@ -74,7 +74,7 @@ export function deploymentOptions(options: Options, { pair }: Second, deployment
 }
 
 /** True where the first deployment marks its Services as well. */
-export const areAllMarked = ({ pair }: Second): boolean => pairs[pair].first !== byClass.first;
+export const areAllMarked = ({ pair }: Pick<Second, "pair">): boolean => pairs[pair].first !== byClass.first;
 
 /** The deployment that a Service is for. */
 export const deploymentOf = ({ metadata, spec }: Service): Deployment =>
@@ -83,11 +83,9 @@ export const deploymentOf = ({ metadata, spec }: Service): Deployment =>
     : "first";
 
 /** What a Service has that is for a deployment. */
-export const selectionOf = ({ pair }: Second, deployment: Deployment): Service => {
+export const selectionOf = (second: Second, deployment: Deployment): Service => {
   if (deployment === "first") return {};
-  return areAllMarked({ pair, hosts: 1 })
-    ? { metadata: { labels: secondLabels } }
-    : { spec: { loadBalancerClass: secondClass } };
+  return areAllMarked(second) ? { metadata: { labels: secondLabels } } : { spec: { loadBalancerClass: secondClass } };
 };
 
 /** The deployment whose mark a Service has. */

@@ -149,6 +149,8 @@ async function readSettled(
     if (!isBusy || clock.monotonic() >= untilMs) return { current, waited };
     waited = true;
     await clock.sleep(pauseMs, signal);
+    // Sleeping ends at once from then on.
+    signal.throwIfAborted();
   }
 }
 

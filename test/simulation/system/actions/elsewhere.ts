@@ -26,7 +26,8 @@ function serve(world: World, name: string): void {
 }
 
 /** What of a number does not choose the way. */
-const restOf = (pick: number): number => Math.floor(pick / Object.keys(ways).length);
+export const restOf = (pick: number, all: Readonly<Record<string, Way>>): number =>
+  Math.floor(pick / Object.keys(all).length);
 
 type Way = (world: World, action: Action) => void;
 
@@ -41,13 +42,13 @@ const createTheirs =
   (more: Service): Way =>
   (world, { pick }) => {
     const name = freeName(world, pick);
-    if (name !== undefined) createAs(world, name, restOf(pick), more);
+    if (name !== undefined) createAs(world, name, restOf(pick, ways), more);
   };
 
 /** Ours becomes theirs, by way of another type: a class does not change. */
 const giveAway: Way = (world, { pick, forMs }) => {
   const ours = living(world).filter((service) => service.spec?.type === "LoadBalancer" && !isTheirs(service));
-  const service = ours[restOf(pick) % Math.max(1, ours.length)];
+  const service = ours[restOf(pick, ways) % Math.max(1, ours.length)];
   if (service === undefined) return;
   const name = nameOf(service);
   retype(world, name, "ClusterIP");
@@ -60,7 +61,7 @@ const giveAway: Way = (world, { pick, forMs }) => {
 /** Theirs becomes ours; a mark goes without a change of type. */
 const takeBack: Way = (world, { pick, forMs }) => {
   const theirs = living(world).filter(isForThem);
-  const service = theirs[restOf(pick) % Math.max(1, theirs.length)];
+  const service = theirs[restOf(pick, ways) % Math.max(1, theirs.length)];
   if (service === undefined) return;
   const name = nameOf(service);
   if (isMarked(service)) {

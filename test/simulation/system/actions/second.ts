@@ -3,28 +3,23 @@ import { annotations, kinds, type Service } from "cloud-controller-host/sdk";
 import { areAllMarked, type Deployment, deploymentOf, markOf, selectionOf } from "../deployments.ts";
 import type { Action } from "../history.ts";
 import type { World } from "../world.ts";
-import { freeName } from "./elsewhere.ts";
+import { freeName, restOf } from "./elsewhere.ts";
 import { createAs, living, nameOf, namespace, retype } from "./services.ts";
-
-/** What of a number does not choose the way. */
-const restOf = (pick: number): number => Math.floor(pick / Object.keys(ways).length);
 
 type Way = (world: World, action: Pick<Action, "pick" | "forMs">) => void;
 
-/** A Service that comes for a deployment. */
-const createFor =
-  (deployment: Deployment): Way =>
-  (world, { pick }) => {
-    const { second } = world.history;
-    const name = freeName(world, restOf(pick));
-    if (second !== undefined && name !== undefined)
-      createAs(world, name, restOf(pick), selectionOf(second, deployment));
-  };
+/** A Service that comes for the second deployment. */
+const createForSecond: Way = (world, { pick }) => {
+  const { second } = world.history;
+  const rest = restOf(pick, ways);
+  const name = freeName(world, rest);
+  if (second !== undefined && name !== undefined) createAs(world, name, rest, selectionOf(second, "second"));
+};
 
 /** One of the Services that want a load balancer, of a deployment or with some mark. */
 function chosen(world: World, pick: number, is: (service: Service) => boolean): Service | undefined {
   const found = living(world).filter((service) => service.spec?.type === "LoadBalancer" && is(service));
-  return found[restOf(pick) % Math.max(1, found.length)];
+  return found[restOf(pick, ways) % Math.max(1, found.length)];
 }
 
 function give(world: World, name: string, to: Deployment, afterMs: number): void {
@@ -82,7 +77,7 @@ const stripMark: Way = (world, { pick }) => {
 /** What happens to Services of two deployments, by number. */
 export const ways = {
   move,
-  createForSecond: createFor("second"),
+  createForSecond,
   stripMark,
   moveAndBack,
 } as const satisfies Readonly<Record<string, Way>>;

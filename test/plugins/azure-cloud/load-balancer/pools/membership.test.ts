@@ -43,6 +43,7 @@ const update = ({ join = [], leave = [], pool = poolId(), family = "IPv4" }: Cha
 
 interface MembersSettings {
   readonly monotonic?: () => number;
+  readonly signal?: AbortSignal;
   readonly withInstanceView?: boolean;
   readonly skipped?: (id: string) => void;
   readonly found?: (member: StuckMember) => void;
@@ -52,7 +53,13 @@ interface MembersSettings {
 async function open(
   world: World,
   balancers: readonly string[] = ["kubernetes"],
-  { monotonic = () => performance.now(), withInstanceView = true, skipped, found }: MembersSettings = {},
+  {
+    monotonic = () => performance.now(),
+    signal = new AbortController().signal,
+    withInstanceView = true,
+    skipped,
+    found,
+  }: MembersSettings = {},
 ) {
   for (const name of balancers)
     world.simulator.put(`/providers/Microsoft.Network/loadBalancers/${name}`, {
@@ -66,7 +73,7 @@ async function open(
   const clock = { now: Date.now, monotonic, sleep: (ms: number) => Bun.sleep(Math.min(ms, 2)) };
   const reads = await world.reads({}, { clock });
   const { clients } = reads;
-  const options = { ...reads, clock, signal: new AbortController().signal, standard: true };
+  const options = { ...reads, clock, signal, standard: true };
   const members = new PoolMembers({
     ...options,
     reads: new PoolReads(options),
@@ -404,6 +411,27 @@ describe("instances of a uniform scale set", () => {
       expect(requests("PUT")).toHaveLength(1);
     },
   );
+
+  test("the wait for another writer's operation on an instance of a uniform scale set ends with the process, without another read", async () => {
+    await using world = await openWorld({ operationStyle: "none" });
+    await world.simulator.addInstances(1);
+    const stop = new AbortController();
+    const one = await open(world, ["kubernetes"], { monotonic: () => 0, signal: stop.signal });
+    world.simulator.failNext({ method: "PUT", path: instancePath(0) }, { status: 412 });
+    world.simulator.changeInstance("vmss0000000", { provisioningState: "Updating" });
+    const write = update({ join: ["node-0"] });
+    const reads = () =>
+      world.simulator.log.filter(({ method, path }) => method === "GET" && path.endsWith(instancePath(0)));
+    const applied = one.apply([write], nodes(1));
+    await eventually("it is read again and again", () => reads().length > 3);
+    stop.abort(new Error("stopped"));
+    const { failed, late } = await applied;
+    const ends = [failed.get(write), ...(await Promise.all(late.get(write) ?? []))];
+    expect(ends).toContainEqual(expect.objectContaining({ message: "stopped" }));
+    const before = reads().length;
+    await Bun.sleep(20);
+    expect(reads()).toHaveLength(before);
+  });
 
   test("an instance of a uniform scale set that another writer has put into the pool meanwhile needs no write", async () => {
     await using world = await openWorld({ operationStyle: "none" });
