@@ -65,19 +65,25 @@ describe("the condition LoadBalancerReady", () => {
     expect(await sync(parts, key)).toMatchObject({ status: "True" });
   });
 
-  test("the condition LoadBalancerReady that was set to False by a write without a reply is set to True, before the informer shows it", async () => {
-    await using parts = await makeParts();
-    const service = parts.seen(aService());
-    const key = keyOf(service);
-    await sync(parts, key);
-    const shown = parts.stored(key);
-    parts.memory.fail("ensureLoadBalancer", new Error("first"), { times: 1 });
-    const match = { verb: "patch", resource: "services" } as const;
-    parts.cluster.api.faults.add({ match, effect: "disconnect", afterwards: true, times: 1 });
-    expect(await sync(parts, key)).toMatchObject({ status: "False" });
-    parts.services.set(shown);
-    expect(await sync(parts, key)).toMatchObject({ status: "True" });
-  });
+  test.each([
+    ["without a reply", "disconnect"],
+    ["with the reply 504", { status: 504 }],
+  ] as const)(
+    "the condition LoadBalancerReady that was set to False by a write %s is set to True, before the informer shows it",
+    async (_reply, effect) => {
+      await using parts = await makeParts();
+      const service = parts.seen(aService());
+      const key = keyOf(service);
+      await sync(parts, key);
+      const shown = parts.stored(key);
+      parts.memory.fail("ensureLoadBalancer", new Error("first"), { times: 1 });
+      const match = { verb: "patch", resource: "services" } as const;
+      parts.cluster.api.faults.add({ match, effect, afterwards: true, times: 1 });
+      expect(await sync(parts, key)).toMatchObject({ status: "False" });
+      parts.services.set(shown);
+      expect(await sync(parts, key)).toMatchObject({ status: "True" });
+    },
+  );
 
   test("the condition LoadBalancerReady whose write the API server has refused is not missed by the next sync", async () => {
     await using parts = await makeParts();

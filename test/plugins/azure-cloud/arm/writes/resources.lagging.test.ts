@@ -93,14 +93,17 @@ test("a creation ends when a read shows it, although the read at the end of its 
   expect(await ended).toEqual(version("2"));
 });
 
-test("a creation that no read shows for a minute fails, and one that ARM refuses with 404 fails at once", async () => {
+test("a creation that no read shows for a minute fails, and one that ARM refuses with 404, or whose operation it does not find, fails at once", async () => {
   const { resources, state, pass } = resourceAt("1");
   Object.assign(state, { shown: undefined, error: notFound("GET"), writeError: notFound("GET") });
   const late = errorOf(resources.put(id, { id }, { isNew: true }));
   await pass(64);
   expect([await late, state.reads]).toEqual([state.error, 7]);
-  state.writeError = notFound("PUT");
-  expect([await errorOf(resources.put(id, { id }, { isNew: true })), state.reads]).toEqual([state.writeError, 7]);
+  // The other one is of the operation, which may still be in progress.
+  for (const refusal of [notFound("PUT"), new ArmError(404, "OperationNotFound", "no operation", { method: "GET" })]) {
+    state.writeError = refusal;
+    expect([await errorOf(resources.put(id, { id }, { isNew: true })), state.reads]).toEqual([refusal, 7]);
+  }
 });
 
 test("a write whose result cannot be read fails, and its resource is read again", async () => {

@@ -203,6 +203,13 @@ describe("a security group that deployments share", () => {
     expect(texts(planned([deletion], shared(observed), { isDone }).ready)).toEqual(["put-load-balancer: a"]);
   });
 
+  test("a Service that keeps its address opens another port beside the write of its load balancer", () => {
+    const ports = [80, 443].map((port) => ({ name: `tcp-${port}`, port, nodePort: 30_000 + port }));
+    const more = intentOf({ name: "a", nodes, spec: { ports } });
+    const { ready } = planned([more], shared(observed));
+    expect(texts(ready).toSorted()).toEqual(["put-load-balancer: a", "put-security-group: a"]);
+  });
+
   test("a new Service opens its ports once its frontend tells its address", () => {
     const before = shared(withPublicIPs(c));
     const first = planned([c], before);
