@@ -1,7 +1,7 @@
 import type { LoadBalancer, PublicIPAddress } from "@azure/arm-network";
 import { forEachConcurrently } from "cloud-controller-host/sdk";
 
-import { ArmError } from "../../arm/errors.ts";
+import { ArmError, isUnended } from "../../arm/errors.ts";
 import { sameName, startsWithName } from "../../arm/resource-id.ts";
 import { placeOf } from "../../arm/writes/resources.ts";
 import { isConflicting, OutdatedError } from "../../arm/writes/write-errors.ts";
@@ -137,8 +137,7 @@ export class Applier {
       publicIPs.forget();
       const unfinished = unprovisionedPublicIP(error);
       if (error instanceof ArmError) await this.#detachNamed(error, observed);
-      if (unfinished === undefined) throw error;
-      await this.#provision(unfinished);
+      if (unfinished === undefined || !(await this.#provision(unfinished))) throw error;
       throw new OutdatedError(`${unfinished} was not provisioned`, { cause: error });
     }
   }
@@ -207,11 +206,13 @@ export class Applier {
     return repetition;
   }
 
-  /** Upstream's fix for a public IP whose last operation failed: it is written again unchanged. */
-  async #provision(id: string): Promise<void> {
+  /** Writes a public IP again whose last operation failed, as upstream; false while one is in progress. */
+  async #provision(id: string): Promise<boolean> {
     const { publicIPs } = this.#options.network;
     const current = await publicIPs.read(id);
+    if (current !== undefined && isUnended(current)) return false;
     if (current !== undefined) await publicIPs.put(id, current);
+    return true;
   }
 
   /**

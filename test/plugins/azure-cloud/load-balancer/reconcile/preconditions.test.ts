@@ -477,6 +477,21 @@ describe("what the last operation has left as failed", () => {
     20_000,
   );
 
+  test("another writer's operation on a public IP of the load balancer is not canceled by a write that ARM refuses for it", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("web"));
+    const ofWeb = found(cluster, /publicIPAddresses\/kubernetes-/u);
+    change(cluster, ofWeb, { provisioningState: "Updating" });
+    cluster.world.simulator.clearLog();
+    expect(await errorOf(cluster.ensure(generation, serviceOf("api")))).toMatchObject({
+      code: "ReferencedResourceNotProvisioned",
+    });
+    expect(cluster.writes().filter((one) => one.endsWith(ofWeb.id))).toEqual([]);
+    change(cluster, found(cluster, new RegExp(`${ofWeb.id}$`, "u")), { provisioningState: "Succeeded" });
+    await cluster.ensure(generation, serviceOf("api"));
+  });
+
   test("what the last operation has left as failed and is changed by one Service is written for that Service alone", async () => {
     await using cluster = await openCluster(1);
     const first = await cluster.start();
