@@ -43,7 +43,7 @@ const timeOf = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+
 
 export function serviceConditions(
   { clock, log }: Context,
-  patch: (service: Service, body: unknown) => Promise<void>,
+  patch: (service: Service, body: { readonly status: { readonly conditions: readonly Condition[] } }) => Promise<void>,
 ): ServiceConditions {
   /** Conditions that may not be seen in the informer's store yet, by UID. */
   const written = new Map<string | undefined, Condition>();

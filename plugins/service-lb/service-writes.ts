@@ -1,7 +1,9 @@
 import {
+  ApiError,
   type GenerationContext,
   isBeingDeleted,
   isNotFound,
+  keyOf,
   kinds,
   type LoadBalancerStatus,
   type Service,
@@ -29,11 +31,18 @@ const maxRemoved = 1_000;
 type WriteContext = Pick<GenerationContext, "client" | "clock" | "log">;
 
 export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrites {
-  const patched = ({ metadata }: Service, body: unknown): Promise<Service> => {
+  const patched = ({ metadata }: Service, body: Body): Promise<Service> => {
     const name = { name: metadata?.name ?? "", namespace: metadata?.namespace };
     return client.patch(kinds.Service, name, "strategic", body, { subresource: "status" });
   };
-  const patch = async (service: Service, body: unknown): Promise<void> => void (await patched(service, body));
+  const patch = async (service: Service, { metadata, ...rest }: Body): Promise<void> => {
+    const { uid } = service.metadata ?? {};
+    try {
+      await patched(service, { metadata: { uid, ...metadata }, ...rest });
+    } catch (error) {
+      throw isOfAnotherUid(error) ? gone(service, error) : error;
+    }
+  };
   /** UIDs of existing Services whose finalizer was, or may have been, removed; the informer may still show it. */
   const removed = new Set<string | undefined>();
   return {
@@ -76,9 +85,20 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
 
 /**
  * Bodies of this controller's writes, all strategic merge patches of `services/status`. But for a new mark, they carry
- * no resourceVersion: each touches one field, so that a concurrent edit of the Service is not a conflict.
+ * no resourceVersion: each touches one field, so that a concurrent edit of the Service is not a conflict. They carry its
+ * UID: what belongs to one Service must not reach another one that was created under its name.
  */
-type Body = Readonly<Record<string, unknown>>;
+export interface Body {
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly status?: Readonly<Record<string, unknown>>;
+}
+
+/** The API server validates a UID in a patch as a field that cannot change. */
+const isOfAnotherUid = (error: unknown): boolean =>
+  error instanceof ApiError && error.status === 422 && error.message.includes("metadata.uid");
+
+const gone = (service: Service, cause: unknown): ApiError =>
+  new ApiError(404, "NotFound", `${keyOf(service)} is gone: another Service has its name`, { cause });
 
 const otherFinalizers = ({ metadata }: Service): readonly string[] =>
   metadata?.finalizers?.filter((name) => name !== finalizer) ?? [];

@@ -1,4 +1,4 @@
-import { controllerNames, labels, type Lease, type Node, taints } from "cloud-controller-host/sdk";
+import { controllerNames, labels, type Lease, type Node, type Service, taints } from "cloud-controller-host/sdk";
 
 import type { RecordedWrite } from "./writes.ts";
 
@@ -92,7 +92,18 @@ export const differences: readonly Difference[] = [
       body: { metadata: { "$deleteFromPrimitiveList/finalizers": ["service.kubernetes.io/load-balancer-cleanup"] } },
     }),
   },
+  {
+    what: "writes of a Service's status and finalizer name its UID",
+    reason: "a Service that was recreated under the name must not get the address of the one before",
+    concerns: (write) => write.verb === "patch" && write.uri.includes("/services/"),
+    ours: (write) => ({ ...write, body: withUid(write.body) }),
+  },
 ];
+
+function withUid(body: object): object {
+  const { metadata, ...rest }: Service = body;
+  return { metadata: { uid: "<uid>", ...metadata }, ...rest };
+}
 
 function announcing(write: RecordedWrite): RecordedWrite {
   const lease: Lease = write.body;

@@ -13,7 +13,7 @@ import type { Options } from "../../../host/config/flags/options.ts";
 import plugin from "../../../plugins/service-lb/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
 import { initCounted } from "../counting-handlers.ts";
-import { aNode, aService, excluded, finalizer, type ServiceFields } from "./objects.ts";
+import { aNode, aService, excluded, finalizer, type ServiceFields, withoutUid } from "./objects.ts";
 
 /** A cluster and a cloud, and the controller run on them as often as a test likes. */
 interface Scene extends AsyncDisposable {
@@ -61,7 +61,7 @@ async function open(): Promise<Scene> {
     seen: (name = "web") => services.get(`default/${name}`),
     stored: (name = "web") => cluster.api.get(kinds.Service, nameOf(name)),
     seenNode: (name) => nodeStore.get(name)?.metadata?.resourceVersion,
-    patches: () => cluster.sent({ method: "PATCH" }).map(({ body }) => body),
+    patches: () => cluster.sent({ method: "PATCH" }).map(({ body }) => withoutUid(body)),
     async balanced(nodes, name = "web") {
       await eventually(`the load balancer of ${name} has ${nodes.join(" ")}`, () => {
         const now = memory.balancers.get(`default/${name}`)?.nodes.toSorted().join(" ");

@@ -1,4 +1,12 @@
-import { labels, type Node, type Service, type Taint, taints } from "cloud-controller-host/sdk";
+import {
+  isObject,
+  type KubeObject,
+  labels,
+  type Node,
+  type Service,
+  type Taint,
+  taints,
+} from "cloud-controller-host/sdk";
 
 export const finalizer = "service.kubernetes.io/load-balancer-cleanup";
 
@@ -61,3 +69,10 @@ export const excluded = (value = ""): Readonly<Record<string, string>> => ({
 });
 export const autoscalerTaint: Taint = { key: taints.toBeDeletedByAutoscaler, value: "1", effect: "NoSchedule" };
 export const otherTaint: Taint = { key: "example.com/other", value: "1", effect: "NoSchedule" };
+
+/** The body of a patch without the UID that each write of a Service names. */
+export function withoutUid(body: unknown): unknown {
+  const { metadata, ...rest }: KubeObject = isObject(body) ? body : {};
+  const { uid: _uid, ...others } = metadata ?? {};
+  return Object.keys(others).length === 0 ? rest : { metadata: others, ...rest };
+}

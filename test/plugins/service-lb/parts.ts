@@ -14,6 +14,7 @@ import { ServiceCache } from "../../../plugins/service-lb/service-cache.ts";
 import { serviceWrites } from "../../../plugins/service-lb/service-writes.ts";
 import type { SyncParts } from "../../../plugins/service-lb/sync.ts";
 import { TestCluster } from "../../kit/harness.ts";
+import { withoutUid } from "./objects.ts";
 
 /** The parts of one controller on a cluster of its own, with stores that hold what the test says was seen. */
 export interface Parts extends SyncParts, NodeSyncParts, AsyncDisposable {
@@ -31,7 +32,7 @@ export interface Parts extends SyncParts, NodeSyncParts, AsyncDisposable {
   stored(key: string): Service;
   /** Removes the Service at once, and lets the controller see it. */
   remove(service: Service): void;
-  /** The bodies of the patches of a Service, oldest first. */
+  /** The bodies of the patches of a Service, oldest first, without the UID that each names. */
   patches(): readonly unknown[];
   /** The reasons of all events so far, oldest first. */
   reported(): readonly string[];
@@ -97,7 +98,7 @@ export async function makeParts(): Promise<Parts> {
       cluster.api.delete(kinds.Service, { namespace, name });
       services.delete(service);
     },
-    patches: () => cluster.sent({ method: "PATCH" }).map(({ body }) => body),
+    patches: () => cluster.sent({ method: "PATCH" }).map(({ body }) => withoutUid(body)),
     reported: () => reasons,
     [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose](),
   };

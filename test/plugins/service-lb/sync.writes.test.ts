@@ -2,6 +2,8 @@ import { describe, expect, test } from "bun:test";
 
 import { kinds, type Service } from "cloud-controller-host/sdk";
 
+import { markKey } from "../../../plugins/service-lb/predicates.ts";
+import { errorOf } from "../../kit/rejection.ts";
 import { aService, finalizer } from "./objects.ts";
 import { makeParts, type Parts } from "./parts.ts";
 
@@ -124,6 +126,23 @@ test("every write is a strategic merge patch of the status subresource", async (
       contentType: "application/strategic-merge-patch+json",
       status: 200,
     });
+});
+
+test("no write of a Service reaches another one that was created under its name", async () => {
+  await using parts = await makeParts();
+  const { writes } = parts;
+  const plain = parts.seen(aService());
+  const former = { ...plain, metadata: { ...plain.metadata, ...ours, annotations: { [markKey]: "other" } } };
+  parts.remove(plain);
+  const current = parts.seen(aService({ meta: ours }));
+  await writes.status(plain, { ingress });
+  await writes.unmark(former);
+  await writes.condition.failure(plain, new Error("It failed."), [], 1_000);
+  await writes.condition.success(plain, ["a warning"]);
+  for (const write of [writes.addFinalizer(plain), writes.removeFinalizer(former)])
+    expect(await errorOf(write)).toMatchObject({ cause: { status: 404 } });
+  expect(stored(parts)).toEqual(current);
+  expect(parts.cluster.sent({ method: "PATCH" }).map(({ status: code }) => code)).toEqual(Array(6).fill(422));
 });
 
 test("a patch of an outdated Service changes its finalizer and status, and nothing that others wrote meanwhile", async () => {
