@@ -17,8 +17,10 @@ const namespace = "kube-system";
 const holder = "cloud-controller-manager";
 const durationSeconds = 900;
 const previousHolder = "aks-managed-resource-locker-previous-holder";
-/** Annotation with the shards that hold it together, under the one name that AKS knows; separated by commas. */
+/** Annotation with the deployments that hold it together, under the one name that AKS knows; separated by commas. */
 const sharers = "cloud-controller-host/held-by-shards";
+/** The deployment that serves whatever no other one does, as upstream. The annotation is absent while it alone holds the Lease. */
+const main = "-";
 
 /** Another component holds the lock, or the Lease cannot be read or written. */
 export class ResourceLockError extends CodedError {}
@@ -31,8 +33,8 @@ export class ResourceLockError extends CodedError {}
 export class ResourceLock {
   readonly #client: KubeClient;
   readonly #clock: Clock;
-  /** The name among shards; undefined where there are none. */
-  readonly #sharer: string | undefined;
+  /** The name among deployments. */
+  readonly #sharer: string;
   /** The Lease as it was taken last, until it is released. */
   #lease: Lease | undefined;
   #isHeld = false;
@@ -41,10 +43,10 @@ export class ResourceLock {
   /** One request at a time: a release must not run into the next acquisition. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor({ client, clock, shard }: Pick<CloudContext, "client" | "clock" | "shard">) {
+  constructor({ client, clock, shard, shards }: Pick<CloudContext, "client" | "clock" | "shard" | "shards">) {
     this.#client = client;
     this.#clock = clock;
-    this.#sharer = shard === "" ? "-" : shard;
+    this.#sharer = shard === undefined ? main : shard || (shards?.own ?? main);
   }
 
   /** True also after a release that failed. */
@@ -59,7 +61,7 @@ export class ResourceLock {
   take(): Promise<boolean> {
     return this.#inTurn(async () => {
       if (this.#isHeld && !this.#isHalfOver()) return false;
-      const changed = await reported("lock", () => this.#amongShards(() => this.#take()));
+      const changed = await reported("lock", () => this.#amongDeployments(() => this.#take()));
       const isNew = !this.#isHeld;
       this.#isHeld = true;
       return changed && isNew;
@@ -70,7 +72,7 @@ export class ResourceLock {
   release(): Promise<void> {
     return this.#inTurn(async () => {
       this.#isHeld = false;
-      await reported("unlock", () => this.#amongShards(() => this.#giveBack()));
+      await reported("unlock", () => this.#amongDeployments(() => this.#giveBack()));
       this.#lease = undefined;
       this.#isUnsure = false;
     });
@@ -82,21 +84,16 @@ export class ResourceLock {
     return next;
   }
 
-  /** Shards write the Lease at the same time: a conflict is none of its failures. */
-  #amongShards<T>(work: () => Promise<T>): Promise<T> {
-    const retries = { clock: this.#clock, steps: this.#sharer === undefined ? 1 : 20, pauseMs: 50 };
+  /** Deployments write the Lease at the same time: a conflict is none of its failures. */
+  #amongDeployments<T>(work: () => Promise<T>): Promise<T> {
+    const retries = { clock: this.#clock, steps: this.#sharer === main ? 2 : 20, pauseMs: 50 };
     return retryOnConflict(retries, work);
   }
 
-  /** The other shards that hold it; none once it has expired. */
+  /** The other deployments that hold it; none once it has expired. */
   #others(lease: Lease): readonly string[] {
-    const listed = this.#hasExpired(lease) ? [] : (lease.metadata?.annotations?.[sharers] ?? "").split(",");
-    return listed.filter((one) => one !== "" && one !== this.#sharer);
-  }
-
-  #annotated({ metadata }: Lease, holders: readonly string[]): Lease["metadata"] {
-    if (this.#sharer === undefined) return metadata;
-    return { ...metadata, annotations: { ...metadata?.annotations, [sharers]: holders.join(",") } };
+    if (this.#hasExpired(lease)) return [];
+    return (lease.metadata?.annotations?.[sharers] || main).split(",").filter((one) => one !== this.#sharer);
   }
 
   async #take(): Promise<boolean> {
@@ -107,8 +104,8 @@ export class ResourceLock {
       );
     const now = microTime(this.#clock.now());
     const spec = { ...lease.spec, holderIdentity: holder, acquireTime: now, renewTime: now };
-    const metadata = this.#annotated(lease, [...this.#others(lease), this.#sharer ?? ""]);
-    this.#lease = await this.#client.replace(kinds.Lease, { ...lease, ...(metadata && { metadata }), spec });
+    const held = heldBy(lease, [...this.#others(lease), this.#sharer]);
+    this.#lease = await this.#client.replace(kinds.Lease, { ...held, spec });
     this.#isUnsure = false;
     const annotations = lease.metadata?.annotations;
     return annotations !== undefined && annotations[previousHolder]?.toLowerCase() !== holder;
@@ -116,20 +113,20 @@ export class ResourceLock {
 
   async #giveBack(): Promise<void> {
     try {
-      const isShared = this.#sharer !== undefined;
+      const isShared = this.#sharer !== main;
       const lease = this.#isUnsure || isShared ? await this.#client.get(kinds.Lease, { namespace, name }) : this.#lease;
       if (lease === undefined || this.#hasExpired(lease) || lease.spec?.holderIdentity !== holder) return;
       const others = this.#others(lease);
-      const metadata = this.#annotated(lease, others);
+      const left = heldBy(lease, others);
       if (others.length > 0) {
-        await this.#client.replace(kinds.Lease, { ...lease, ...(metadata && { metadata }) });
+        await this.#client.replace(kinds.Lease, left);
         return;
       }
-      const annotations = { ...metadata?.annotations, [previousHolder]: holder };
+      const annotations = { ...left.metadata?.annotations, [previousHolder]: holder };
       await this.#client.replace(kinds.Lease, {
-        ...lease,
-        metadata: { ...lease.metadata, annotations },
-        spec: { ...lease.spec, holderIdentity: "" },
+        ...left,
+        metadata: { ...left.metadata, annotations },
+        spec: { ...left.spec, holderIdentity: "" },
       });
     } catch (error) {
       this.#isUnsure = true;
@@ -150,7 +147,7 @@ export class ResourceLock {
       spec: { leaseDurationSeconds: durationSeconds },
     };
     return this.#client.create(kinds.Lease, created).catch((error: unknown) => {
-      // Another shard was first.
+      // Another deployment was first.
       if (!isAlreadyExists(error)) throw error;
       return this.#client.get(kinds.Lease, { namespace, name });
     });
@@ -210,6 +207,15 @@ export class LockKeeper {
       return error;
     }
   }
+}
+
+/** The Lease with the deployments that hold it. That of the main one is upstream's, without the annotation. */
+function heldBy(lease: Lease, deployments: readonly string[]): Lease {
+  const { [sharers]: former, ...annotations } = lease.metadata?.annotations ?? {};
+  const isMain = deployments.every((one) => one === main);
+  if (isMain && former === undefined) return lease;
+  const held = isMain ? annotations : { ...annotations, [sharers]: deployments.join(",") };
+  return { ...lease, metadata: { ...lease.metadata, annotations: held } };
 }
 
 function expiryOf({ spec }: Lease): Date {

@@ -259,7 +259,7 @@ describe("the lock of a process", () => {
   const ours = "cloud-controller-manager";
   const setUp = () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
-    const lock = new ResourceLock({ client: leases.client, clock });
+    const lock = new ResourceLock({ client: leases.client, clock: { ...clock, sleep: () => Promise.resolve() } });
     return { leases, clock, lock, spec: () => leases.get(name)?.spec };
   };
 
@@ -276,22 +276,70 @@ describe("the lock of a process", () => {
     expect([lock.isLeft, spec()?.holderIdentity]).toEqual([false, ""]);
   });
 
-  test("the lock of shards is released by the last of them, and a conflict between them is not a failure", async () => {
-    const { leases, spec } = setUp();
-    const clock = { ...manualClock(), sleep: () => Promise.resolve() };
-    const [a, b] = ["a", ""].map((shard) => new ResourceLock({ client: leases.client, clock, shard }));
-    await Promise.all([a?.take(), b?.take()]);
-    const users = (): string | undefined =>
+  describe("among deployments", () => {
+    const usersIn = (leases: ReturnType<typeof memoryLeases>): string | undefined =>
       leases.get(name)?.metadata?.annotations?.["cloud-controller-host/held-by-shards"];
-    expect(users()?.split(",").toSorted()).toEqual(["-", "a"]);
-    let conflicts = 3;
-    leases.before = (verb) => {
-      if (verb === "update" && conflicts-- > 0) throw new ApiError(409, "Conflict", "the object has been modified");
+    const lockOf = ({ client }: ReturnType<typeof memoryLeases>, of: { shard?: string; own?: string }) => {
+      const clock = { ...manualClock(), sleep: () => Promise.resolve() };
+      return new ResourceLock({ client, clock, ...of, ...(of.own !== undefined && { shards: { own: of.own } }) });
     };
-    await a?.release();
-    expect([users(), spec()?.holderIdentity, conflicts]).toEqual(["-", ours, -1]);
-    await b?.release();
-    expect([users(), spec()?.holderIdentity]).toEqual(["", ""]);
+
+    test("the lock of shards is released by the last of them, and a conflict between them is not a failure", async () => {
+      const { leases, spec } = setUp();
+      const [a, b] = [lockOf(leases, { shard: "a" }), lockOf(leases, { shard: "", own: "main" })];
+      await Promise.all([a.take(), b.take()]);
+      expect(usersIn(leases)?.split(",").toSorted()).toEqual(["a", "main"]);
+      let conflicts = 3;
+      leases.before = (verb) => {
+        if (verb === "update" && conflicts-- > 0) throw new ApiError(409, "Conflict", "the object has been modified");
+      };
+      await a.release();
+      expect([usersIn(leases), spec()?.holderIdentity, conflicts]).toEqual(["main", ours, -1]);
+      await b.release();
+      expect([usersIn(leases), spec()?.holderIdentity]).toEqual([undefined, ""]);
+    });
+
+    test("two deployments without a shard's name hold it under the names of their Leases", async () => {
+      const { leases, spec } = setUp();
+      const [one, other] = ["one", "other"].map((own) => lockOf(leases, { shard: "", own }));
+      await one?.take();
+      await other?.take();
+      await one?.release();
+      expect([usersIn(leases), spec()?.holderIdentity]).toEqual(["other", ours]);
+      await other?.release();
+      expect([usersIn(leases), spec()?.holderIdentity]).toEqual([undefined, ""]);
+    });
+
+    test.each([
+      ["before", [0, 1]],
+      ["after", [1, 0]],
+    ] as const)(
+      "the one that serves all other Services has it until it releases it, when it took it %s another one",
+      async (_when, [first, second]) => {
+        const { leases, spec } = setUp();
+        const both = [lockOf(leases, {}), lockOf(leases, { shard: "", own: "other" })];
+        await both[first]?.take();
+        await both[second]?.take();
+        await both[1]?.release();
+        expect([usersIn(leases), spec()?.holderIdentity]).toEqual([undefined, ours]);
+        await both[1]?.take();
+        await both[0]?.release();
+        expect([usersIn(leases), spec()?.holderIdentity]).toEqual(["other", ours]);
+        await both[1]?.release();
+        expect([usersIn(leases), spec()?.holderIdentity]).toEqual([undefined, ""]);
+      },
+    );
+
+    test("alone, the one that serves all Services writes what upstream does", async () => {
+      const { leases, spec } = setUp();
+      const lock = lockOf(leases, { own: "main" });
+      await lock.take();
+      expect([leases.get(name)?.metadata?.annotations, spec()?.holderIdentity]).toEqual([undefined, ours]);
+      leases.calls.splice(0);
+      await lock.release();
+      expect(leases.calls).toHaveLength(1);
+      expect(leases.get(name)?.metadata?.annotations).toEqual({ [previous]: ours });
+    });
   });
 
   test("the lock of a process whose release failed is left, and released from the Lease as it is then", async () => {
