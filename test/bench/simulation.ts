@@ -3,6 +3,7 @@ import { simulate } from "../simulation/simulation.ts";
 import { type Bite, findDefect, likelySeeds } from "../simulation/system/bites.ts";
 import {
   campaign as systemCampaign,
+  type CampaignOptions,
   describeFailure,
   firstDifference,
   rangesOf,
@@ -26,6 +27,8 @@ export const simulationBench: Bench = {
     replay: "",
     system: "false",
     hours: "false",
+    minutes: "false",
+    needs: "",
     shrink: "true",
     processes: "1",
     failures: "1",
@@ -67,7 +70,8 @@ const progressEvery = 50;
 const progress = (text: string): void => void process.stderr.write(`${text}\n`);
 
 /**
- * Histories of the whole system until so many have failed, in so many processes; with `--hours`, those of a large cluster.
+ * Histories of the whole system until so many have failed, in so many processes; with `--hours`, those of a large cluster,
+ * with `--minutes` short ones in which much happens at once, such as `--needs=returnNode,reload`.
  * `--replay` is a seed, or a history as a failure prints it.
  */
 async function system(options: Readonly<Record<string, string>>): Promise<readonly Figure[]> {
@@ -77,10 +81,11 @@ async function system(options: Readonly<Record<string, string>>): Promise<readon
   const began = performance.now();
   const sums = { seeds: 0, actions: 0, kills: 0, reloads: 0, requests: 0, writes: 0, virtualMs: 0, cpuSeconds: 0 };
   const shrink = replay === "" && options["shrink"] === "true";
-  const hours = options["hours"] === "true";
+  const [hours, minutes] = [options["hours"] === "true", options["minutes"] === "true"];
+  const needs = (options["needs"] ?? "").split(",").filter((kind) => kind !== "");
   let failures = 0;
   const campaigns = (replay === "" ? ranges : [replay]).map((seeds) =>
-    systemCampaign({ seeds, hours, trace: true, shrink }),
+    systemCampaign({ seeds, hours, minutes, needs, trace: true, shrink }),
   );
   for await (const report of sideBySide(campaigns)) {
     sums.seeds += 1;
@@ -187,7 +192,10 @@ async function bites(options: Readonly<Record<string, string>>): Promise<readonl
 
 type Named = readonly [name: string, defect: Defect];
 
-/** By their kept histories, and the others by seeds: `--seeds=0` searches for none. */
+/**
+ * By their kept histories, and the others by seeds: `--seeds=0` searches for none, and `--minutes` in short histories of
+ * what each needs.
+ */
 async function* bitesOf(
   chosen: readonly Named[],
   options: Readonly<Record<string, string>>,
@@ -205,9 +213,12 @@ async function* bitesOf(
     yield bite;
   }
   const seeds = Array.from({ length: count }, (_, index) => first + index);
+  const minutes = options["minutes"] === "true";
   for (const [name, defect] of chosen.filter(([each]) => !shown.has(each))) {
-    const tried = (isSystem && likely > 0 ? likelySeeds(defect, seeds, likely) : seeds).map(String);
+    const tried = (isSystem && likely > 0 && !minutes ? likelySeeds(defect, seeds, likely) : seeds).map(String);
     const limits = { cpuSeconds: numberOf(options, "cpu"), memoryMiB };
-    yield { defect: name, ...(await findDefect(name, tried, limits, isSystem ? systemCampaign : schedules)) };
+    const { needs = [] } = defect;
+    const ofSystem = (of: CampaignOptions) => systemCampaign({ ...of, minutes, needs });
+    yield { defect: name, ...(await findDefect(name, tried, limits, isSystem ? ofSystem : schedules)) };
   }
 }

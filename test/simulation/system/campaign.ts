@@ -17,6 +17,10 @@ export interface CampaignOptions {
   readonly seeds: string;
   /** Hours of a large cluster. */
   readonly hours?: boolean;
+  /** Short histories in which much happens at once. */
+  readonly minutes?: boolean;
+  /** Kinds of action of which each happens in a minute. */
+  readonly needs?: readonly string[];
   readonly trace?: boolean;
   readonly shrink?: boolean;
   /** A defect to put into the product. */
@@ -55,6 +59,8 @@ function limited(command: readonly string[], limits: Limits | undefined): string
 export function campaign({
   seeds,
   hours = false,
+  minutes = false,
+  needs = [],
   trace = false,
   shrink = false,
   defect,
@@ -64,6 +70,7 @@ export function campaign({
   const flags = [
     which,
     ...(hours ? ["--hours"] : []),
+    ...(minutes ? ["--minutes", `--needs=${needs.join()}`] : []),
     ...(trace ? ["--trace"] : []),
     ...(shrink ? ["--shrink"] : []),
     ...(defect === undefined ? [] : [`--defect=${defect}`]),

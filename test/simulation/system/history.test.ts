@@ -1,7 +1,8 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import { campaign, describeFailure } from "./campaign.ts";
-import { type Action, historyOf, hourOf } from "./history.ts";
+import { type Action, actionKinds, historyOf, hourOf } from "./history.ts";
+import { minuteOf } from "./minute.ts";
 import { fullPace } from "./pace.ts";
 
 setDefaultTimeout(120_000);
@@ -29,4 +30,39 @@ test("a cluster that begins with more nodes and Services than others ever have d
   expect(new Set(named(/ kubelet registers (\S+)/u)).size, describeFailure(report)).toBe(50);
   expect(named(/ user +creates (\S+) as /u)).toEqual(Array.from({ length: 20 }, (_, index) => `s${index}`));
   expect(report.history).toBeUndefined();
+});
+
+describe("a minute", () => {
+  const seeds = Array.from({ length: 300 }, (_, seed) => seed);
+  const minutes = seeds.map((seed) => minuteOf(seed, ["returnNode", "reload"]));
+
+  test("a minute of a seed is always the same, and has what it needs", () => {
+    expect(seeds.map((seed) => minuteOf(seed, ["returnNode", "reload"]))).toEqual(minutes);
+    const lacking = minutes.filter(({ actions }) =>
+      ["returnNode", "reload"].some((need) => !actions.some(({ kind }) => kind === need)),
+    );
+    expect(lacking).toEqual([]);
+  });
+
+  test("all of a minute begins within seconds, and has a minute to meet what it has begun", () => {
+    for (const { actions, pace } of minutes) {
+      const [first, last] = [actions[0]?.at ?? 0, actions.at(-1)?.at ?? 0];
+      expect(first).toBeGreaterThanOrEqual(45_000);
+      expect(last - first).toBeLessThan(90_000);
+      expect((pace?.eventfulMs ?? 0) - last).toBeGreaterThanOrEqual(60_000);
+    }
+    const brief = minutes.filter(({ actions }) => (actions.at(-1)?.at ?? 0) - (actions[0]?.at ?? 0) < 3_000);
+    expect(brief.length).toBeGreaterThan(30);
+  });
+
+  test("what happens in minutes is all that happens in other histories, and what these leave out", () => {
+    const happened = new Set(minutes.flatMap(({ actions }) => actions.map(({ kind }) => kind)));
+    expect(actionKinds.filter((kind) => !happened.has(kind))).toEqual([]);
+  });
+
+  test("a minute with Services of another controller has no second deployment", () => {
+    const both = seeds.map((seed) => minuteOf(seed, ["serveElsewhere"])).filter(({ second }) => second !== undefined);
+    expect(both).toEqual([]);
+    expect(minutes.some(({ second }) => second !== undefined)).toBe(true);
+  });
 });

@@ -100,18 +100,21 @@ export interface History {
 }
 
 /** First actions: the cluster has come up by then. */
-const quietMs = 45_000;
+export const quietMs = 45_000;
 const maxActions = 40;
 const hourMs = 60 * 60_000;
 
 const isKind = (name: string): name is ActionKind => name in rates;
 export const actionKinds: readonly ActionKind[] = Object.keys(rates).filter(isKind);
-const weighted = actionKinds.flatMap((kind) => Array.from({ length: rates[kind] }, () => kind));
+/** Each as often as it occurs. */
+export const weighted: readonly ActionKind[] = actionKinds.flatMap((kind) =>
+  Array.from({ length: rates[kind] }, () => kind),
+);
 
 /** Clusters grow so far or, if there are more, have as many nodes as at first. */
 export const maxNodesOf = ({ nodes }: History): number => Math.max(12, nodes);
 
-const usualSpan = (random: () => number): number => 1_000 + Math.floor(120_000 * random() ** 2);
+export const usualSpan = (random: () => number): number => 1_000 + Math.floor(120_000 * random() ** 2);
 
 /** What happens in one history of four, from numbers of its own: the other histories stay as they are. */
 const apart: readonly {
@@ -175,7 +178,7 @@ function actionsOfSecond(seed: number, { eventfulMs }: Pace, first: number, { ho
 }
 
 /** Lists come in many pages in one history of four, from numbers of their own: what a page lacks may be on none. */
-function pageSizeOf(seed: number): { readonly pageSize?: number } {
+export function pageSizeOf(seed: number): { readonly pageSize?: number } {
   const random = randomOf(seed ^ 0x0ba6_e512);
   return random() < 0.25 ? { pageSize: 1 + Math.floor(random() * 3) } : {};
 }

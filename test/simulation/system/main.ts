@@ -1,6 +1,8 @@
 /**
- * Runs histories: `bun main.ts --seeds=1,2,10-19`, or `--history=JSON`; with `--hours`, those of a large cluster. Each
- * one prints a line of JSON, after its trace with `--trace`; `--shrink` leaves out what a failure does not need; `--defect` puts one of `defects/` into the product.
+ * Runs histories: `bun main.ts --seeds=1,2,10-19`, or `--history=JSON`; with `--hours`, those of a large cluster; with
+ * `--minutes`, short ones in which much happens at once, `--needs=KIND,…` among it. Each one prints a line of JSON, after
+ * its trace with `--trace`; `--shrink` leaves out what a failure does not need; `--defect` puts one of `defects/` into the
+ * product.
  * It is a process of its own, because its clock, its timers and its network are virtual.
  */
 import { parseArgs } from "node:util";
@@ -16,6 +18,8 @@ const { values } = parseArgs({
   options: {
     seeds: { type: "string", default: "" },
     hours: { type: "boolean", default: false },
+    minutes: { type: "boolean", default: false },
+    needs: { type: "string", default: "" },
     history: { type: "string" },
     trace: { type: "boolean", default: false },
     shrink: { type: "boolean", default: false },
@@ -30,9 +34,10 @@ if (values.defect !== undefined) {
 }
 
 const { isSameFailure } = await import("./failures.ts");
-const { historyOf, hourOf } = await import("./history.ts");
+const { actionKinds, historyOf, hourOf } = await import("./history.ts");
 const { readProgram } = await import("./host-program.ts");
 const { shrink } = await import("../schedule.ts");
+const { minuteOf } = await import("./minute.ts");
 const { simulate } = await import("./simulate.ts");
 
 const program = await readProgram();
@@ -42,6 +47,14 @@ function seedsIn(text: string): readonly number[] {
     const [first = 0, last = first] = part.split("-").map(Number);
     return Array.from({ length: last - first + 1 }, (_, index) => first + index);
   });
+}
+
+const needs = actionKinds.filter((kind) => values.needs.split(",").includes(kind));
+
+/** The history of a seed, of the kind that was asked for. */
+function drawn(seed: number): History {
+  if (values.minutes) return minuteOf(seed, needs);
+  return values.hours ? hourOf(seed) : historyOf(seed);
 }
 
 const print = (text: string): Promise<void> =>
@@ -58,7 +71,7 @@ async function run(history: History): Promise<void> {
     smallest = await shrink(history, fails);
     ({ trace, ...outcome } = await simulate(program, smallest));
   }
-  const needed = smallest === history && !values.hours ? {} : { history: smallest };
+  const needed = smallest === history && !values.hours && !values.minutes ? {} : { history: smallest };
   const { user, system } = process.cpuUsage(before);
   const cpuSeconds = (user + system) / 1_000_000;
   const report = JSON.stringify({ seed: history.seed, ...outcome, cpuSeconds, ...needed });
@@ -66,8 +79,7 @@ async function run(history: History): Promise<void> {
 }
 
 const { history } = values;
-const histories: readonly History[] =
-  history === undefined ? seedsIn(values.seeds).map(values.hours ? hourOf : historyOf) : [JSON.parse(history)];
+const histories: readonly History[] = history === undefined ? seedsIn(values.seeds).map(drawn) : [JSON.parse(history)];
 for (const each of histories) await run(each);
 for (const { file } of unloadedDefects()) throw new Error(`no process has loaded ${file}`);
 process.exit(0);
