@@ -21,7 +21,7 @@ export const rates = {
   loseNode: 4,
   returnNode: 2,
   returnNodeAtWrite: 2,
-  // Of kept histories alone: it has no seed of its own yet.
+  // Of kept histories alone: a process that starts afterwards does not know that the VM had a node, here as upstream.
   retireNode: 0,
   // From numbers of its own: see `apart`.
   excludeNode: 0,

@@ -10,7 +10,7 @@ const widths = [3_000, 10_000, 40_000, 90_000] as const;
 /** What is still in progress then has so long to meet the faults that last. */
 const restMs = 60_000;
 /** Besides those of other histories, where no other deployment has Services of its own. */
-const ofOne: readonly ActionKind[] = ["serveElsewhere", "excludeNode", "reachQuota", "retireNode"];
+const ofOne: readonly ActionKind[] = ["serveElsewhere", "excludeNode", "reachQuota"];
 const ofTwo: readonly ActionKind[] = ["serveSecond", "serveSecond", "serveSecond", "excludeNode", "reachQuota"];
 
 /**

@@ -10,6 +10,8 @@ const minuteMs = 60_000;
 const maxPerMinute = 1_500;
 /** The same of one host at rest, without renewals and reads of the Lease. */
 const maxAtRest = 30;
+/** Each deployment that shares the Services reads the Leases of the others. */
+const leaseReadsMs = 5_000;
 /**
  * More of them when a process starts: for each Service that is refused its condition, events and their counts, and for
  * each node without a CIDR its first attempts.
@@ -40,10 +42,11 @@ export class Storms {
 
   /** So many requests were sent at rest, in so many milliseconds. */
   rested(requests: number, ms: number): void {
-    const { hosts, api, lease } = this.#world;
+    const { hosts, api, lease, history } = this.#world;
     const perMinute = (requests * minuteMs) / ms / hosts.length;
     const refused = refusedIn(this.#world).length + api.list(kinds.Node).filter((node) => !hasCIDR(node)).length;
-    const most = maxAtRest + minuteMs / lease.retryPeriodMs + refused * maxOfRefused;
+    const ofOthers = history.second === undefined ? 0 : minuteMs / leaseReadsMs;
+    const most = maxAtRest + minuteMs / lease.retryPeriodMs + ofOthers + refused * maxOfRefused;
     if (perMinute > most) this.#violate("no request storm", `${perMinute} requests in a minute of each host at rest`);
   }
 }

@@ -1,12 +1,14 @@
 import type { LoadBalancingRule, SecurityRule } from "@azure/arm-network";
 import {
   annotations as annotationKeys,
+  defaultLoadBalancerName,
   keyOf,
   type Node,
   type Service,
   type ServicePort,
 } from "cloud-controller-host/sdk";
 
+import { isServiceFrontend } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import { choosesAddress, readSubject, type Subject, wantedAddresses } from "../../service/subject.ts";
 import type { Draft } from "../draft/draft.ts";
@@ -74,8 +76,15 @@ interface Ruled {
   readonly ports: ReadonlyMap<string, readonly ServicePort[]>;
 }
 
-/** By base of a Service, and ports by address as well; of other frontends it makes no difference which Service has them. */
+/**
+ * By base of a Service, and ports by address as well; of other frontends it makes no difference which Service has them.
+ * The rules of a Service that is gone, which a cache may still show, take no port from another one.
+ */
 function ruledOn(draft: Draft, among: ReadonlySet<string>): Ruled {
+  const present = basesOf(draft.observed.services).union(
+    new Set(draft.services.map(({ subject }) => subject.base.toLowerCase())),
+  );
+  const isGone = (base: string): boolean => isServiceFrontend(base) && !present.has(base);
   const addresses = new Map<string, string[]>();
   const ports = new Map<string, ServicePort[]>();
   for (const { current = {} } of draft.balancers.values())
@@ -83,12 +92,19 @@ function ruledOn(draft: Draft, among: ReadonlySet<string>): Ruled {
       const address = addressOf(draft, frontend);
       if (address !== undefined && among.has(address))
         for (const rule of rulesOn(current, frontend.id ?? "")) {
-          addresses.getOrInsertComputed(baseOf(rule), () => []).push(address);
-          for (const key of [baseOf(rule), address]) ports.getOrInsertComputed(key, () => []).push(portOf(rule));
+          const base = baseOf(rule);
+          addresses.getOrInsertComputed(base, () => []).push(address);
+          const keys = isGone(base) ? [base] : [base, address];
+          for (const key of keys) ports.getOrInsertComputed(key, () => []).push(portOf(rule));
         }
     }
   return { addresses, ports };
 }
+
+const basesOf = oncePer(
+  (services: readonly Service[]): ReadonlySet<string> =>
+    new Set(services.map((service) => defaultLoadBalancerName(service).toLowerCase())),
+);
 
 /** The Service port that a rule is for. A rule of all ports has port 0, which no security rule has. */
 const portOf = ({ protocol = "", frontendPort = 0, backendPort = 0 }: LoadBalancingRule): ServicePort => ({

@@ -82,6 +82,25 @@ test("the address that an internal Service requests stays open although its load
   expect(plan([changed], observed, config).stages.map(({ name }) => name)).toEqual(["load-balancers"]);
 });
 
+test("a port of a Service that was recreated stays open although a load balancer from before shows it with the one that had the name", () => {
+  const withUid = (intent: ServiceIntent, uid: string): ServiceIntent => ({
+    ...intent,
+    service: { ...intent.service, metadata: { ...intent.service.metadata, uid } },
+  });
+  const former = withUid(openPort("a-web", [80]), "11111111-1111-4111-8111-111111111111");
+  const recreated = withUid(openPort("a-web", [80]), "22222222-2222-4222-8222-222222222222");
+  const other = openPort("b-other", [443]);
+  const { observed: before } = converge([former, other], world({ nodes }), config);
+  const { observed: without } = converge([{ ...former, action: "delete" }, other], before, config);
+  const { securityGroup } = converge([recreated, other], without, config).observed;
+  const status = { loadBalancer: { ingress: [{ ip: "20.9.9.9" }] } };
+  const services = [{ ...recreated.service, status }, other.service];
+  const { stages } = plan([{ ...other, action: "delete" }], { ...before, securityGroup, services }, config);
+  const [write] = stages.find(({ name }) => name === "security-group")?.writes ?? [];
+  const rules = write?.kind === "put-security-group" ? write.body.securityRules : [];
+  expect(rules?.flatMap(({ destinationPortRanges = [] }) => destinationPortRanges)).toEqual(["80"]);
+});
+
 describe("rules of an address that Services share", () => {
   const asking = (name: string, ports: readonly number[], ...loadBalancerSourceRanges: readonly string[]) =>
     intentOf({
