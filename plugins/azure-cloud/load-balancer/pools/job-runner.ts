@@ -6,7 +6,7 @@ import { ExpiringSet } from "../../instances/expiring-set.ts";
 import { scaleSetIdOf } from "../../instances/provider-id.ts";
 import { editInstance, editInterface, type MemberOptions, readInstances } from "./instance-pools.ts";
 import { isModel, type Job, type MembersWrite } from "./member-jobs.ts";
-import { editModel, readScaleSet } from "./scale-set-models.ts";
+import { readScaleSet, ScaleSetModels } from "./scale-set-models.ts";
 import { WriteWindow } from "./write-window.ts";
 
 /** More instances of one scale set than this are read by a list instead of one by one. */
@@ -52,12 +52,14 @@ export class JobRunner {
   readonly #inFlight = new Map<string, Omit<Before, "job">>();
   /** By id of the scale set. */
   readonly #instancesAhead: ReadsAhead<Instances>;
+  readonly #models: ScaleSetModels;
   readonly #modelsAhead: ReadsAhead<VirtualMachineScaleSet | undefined>;
   readonly #unrepaired: ExpiringSet;
 
   constructor(options: MemberOptions) {
     this.#options = options;
     this.#unrepaired = new ExpiringSet(options.clock);
+    this.#models = new ScaleSetModels(options);
     this.#window = new WriteWindow(options.clock, options.clients.budget);
     const ahead = { clock: options.clock, maxAgeMs: aheadMs };
     this.#instancesAhead = new ReadsAhead({ ...ahead, read: (id) => readInstances(id, options) });
@@ -149,7 +151,7 @@ export class JobRunner {
   }
 
   #edit({ id, kind, edits, reasons }: Job, known: VirtualMachineScaleSetVM | undefined): Promise<number> {
-    if (kind === "model") return editModel(id, edits, this.#modelsAhead.take(id), this.#options);
+    if (kind === "model") return this.#models.edit(id, edits, this.#modelsAhead.take(id));
     const services = [...reasons].flatMap((write) => write.services);
     if (kind === "interface")
       return editInterface(id, edits, { services, unrepaired: this.#unrepaired }, this.#options);

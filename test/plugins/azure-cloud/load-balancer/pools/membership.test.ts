@@ -621,6 +621,26 @@ describe("the model of a scale set", () => {
     expect(await applied).toEqual(written(0));
   });
 
+  test("the model of a scale set whose reads are behind an own write is written again only once they show that", async () => {
+    const { world, one, models } = await openChanged();
+    await using _ = world;
+    const join = [update({ join: ["node-0"] })];
+    const isModel = (id: string): boolean => id.toLowerCase().endsWith(scaleSetPath.toLowerCase());
+    await one.apply(join, known);
+    const joined = world.simulator.get(scaleSetPath);
+    if (joined === undefined) throw new Error("the scale set is missing");
+    // The read at the end of the write, and those after it, show what was before it.
+    world.simulator.changeGets((resource) => (isModel(resource.id) ? joined : resource));
+    expect(await one.apply([release], known)).toMatchObject({ failed: new Map() });
+    expect(models()).toHaveLength(2);
+    const { failed } = await one.apply(join, known);
+    expect([...failed.values()].map(String).join()).toContain("as it was before a write");
+    expect(models()).toHaveLength(2);
+    world.simulator.changeGets();
+    await one.apply(join, known);
+    expect(models()).toHaveLength(3);
+  });
+
   for (const isReplaced of [true, false])
     test(`the model of a scale set ${isReplaced ? "that was replaced under its name" : "whose instance had left by itself"} is read again when an instance has to join, and ${isReplaced ? "written" : "stays as it is"}`, async () => {
       const { world, one, models } = await openChanged();
