@@ -55,7 +55,7 @@ describe("a minute", () => {
     expect(brief.length).toBeGreaterThan(30);
   });
 
-  test("in minutes happens whatever happens in other histories", () => {
+  test("minutes have every kind of action that other histories have", () => {
     const happened = new Set(minutes.flatMap(({ actions }) => actions.map(({ kind }) => kind)));
     expect(actionKinds.filter((kind) => !happened.has(kind))).toEqual(["retireNode"]);
   });

@@ -58,6 +58,17 @@ test("no history of a fixed set breaks an invariant of the whole system", async 
   expect([...unseen.keys()]).toEqual([]);
 });
 
+test("no minute of a fixed set breaks an invariant, those that once did among them", async () => {
+  const failures: string[] = [];
+  let count = 0;
+  for await (const report of campaign({ seeds: "1-8,1491,1625,3090", minutes: true, trace: true })) {
+    count += 1;
+    if (report.violations.length > 0) failures.push(describeFailure(report));
+  }
+  expect(failures).toEqual([]);
+  expect(count).toBe(11);
+});
+
 test("the same history takes the same steps, whatever ran before it in the process", async () => {
   // The fixed set has them the other way round. One has most kinds of action, the other a dual-stack cluster.
   const [one, other] = await Promise.all([reportsOf("4,3"), fixedReports()]);

@@ -1,7 +1,7 @@
 import type { LoadBalancer, PublicIPAddress } from "@azure/arm-network";
-import { forEachConcurrently } from "cloud-controller-host/sdk";
+import { type Clock, forEachConcurrently } from "cloud-controller-host/sdk";
 
-import { ArmError, isUnended } from "../../arm/errors.ts";
+import { ArmError } from "../../arm/errors.ts";
 import { sameName, startsWithName } from "../../arm/resource-id.ts";
 import { placeOf } from "../../arm/writes/resources.ts";
 import { isConflicting, OutdatedError } from "../../arm/writes/write-errors.ts";
@@ -13,10 +13,12 @@ import type { PoolMembers } from "../pools/membership.ts";
 import { heldBy } from "./held-resources.ts";
 import { hasSameChildren, hasSameOwners, inList, isContradicted, type NewServices } from "./preconditions.ts";
 import { deletePrivateLink, type PrivateLinkWriteOptions, putPrivateLink, putSubnet } from "./private-link-writes.ts";
+import { provision, publicIPIn, unprovisionedIn } from "./unprovisioned.ts";
 
 export interface ApplyOptions extends PrivateLinkWriteOptions {
   readonly members: PoolMembers;
   readonly newServices: NewServices;
+  readonly clock: Clock;
 }
 
 /** Outcome of one write. */
@@ -135,9 +137,9 @@ export class Applier {
     } catch (error) {
       // The write may have reached ARM all the same, and moved public IPs.
       publicIPs.forget();
-      const unfinished = unprovisionedPublicIP(error);
+      const unfinished = unprovisionedIn(error);
       if (error instanceof ArmError) await this.#detachNamed(error, observed);
-      if (unfinished === undefined || !(await this.#provision(unfinished))) throw error;
+      if (unfinished === undefined || !(await provision(publicIPs, unfinished, this.#options))) throw error;
       throw new OutdatedError(`${unfinished} was not provisioned`, { cause: error });
     }
   }
@@ -169,7 +171,7 @@ export class Applier {
 
   /** ARM refuses a frontend whose public IP is attached to another one, perhaps to one that is not there any more. */
   async #detachNamed(refusal: ArmError, observed: Observed): Promise<void> {
-    const named = refusal.code === "PublicIPAddressInUse" ? publicIPPattern.exec(refusal.message)?.[0] : undefined;
+    const named = refusal.code === "PublicIPAddressInUse" ? publicIPIn(refusal) : undefined;
     if (named !== undefined) await this.#detachPublicIP(named, observed, refusal);
   }
 
@@ -204,15 +206,6 @@ export class Applier {
       this.#repeated.get(id) ?? this.#putLoadBalancer(id, current, observed).finally(() => this.#repeated.delete(id));
     this.#repeated.set(id, repetition);
     return repetition;
-  }
-
-  /** Writes a public IP again whose last operation failed, as upstream; false while one is in progress. */
-  async #provision(id: string): Promise<boolean> {
-    const { publicIPs } = this.#options.network;
-    const current = await publicIPs.read(id);
-    if (current !== undefined && isUnended(current)) return false;
-    if (current !== undefined) await publicIPs.put(id, current);
-    return true;
   }
 
   /**
@@ -289,11 +282,4 @@ export const isResourceWrite = (write: Write): write is ResourceWrite => !isMemb
 function attached(publicIP: Readonly<PublicIPAddress>, frontendId: string | undefined): PublicIPAddress {
   const { etag: _outdated, ipConfiguration: _before, ...rest } = publicIP;
   return frontendId === undefined ? rest : { ...rest, ipConfiguration: { id: frontendId } };
-}
-
-const publicIPPattern = /\/subscriptions\/[^\s'"]+\/publicIPAddresses\/[^\s'"/.]+/iu;
-
-function unprovisionedPublicIP(error: unknown): string | undefined {
-  if (!(error instanceof ArmError) || error.code !== "ReferencedResourceNotProvisioned") return undefined;
-  return publicIPPattern.exec(error.message)?.[0];
 }

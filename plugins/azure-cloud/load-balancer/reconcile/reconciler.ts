@@ -25,6 +25,7 @@ import { loadBalancerOf } from "./held-resources.ts";
 import { Loop, type LoopOptions } from "./loop.ts";
 import { MovedNodes } from "./moved-nodes.ts";
 import { SkippedInstances } from "./skipped-instances.ts";
+import { Takeovers } from "./takeovers.ts";
 import { UnendedInstances } from "./unended-instances.ts";
 import { UnendedOperations } from "./unended-operations.ts";
 import type { Reconciled } from "./wanted.ts";
@@ -51,12 +52,14 @@ export class Reconciler {
   readonly #skipped: SkippedInstances;
   /** Services that the service controller has brought here, by key. Others may be another process's. */
   readonly #served = new Map<ServiceKey, Service>();
+  readonly #takeovers: Takeovers;
   readonly #looks: KeyedBatcher<Service, LoadBalancerStatus | undefined>;
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
     const { context, config, observer } = options;
     const { clock, signal } = context;
+    this.#takeovers = new Takeovers(options);
     const outdate = (id: string): void => observer.outdate(id);
     const refresh = (): Promise<unknown> => this.#refreshAll(this.#services());
     const operations = new UnendedOperations({ context, outdate, refresh });
@@ -106,6 +109,7 @@ export class Reconciler {
   /** Called for Services of this process alone, each until it is deleted here or has left. */
   reconcile(intent: ServiceIntent, signal?: AbortSignal): Promise<Reconciled> {
     const { service, action } = intent;
+    if (action === "ensure" && !this.#served.has(keyOf(service))) this.#takeovers.arrived(service);
     if (action === "ensure") this.#served.set(keyOf(service), service);
     else this.#served.delete(keyOf(service));
     return this.#loop.submit(intent, signal);

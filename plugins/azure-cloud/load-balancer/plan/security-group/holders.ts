@@ -23,11 +23,16 @@ import { hasRulesFor, isInForce } from "./settled.ts";
 /** Addresses of the nodes behind a Service's pools after the plan. */
 export type BackendAddresses = (subject: Subject) => readonly string[];
 
+interface SharedGroup {
+  readonly config: Pick<Draft["config"], "shardSuffix">;
+  readonly observed: Pick<Draft["observed"], "services">;
+}
+
 /**
  * Other deployments open addresses that only they know yet: their public IPs and frontends are not in this one's caches,
  * nor in the status. What such a deployment leaves open, it closes itself.
  */
-export const isShared = ({ config, observed }: Pick<Draft, "config" | "observed">): boolean =>
+export const isShared = ({ config, observed }: SharedGroup): boolean =>
   config.shardSuffix !== undefined || haveMarks(observed.services);
 
 const haveMarks = oncePer((services: readonly Service[]): boolean =>

@@ -578,8 +578,12 @@ describe("the model of a scale set", () => {
   const known = [nodeOf("node-0", { providerID: instanceID(0, "pool") })];
 
   /** A scale set with one instance, changed by its text. */
-  async function openChanged(change: (text: string) => string = (text) => text, more: JsonObject = {}) {
-    const world = await openWorld();
+  async function openChanged(
+    change: (text: string) => string = (text) => text,
+    more: JsonObject = {},
+    simulator: Parameters<typeof openWorld>[0] = {},
+  ) {
+    const world = await openWorld(simulator);
     world.simulator.addScaleSet({ name: "pool", dualStack: true });
     world.simulator.addScaleSetInstances("pool", 1);
     const { properties } = world.simulator.get(scaleSetPath) ?? {};
@@ -622,7 +626,7 @@ describe("the model of a scale set", () => {
   });
 
   test("the model of a scale set whose reads are behind an own write is written again only once they show that", async () => {
-    const { world, one, models } = await openChanged();
+    const { world, one, models } = await openChanged(undefined, {}, { operationPolls: 1 });
     await using _ = world;
     const join = [update({ join: ["node-0"] })];
     const isModel = (id: string): boolean => id.toLowerCase().endsWith(scaleSetPath.toLowerCase());
@@ -631,12 +635,14 @@ describe("the model of a scale set", () => {
     if (joined === undefined) throw new Error("the scale set is missing");
     // The read at the end of the write, and those after it, show what was before it.
     world.simulator.changeGets((resource) => (isModel(resource.id) ? joined : resource));
+    world.simulator.changeLists((all) => all.map((resource) => (isModel(resource.id) ? joined : resource)));
     expect(await one.apply([release], known)).toMatchObject({ failed: new Map() });
     expect(models()).toHaveLength(2);
     const { failed } = await one.apply(join, known);
     expect([...failed.values()].map(String).join()).toContain("as it was before a write");
     expect(models()).toHaveLength(2);
     world.simulator.changeGets();
+    world.simulator.changeLists();
     await one.apply(join, known);
     expect(models()).toHaveLength(3);
   });

@@ -477,19 +477,57 @@ describe("what the last operation has left as failed", () => {
     20_000,
   );
 
-  test("another writer's operation on a public IP of the load balancer is not canceled by a write that ARM refuses for it", async () => {
-    await using cluster = await openCluster(1);
-    const generation = await cluster.start();
-    await cluster.ensure(generation, serviceOf("web"));
-    const ofWeb = found(cluster, /publicIPAddresses\/kubernetes-/u);
-    change(cluster, ofWeb, { provisioningState: "Updating" });
-    cluster.world.simulator.clearLog();
-    expect(await errorOf(cluster.ensure(generation, serviceOf("api")))).toMatchObject({
-      code: "ReferencedResourceNotProvisioned",
+  describe("another writer's operation on a public IP for which ARM refuses the load balancer", () => {
+    async function updating(...options: Parameters<Cluster["start"]>) {
+      const cluster = await openCluster(1);
+      const generation = await cluster.start(...options);
+      await cluster.ensure(generation, serviceOf("web"));
+      const { id } = found(cluster, /publicIPAddresses\/kubernetes-/u);
+      const put = (provisioningState: string): void =>
+        change(cluster, found(cluster, new RegExp(`${id}$`, "u")), { provisioningState });
+      put("Updating");
+      cluster.world.simulator.clearLog();
+      return {
+        cluster,
+        generation,
+        put,
+        writes: () => cluster.writes().filter((one) => id.endsWith(one.split(" ")[1] ?? "")),
+      };
+    }
+
+    test("is waited for, and not canceled", async () => {
+      const { cluster, generation, put, writes } = await updating();
+      await using _ = cluster;
+      const { simulator } = cluster.world;
+      const ensured = cluster.ensure(generation, serviceOf("api"));
+      await eventually("it is refused", () => simulator.log.some(({ status }) => status === 400));
+      await Bun.sleep(200);
+      put("Succeeded");
+      await ensured;
+      expect(writes()).toEqual([]);
     });
-    expect(cluster.writes().filter((one) => one.endsWith(ofWeb.id))).toEqual([]);
-    change(cluster, found(cluster, new RegExp(`${ofWeb.id}$`, "u")), { provisioningState: "Succeeded" });
-    await cluster.ensure(generation, serviceOf("api"));
+
+    test("is followed by a write of the public IP if it fails", async () => {
+      const { cluster, generation, put, writes } = await updating();
+      await using _ = cluster;
+      const { simulator } = cluster.world;
+      const ensured = cluster.ensure(generation, serviceOf("api"));
+      await eventually("it is refused", () => simulator.log.some(({ status }) => status === 400));
+      put("Failed");
+      await ensured;
+      expect(writes()).toHaveLength(1);
+    });
+
+    test("fails the Service if it lasts, and is not canceled", async () => {
+      const { cluster, generation, put, writes } = await updating({}, fast(100));
+      await using _ = cluster;
+      expect(await errorOf(cluster.ensure(generation, serviceOf("api")))).toMatchObject({
+        code: "ReferencedResourceNotProvisioned",
+      });
+      expect(writes()).toEqual([]);
+      put("Succeeded");
+      await cluster.ensure(generation, serviceOf("api"));
+    });
   });
 
   test("what the last operation has left as failed and is changed by one Service is written for that Service alone", async () => {
