@@ -232,7 +232,7 @@ export function azureLoadBalancers(
     ...shared,
     observer,
     pools: members.reads,
-    applier: new Applier({ clients, network, members, clock, signal, forgetSubnet, newServices }),
+    applier: new Applier({ clients, config: planner, network, members, clock, signal, forgetSubnet, newServices }),
     activity,
     lock: new ResourceLock(context),
     rounds: new GuardedRounds(context, removals, planner),

@@ -6,8 +6,11 @@ import { sameName, startsWithName } from "../../arm/resource-id.ts";
 import { placeOf } from "../../arm/writes/resources.ts";
 import { isConflicting, OutdatedError } from "../../arm/writes/write-errors.ts";
 import { sameId } from "../model/ids.ts";
-import type { Observed } from "../model/model.ts";
+import type { Observed, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
+import type { PlannerConfig } from "../model/planner-config.ts";
+import { servicesIn } from "../plan/public-ip/owners.ts";
+import { isShared } from "../plan/security-group/holders.ts";
 import type { MembersWrite } from "../pools/member-jobs.ts";
 import type { PoolMembers } from "../pools/membership.ts";
 import { heldBy } from "./held-resources.ts";
@@ -19,6 +22,7 @@ export interface ApplyOptions extends PrivateLinkWriteOptions {
   readonly members: PoolMembers;
   readonly newServices: NewServices;
   readonly clock: Clock;
+  readonly config: PlannerConfig;
 }
 
 /** Outcome of one write. */
@@ -87,7 +91,7 @@ export class Applier {
       case "put-public-ip":
         return this.#putPublicIP(write, observed);
       case "put-load-balancer":
-        return this.#putLoadBalancer(write.id, write.body, observed);
+        return this.#putLoadBalancer(write.id, write.body, observed, write.services);
       case "put-security-group":
         return void (await network.securityGroups.put(write.id, write.body));
       case "put-private-link-service":
@@ -124,8 +128,14 @@ export class Applier {
     await network.publicIPs.put(id, body, { isNew: !isListed && newServices.take(write) });
   }
 
-  async #putLoadBalancer(id: string, body: LoadBalancer, observed: Observed): Promise<void> {
-    const { loadBalancers, publicIPs } = this.#options.network;
+  async #putLoadBalancer(
+    id: string,
+    body: LoadBalancer,
+    observed: Observed,
+    services: readonly ServiceKey[] = [],
+  ): Promise<void> {
+    const { config, clock, signal, network } = this.#options;
+    const { loadBalancers, publicIPs } = network;
     if (isContradicted(id, observed)) {
       const current = await loadBalancers.read(id);
       if (current === undefined || !hasSameChildren(current, inList(observed.loadBalancers, id)))
@@ -139,7 +149,9 @@ export class Applier {
       publicIPs.forget();
       const unfinished = unprovisionedIn(error);
       if (error instanceof ArmError) await this.#detachNamed(error, observed);
-      if (unfinished === undefined || !(await provision(publicIPs, unfinished, this.#options))) throw error;
+      const isOwn = ({ tags }: PublicIPAddress): boolean =>
+        !isShared({ config, observed }) || servicesIn(tags).some((key) => services.includes(key));
+      if (unfinished === undefined || !(await provision(publicIPs, unfinished, { clock, signal, isOwn }))) throw error;
       throw new OutdatedError(`${unfinished} was not provisioned`, { cause: error });
     }
   }

@@ -4,8 +4,10 @@ import type { PlannerConfig } from "../model/planner-config.ts";
 import { isShared } from "../plan/security-group/holders.ts";
 import type { Observer } from "./observe.ts";
 
-/** Reads of a process that has just started, and of a Service that has just been created, are not out of date. */
+/** Reads of a process that has just begun to serve are not out of date. */
 const freshMs = 60_000;
+/** No other deployment has had time to serve a younger Service. */
+const newMs = 10_000;
 
 export interface TakeoverOptions {
   readonly context: { readonly clock: Clock };
@@ -19,19 +21,21 @@ export interface TakeoverOptions {
  */
 export class Takeovers {
   readonly #options: TakeoverOptions;
-  readonly #startedMs: number;
+  /** When the first Service came: the process may have stood by for long. */
+  #beganMs: number | undefined;
 
   constructor(options: TakeoverOptions) {
     this.#options = options;
-    this.#startedMs = options.context.clock.monotonic();
   }
 
   /** Called with a Service that this process has not served so far, or not since it left. */
   arrived({ metadata: { creationTimestamp = "" } = {} }: Service): void {
     const { context, config, observer } = this.#options;
     const { clock } = context;
-    const isOld = clock.now() - Date.parse(creationTimestamp) >= freshMs;
-    if (!isOld || clock.monotonic() - this.#startedMs < freshMs) return;
+    const nowMs = clock.monotonic();
+    this.#beganMs ??= nowMs;
+    const isOld = clock.now() - Date.parse(creationTimestamp) >= newMs;
+    if (!isOld || nowMs - this.#beganMs < freshMs) return;
     if (isShared({ config, observed: { services: observer.services() } })) observer.forget();
   }
 }

@@ -18,22 +18,28 @@ const firstPauseMs = 1_000;
 const longestPauseMs = 8_000;
 const limitMs = 30_000;
 
+export interface ProvisionOptions {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** True if an operation on the public IP is this deployment's. */
+  readonly isOwn: (publicIP: PublicIPAddress) => boolean;
+}
+
 /**
- * Waits until the operation on a public IP has ended, which may be another writer's: a write would cancel it. One whose
- * last operation failed is written again unchanged, as upstream. False if the operation lasts.
+ * Upstream's fix for a public IP whose last operation failed, or is not followed any more: it is written again unchanged.
+ * A write would cancel the operation of another deployment: that is waited for. False if it lasts.
  */
 export async function provision(
   publicIPs: Resources<PublicIPAddress>,
   id: string,
-  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+  { clock, signal, isOwn }: ProvisionOptions,
 ): Promise<boolean> {
   const untilMs = clock.monotonic() + limitMs;
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
     const current = await publicIPs.read(id);
-    if (!isUnended(current)) {
-      if (current !== undefined && isUnprovisioned(current)) await publicIPs.put(id, current);
-      return true;
-    }
+    if (current === undefined) return true;
+    if (isOwn(current) || isUnprovisioned(current)) await publicIPs.put(id, current);
+    if (isOwn(current) || !isUnended(current)) return true;
     if (clock.monotonic() >= untilMs) return false;
     await clock.sleep(pauseMs, signal);
     signal.throwIfAborted();

@@ -14,6 +14,7 @@ import { errorOf } from "../../../../kit/rejection.ts";
 import type { World } from "../../world.ts";
 import { azureState } from "../azure-state.ts";
 import { type Cluster, fast, type Generation, openCluster, serviceOf } from "../cluster.ts";
+import { plannerConfigOf } from "../fixtures.ts";
 import { world as observedWith } from "../world.ts";
 
 /** A Service whose deletion was requested so long ago that reads cannot lag behind a write for it. */
@@ -117,7 +118,8 @@ async function applierOf(world: World) {
   const options = { ...reads, ...common, standard: true, withInstanceView: true };
   const members = new PoolMembers({ ...options, reads: new PoolReads(options), resourceGroup: "" });
   const newServices = new NewServices();
-  const applier = new Applier({ clients, network, members, newServices, forgetSubnet: () => undefined, ...common });
+  const parts = { clients, network, members, newServices, config: plannerConfigOf({}) };
+  const applier = new Applier({ ...parts, forgetSubnet: () => undefined, ...common });
   return { applier, network, group: decoded.value.resourceGroup };
 }
 

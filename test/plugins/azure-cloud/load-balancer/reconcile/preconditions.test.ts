@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { isObject, keyOf } from "cloud-controller-host/sdk";
+import { annotations, isObject, keyOf } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../../plugins/azure-cloud/json.ts";
@@ -477,12 +477,16 @@ describe("what the last operation has left as failed", () => {
     20_000,
   );
 
-  describe("another writer's operation on a public IP for which ARM refuses the load balancer", () => {
+  describe("another deployment's operation on a public IP for which ARM refuses the load balancer", () => {
+    const { metadata, ...others } = serviceOf("others");
+    const marked = { ...others, metadata: { ...metadata, annotations: { [annotations.servedBy]: "another" } } };
+
     async function updating(...options: Parameters<Cluster["start"]>) {
       const cluster = await openCluster(1);
       const generation = await cluster.start(...options);
       await cluster.ensure(generation, serviceOf("web"));
       const { id } = found(cluster, /publicIPAddresses\/kubernetes-/u);
+      await cluster.ensure(generation, marked);
       const put = (provisioningState: string): void =>
         change(cluster, found(cluster, new RegExp(`${id}$`, "u")), { provisioningState });
       put("Updating");
