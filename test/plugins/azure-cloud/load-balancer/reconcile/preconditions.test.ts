@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { annotations, isObject, keyOf } from "cloud-controller-host/sdk";
+import { annotations as annotationKeys, isObject, keyOf } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../../plugins/azure-cloud/json.ts";
@@ -479,7 +479,7 @@ describe("what the last operation has left as failed", () => {
 
   describe("another deployment's operation on a public IP for which ARM refuses the load balancer", () => {
     const { metadata, ...others } = serviceOf("others");
-    const marked = { ...others, metadata: { ...metadata, annotations: { [annotations.servedBy]: "another" } } };
+    const marked = { ...others, metadata: { ...metadata, annotations: { [annotationKeys.servedBy]: "another" } } };
 
     async function updating(...options: Parameters<Cluster["start"]>) {
       const cluster = await openCluster(1);
