@@ -88,7 +88,7 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
  * no resourceVersion: each touches one field, so that a concurrent edit of the Service is not a conflict. They carry its
  * UID: what belongs to one Service must not reach another one that was created under its name.
  */
-export interface Body {
+interface Body {
   readonly metadata?: Readonly<Record<string, unknown>>;
   readonly status?: Readonly<Record<string, unknown>>;
 }

@@ -49,7 +49,11 @@ function seedsIn(text: string): readonly number[] {
   });
 }
 
-const needs = actionKinds.filter((kind) => values.needs.split(",").includes(kind));
+const needs = values.needs.split(",").flatMap((name) => {
+  const kind = actionKinds.find((one) => one === name);
+  if (kind === undefined && name !== "") throw new Error(`unknown kind of action: ${name}`);
+  return kind ?? [];
+});
 
 /** The history of a seed, of the kind that was asked for. */
 function drawn(seed: number): History {

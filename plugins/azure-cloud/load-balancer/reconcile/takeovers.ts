@@ -1,7 +1,7 @@
 import type { Clock, Service } from "cloud-controller-host/sdk";
 
 import type { PlannerConfig } from "../model/planner-config.ts";
-import { isShared } from "../plan/security-group/holders.ts";
+import { isShared } from "../service/identity.ts";
 import type { Observer } from "./observe.ts";
 
 /** Reads of a process that has just begun to serve are not out of date. */

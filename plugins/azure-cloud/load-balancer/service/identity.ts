@@ -1,5 +1,8 @@
 import { annotationOf, annotations, type Service, type Shards } from "cloud-controller-host/sdk";
 
+import { oncePer } from "../model/once-per.ts";
+import type { PlannerConfig } from "../model/planner-config.ts";
+
 /**
  * True for versions of one Service of one controller. Another Service may have got its name; and one with another class,
  * which it can get by way of another type, is another controller's.
@@ -12,3 +15,19 @@ export function isOfAnother(service: Service, shards: Shards | undefined): boole
   const mark = annotationOf(service, annotations.servedBy) || undefined;
   return mark === undefined ? shards?.isAlive !== undefined : mark !== shards?.own;
 }
+
+interface SharedCluster {
+  readonly config: Pick<PlannerConfig, "shardSuffix">;
+  readonly observed: { readonly services: readonly Service[] };
+}
+
+/**
+ * True where other deployments write what this one writes as well. They open addresses that only they know yet: their
+ * public IPs and frontends are not in this one's caches, nor in the status. What one leaves open, it closes itself.
+ */
+export const isShared = ({ config, observed }: SharedCluster): boolean =>
+  config.shardSuffix !== undefined || haveMarks(observed.services);
+
+const haveMarks = oncePer((services: readonly Service[]): boolean =>
+  services.some((service) => annotationOf(service, annotations.servedBy) !== undefined),
+);

@@ -10,7 +10,7 @@ const minuteMs = 60_000;
 const maxPerMinute = 1_500;
 /** The same of one host at rest, without renewals and reads of the Lease. */
 const maxAtRest = 30;
-/** Each deployment that shares the Services reads the Leases of the others. */
+/** Where there are several deployments, each reads the Leases of the others. */
 const leaseReadsMs = 5_000;
 /**
  * More of them when a process starts: for each Service that is refused its condition, events and their counts, and for

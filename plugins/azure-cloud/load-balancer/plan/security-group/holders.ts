@@ -1,15 +1,9 @@
 import type { LoadBalancingRule, SecurityRule } from "@azure/arm-network";
-import {
-  annotations as annotationKeys,
-  defaultLoadBalancerName,
-  keyOf,
-  type Node,
-  type Service,
-  type ServicePort,
-} from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, keyOf, type Node, type Service, type ServicePort } from "cloud-controller-host/sdk";
 
 import { isServiceFrontend } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
+import { isShared } from "../../service/identity.ts";
 import { choosesAddress, readSubject, type Subject, wantedAddresses } from "../../service/subject.ts";
 import type { Draft } from "../draft/draft.ts";
 import { baseOf, rulesOn } from "../draft/edits.ts";
@@ -22,22 +16,6 @@ import { hasRulesFor, isInForce } from "./settled.ts";
 
 /** Addresses of the nodes behind a Service's pools after the plan. */
 export type BackendAddresses = (subject: Subject) => readonly string[];
-
-interface SharedGroup {
-  readonly config: Pick<Draft["config"], "shardSuffix">;
-  readonly observed: Pick<Draft["observed"], "services">;
-}
-
-/**
- * Other deployments open addresses that only they know yet: their public IPs and frontends are not in this one's caches,
- * nor in the status. What such a deployment leaves open, it closes itself.
- */
-export const isShared = ({ config, observed }: SharedGroup): boolean =>
-  config.shardSuffix !== undefined || haveMarks(observed.services);
-
-const haveMarks = oncePer((services: readonly Service[]): boolean =>
-  services.some(({ metadata }) => metadata?.annotations?.[annotationKeys.servedBy] !== undefined),
-);
 
 /** All Services of the cluster, as the security group is shared by them. */
 export function holdersOf(draft: Draft, backendAddresses: BackendAddresses): readonly Holder[] {
@@ -86,10 +64,9 @@ interface Ruled {
  * The rules of a Service that is gone, which a cache may still show, take no port from another one.
  */
 function ruledOn(draft: Draft, among: ReadonlySet<string>): Ruled {
-  const present = basesOf(draft.observed.services).union(
-    new Set(draft.services.map(({ subject }) => subject.base.toLowerCase())),
-  );
-  const isGone = (base: string): boolean => isServiceFrontend(base) && !present.has(base);
+  const present = basesOf(draft.observed.services);
+  const planned = new Set(draft.services.map(({ subject }) => subject.base.toLowerCase()));
+  const isGone = (base: string): boolean => isServiceFrontend(base) && !present.has(base) && !planned.has(base);
   const addresses = new Map<string, string[]>();
   const ports = new Map<string, ServicePort[]>();
   for (const { current = {} } of draft.balancers.values())

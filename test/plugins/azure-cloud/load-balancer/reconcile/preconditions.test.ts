@@ -499,26 +499,38 @@ describe("what the last operation has left as failed", () => {
       };
     }
 
-    test("is waited for, and not canceled", async () => {
-      const { cluster, generation, put, writes } = await updating();
-      await using _ = cluster;
-      const { simulator } = cluster.world;
+    /** A Service whose load balancer ARM has refused. */
+    async function refused(scene: Awaited<ReturnType<typeof updating>>): Promise<{ readonly ensured: Promise<void> }> {
+      const { cluster, generation } = scene;
       const ensured = cluster.ensure(generation, serviceOf("api"));
-      await eventually("it is refused", () => simulator.log.some(({ status }) => status === 400));
+      await eventually("it is refused", () => cluster.world.simulator.log.some(({ status }) => status === 400));
+      return { ensured };
+    }
+
+    test("is waited for, and not canceled", async () => {
+      const scene = await updating();
+      await using _ = scene.cluster;
+      const { ensured } = await refused(scene);
       await Bun.sleep(200);
-      put("Succeeded");
+      scene.put("Succeeded");
       await ensured;
-      expect(writes()).toEqual([]);
+      expect(scene.writes()).toEqual([]);
     });
 
     test("is followed by a write of the public IP if it fails", async () => {
-      const { cluster, generation, put, writes } = await updating();
-      await using _ = cluster;
-      const { simulator } = cluster.world;
-      const ensured = cluster.ensure(generation, serviceOf("api"));
-      await eventually("it is refused", () => simulator.log.some(({ status }) => status === 400));
-      put("Failed");
+      const scene = await updating();
+      await using _ = scene.cluster;
+      const { ensured } = await refused(scene);
+      scene.put("Failed");
       await ensured;
+      expect(scene.writes()).toHaveLength(1);
+    });
+
+    test("is repeated at once where the public IP is that of the Service, as upstream does", async () => {
+      const { cluster, generation, writes } = await updating();
+      await using _ = cluster;
+      const ports = [{ name: "https", protocol: "TCP", port: 443, nodePort: 30_443 }];
+      await cluster.ensure(generation, serviceOf("web", { spec: { ports } }));
       expect(writes()).toHaveLength(1);
     });
 
