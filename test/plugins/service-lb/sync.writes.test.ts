@@ -145,6 +145,13 @@ test("no write of a Service reaches another one that was created under its name"
   expect(parts.cluster.sent({ method: "PATCH" }).map(({ status: code }) => code)).toEqual(Array(6).fill(422));
 });
 
+test("a write that validation rejects fails: the Service is not taken for another one of its name", async () => {
+  await using parts = await makeParts();
+  const seen = parts.seen(aService());
+  parts.cluster.api.faults.add({ match: { verb: "patch", resource: "services" }, effect: { status: 422 } });
+  expect(await errorOf(parts.writes.status(seen, { ingress }))).toMatchObject({ cause: { status: 422 } });
+});
+
 test("a patch of an outdated Service changes its finalizer and status, and nothing that others wrote meanwhile", async () => {
   await using parts = await makeParts();
   const outdated = parts.seen(aService());

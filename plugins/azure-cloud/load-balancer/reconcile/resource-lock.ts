@@ -113,8 +113,7 @@ export class ResourceLock {
 
   async #giveBack(): Promise<void> {
     try {
-      const isShared = this.#sharer !== main;
-      const lease = this.#isUnsure || isShared ? await this.#client.get(kinds.Lease, { namespace, name }) : this.#lease;
+      const lease = this.#isUnsure ? await this.#client.get(kinds.Lease, { namespace, name }) : this.#lease;
       if (lease === undefined || this.#hasExpired(lease) || lease.spec?.holderIdentity !== holder) return;
       const others = this.#others(lease);
       const left = heldBy(lease, others);

@@ -65,8 +65,7 @@ interface Ruled {
  */
 function ruledOn(draft: Draft, among: ReadonlySet<string>): Ruled {
   const present = basesOf(draft.observed.services);
-  const planned = new Set(draft.services.map(({ subject }) => subject.base.toLowerCase()));
-  const isGone = (base: string): boolean => isServiceFrontend(base) && !present.has(base) && !planned.has(base);
+  const isGone = (base: string): boolean => isServiceFrontend(base) && !present.has(base);
   const addresses = new Map<string, string[]>();
   const ports = new Map<string, ServicePort[]>();
   for (const { current = {} } of draft.balancers.values())
