@@ -53,7 +53,7 @@ export async function cpuSecondsOf(pid: number): Promise<number> {
 /** Settings of Bun's collector and compiler in the image: memory and processor time are those of a container. */
 export async function engineSettings(): Promise<Readonly<Record<string, string>>> {
   const containerfile = await readFile(join(import.meta.dir, "..", "..", "deploy", "Containerfile"), "utf8");
-  const settings = [...containerfile.matchAll(/^\s+(BUN_(?:GC|JSC)_\w+)=(\S+)/gm)];
+  const settings = [...containerfile.matchAll(/^\s+((?:BUN_(?:GC|JSC)|MIMALLOC)_\w+)=(\S+)/gm)];
   return Object.fromEntries(settings.map(([, name = "", value = ""]) => [name, value]));
 }
 

@@ -17,6 +17,7 @@ import {
 } from "prom-client";
 
 import { expose, type Exposition } from "./exposition.ts";
+import { GaugeSeries } from "./gauge-series.ts";
 
 export interface GenerationMetrics extends Metrics {
   /** Exposes the gauges, with the values they were last set to. A generation that is only prepared shows none. */
@@ -87,8 +88,7 @@ export class MetricsRegistry {
   readonly root: Metrics;
   readonly #registry = new Registry();
   readonly #known = new Map<string, { readonly shape: Shape; readonly metric: PromMetric }>();
-  /** The latest writer of each gauge series, by metric and label values. */
-  readonly #owners = new Map<string, Map<string, { owner: number; readonly remove: () => void }>>();
+  readonly #gauges = new Map<string, GaugeSeries>();
   /** Series of each counter and histogram, the latest last. They are bounded: labels may name objects, which come and go. */
   readonly #recent = new Map<string, { readonly metric: PromMetric; readonly series: Map<string, Series> }>();
   readonly #withProcess: boolean;
@@ -116,12 +116,7 @@ export class MetricsRegistry {
       end: () => {
         scope.ended = true;
         scope.waiting.clear();
-        for (const series of this.#owners.values())
-          for (const [key, { owner, remove }] of series)
-            if (owner === scope.id) {
-              remove();
-              series.delete(key);
-            }
+        for (const gauge of this.#gauges.values()) gauge.removeOf(scope.id);
       },
     };
   }
@@ -218,23 +213,18 @@ export class MetricsRegistry {
     const metric = this.#register(
       { type: "gauge", labels: names, buckets: [] },
       spec,
-      (config) => new PromGauge(config),
+      (config) => new PromGauge({ ...config, collect: () => this.#gauges.get(spec.name)?.show() }),
       (known) => known instanceof PromGauge,
     );
     // A gauge without labels would show 0 at once.
-    if (!scope.started && !this.#owners.has(spec.name)) metric.remove({});
-    const series = this.#owners.get(spec.name) ?? new Map();
-    this.#owners.set(spec.name, series);
+    if (!scope.started && !this.#gauges.has(spec.name)) metric.remove({});
+    const gauge = this.#gauges.getOrInsertComputed(spec.name, () => new GaugeSeries(metric));
     const set = (value: number, labels?: MetricLabels<Label>): void => {
       if (scope.ended) return;
       const values: Partial<MetricLabels<Label>> = labels ?? {};
       const key = keyOf(names, values);
-      if (!scope.started) return void scope.waiting.set(`${spec.name} ${key}`, () => set(value, labels));
-      const known = series.get(key);
-      if (known !== undefined && known.owner > scope.id) return;
-      if (known === undefined) series.set(key, { owner: scope.id, remove: () => metric.remove({ ...values }) });
-      else known.owner = scope.id;
-      metric.set({ ...values }, value);
+      if (scope.started) gauge.set(key, values, value, scope.id);
+      else scope.waiting.set(`${spec.name} ${key}`, () => set(value, labels));
     };
     return { set };
   }

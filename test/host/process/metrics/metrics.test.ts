@@ -104,6 +104,26 @@ describe("the metrics registry", () => {
     expect(await text(registry)).toContain('depth{name="a"} 0\n');
   });
 
+  test("shows the latest value of a gauge at each scrape, and in its samples", async () => {
+    const registry = new MetricsRegistry();
+    const gauge = registry.root.gauge({ name: "depth", help: "h", labels: ["name"] });
+    for (const value of [1, 2, Number.POSITIVE_INFINITY, 3, 4]) gauge.set(value, { name: "a" });
+    expect(await text(registry)).toContain('depth{name="a"} 4\n');
+    gauge.set(5, { name: "a" });
+    expect(await registry.samples("depth")).toEqual([{ name: "depth", labels: { name: "a" }, value: 5 }]);
+    expect((await registry.render("application/openmetrics-text")).body).toContain('depth{name="a"} 5\n');
+  });
+
+  test("refuses a gauge's value that is no number where it is set, and shows the one before", async () => {
+    const registry = new MetricsRegistry();
+    const gauge = registry.root.gauge({ name: "depth", help: "h" });
+    gauge.set(1);
+    gauge.set(2);
+    const untyped: { set(value: unknown): void } = gauge;
+    expect(() => untyped.set("many")).toThrow("many");
+    expect(await text(registry)).toContain("depth 2\n");
+  });
+
   test("never removes a gauge of the process", async () => {
     const registry = new MetricsRegistry();
     const generation = registry.generation();
