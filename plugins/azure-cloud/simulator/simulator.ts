@@ -38,6 +38,8 @@ export interface SimulatorOptions extends SimulateOptions {
   readonly operationPolls?: number;
   /** The headers with the URL to poll; default `azure-asyncoperation`, and both for a DELETE. */
   readonly operationStyle?: OperationSettings["style"];
+  /** Time after its last poll after which an operation ends by itself; default one minute. */
+  readonly operationUnpolledMs?: number;
   readonly limits?: Partial<SubscriptionLimits>;
   readonly identity?: Partial<SimulatedIdentity>;
   /** Roles that the permissions API reports; nothing is enforced. Default: Owner. */
@@ -76,6 +78,12 @@ export interface AzureSimulator extends CloudSimulator, StateAccess {
   underway(): number;
 }
 
+const operationsOf = (options: SimulatorOptions): OperationSettings => ({
+  polls: options.operationPolls ?? 0,
+  style: options.operationStyle ?? "azure-asyncoperation",
+  maxUnpolledMs: options.operationUnpolledMs,
+});
+
 export async function startSimulator(options: SimulatorOptions): Promise<AzureSimulator> {
   const { contents } = options;
   const settings = {
@@ -91,7 +99,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
   };
   const state = new SubscriptionState({
     ...settings,
-    operations: { polls: options.operationPolls ?? 0, style: options.operationStyle ?? "azure-asyncoperation" },
+    operations: operationsOf(options),
     limits: { ...defaultLimits, ...options.limits },
     grants: options.grants ?? [{ actions: ["*"], notActions: [] }],
   });

@@ -16,12 +16,14 @@ export interface OperationSettings {
   readonly polls: number;
   /** The headers with the URL to poll. ARM has services of either style. With `none`, what ends at once has none. */
   readonly style: "azure-asyncoperation" | "location" | "both" | "none";
+  /** Time after its last poll after which an operation ends by itself; default one minute. */
+  readonly maxUnpolledMs?: number | undefined;
 }
 
 /** Those that are remembered. */
 const maxOperations = 10_000;
 /** The client that started it may have ended: ARM's operations end without a poll. */
-const longestUnpolledMs = 60_000;
+const defaultMaxUnpolledMs = 60_000;
 
 type Status = "InProgress" | "Succeeded" | "Failed" | "Canceled";
 
@@ -42,7 +44,7 @@ export interface Progress {
 }
 
 /**
- * Long-running operations: each one ends after a number of polls, or a minute after the last one, unless a later write of
+ * Long-running operations: each one ends after a number of polls, or some time after the last one, unless a later write of
  * its resource supersedes it.
  */
 export class Operations {
@@ -107,7 +109,7 @@ export class Operations {
 
   /** Ends operations that have not been polled for long, so that the next request sees their result. */
   endUnpolled(): void {
-    const since = performance.now() - longestUnpolledMs;
+    const since = performance.now() - (this.settings.maxUnpolledMs ?? defaultMaxUnpolledMs);
     for (const operation of this.#current.values())
       if (operation.polledMs <= since && !this.lasts(operation.target)) this.#end(operation);
   }

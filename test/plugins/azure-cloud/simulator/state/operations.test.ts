@@ -10,8 +10,8 @@ beforeEach(() => {
 afterAll(() => time.mockRestore());
 
 /** One operation that two polls end, and what it has done. */
-function started() {
-  const operations = new Operations({ polls: 2, style: "both" });
+function started(maxUnpolledMs?: number) {
+  const operations = new Operations({ polls: 2, style: "both", maxUnpolledMs });
   const ended: string[] = [];
   const id = operations.start("/a", {
     finish: () => ended.push("finished"),
@@ -32,6 +32,12 @@ test("an operation without polls ends after a minute, once", () => {
   expect(after(1)).toEqual(["finished"]);
   expect(after(60_000)).toEqual(["finished"]);
   expect(operations.poll(id)?.status).toBe("Succeeded");
+});
+
+test("an operation without polls ends after the time that its simulator was given", () => {
+  const { after } = started(1_000);
+  expect(after(999)).toEqual([]);
+  expect(after(1)).toEqual(["finished"]);
 });
 
 test("an operation that is polled lasts for its polls, however long they take", () => {
