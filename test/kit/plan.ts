@@ -26,12 +26,15 @@ afterAll(async () => {
   await copies?.[Symbol.asyncDispose]();
 });
 
+/** Flags that decide which plugins are loaded. */
+const choosesPlugins = /^--plugin-(?:dir|lock|failure-policy)\b/u;
+
 /**
  * Imports the project's plugins once for all plans and hosts of a test process: importing them
  * takes most of the time of a plan. Other plugins are loaded as usual.
  */
 export const loadPluginsOnce: Load = async (argv) => {
-  if (argv.some((arg) => arg.startsWith("--plugin-"))) return loadCommandPlugins(argv);
+  if (argv.some((arg) => choosesPlugins.test(arg))) return loadCommandPlugins(argv);
   own ??= loadCommandPlugins([]);
   const { loaded } = await own;
   // Never released: the modules stay until the file ends.

@@ -32,8 +32,25 @@ interface Opened extends AsyncDisposable {
   readonly wires: PlanWires;
 }
 
+/** Bun sends at most 256 requests at a time per process, and each host keeps a dozen watches open. */
+const maxOpened = 8;
+let openedNow = 0;
+const waiting: (() => void)[] = [];
+
+/** Resolves once fewer than `maxOpened` clusters are open; the caller passes its place on when it has closed its own. */
+async function place(): Promise<() => void> {
+  if (openedNow < maxOpened) openedNow += 1;
+  else await new Promise<void>((resolve) => void waiting.push(resolve));
+  return () => {
+    const next = waiting.shift();
+    if (next === undefined) openedNow -= 1;
+    else next();
+  };
+}
+
 async function open(golden: GoldenCase, state?: RecordedStep): Promise<Opened> {
   await using stack = new AsyncDisposableStack();
+  stack.defer(await place());
   const cluster = stack.use(await GoldenCluster.open(golden, state));
   const folder = await mkdtemp(join(tmpdir(), "golden-plan-"));
   stack.defer(() => rm(folder, { recursive: true }));
@@ -47,7 +64,7 @@ async function open(golden: GoldenCase, state?: RecordedStep): Promise<Opened> {
     `--cluster-name=${golden.clusterName}`,
     "--leader-elect=false",
     "--secure-port=0",
-    // Twenty cases start at once in this process.
+    // Several cases start at once in this process.
     "--plugin-init-timeout=100s",
     ...(kindOf(golden) === "routes"
       ? ["--controllers=node-route-controller", "--allocate-node-cidrs", `--cluster-cidr=${golden.clusterCIDR ?? ""}`]
