@@ -12,6 +12,7 @@ import { grantsOf } from "../../host/cli/grants.ts";
 import { printRoles } from "../../host/cli/rbac.ts";
 import type { HostInput } from "../../host/run/process-parts.ts";
 import packageJson from "../../package.json";
+import { loadPluginsOnce } from "../kit/plan.ts";
 import { declaredIn, grantedBy } from "./grants.ts";
 import { describeWithHelm, type Manifest, manifestsOf, namespace, release, theOne, type Values } from "./helm.ts";
 import { allModes, modes } from "./modes.ts";
@@ -40,6 +41,7 @@ async function hostInput(manifests: readonly Manifest[]): Promise<HostInput> {
     stdout: () => undefined,
     stderr: (text) => void (problem += text),
     width: 100,
+    loadPlugins: loadPluginsOnce,
   });
   if ("status" in read) throw new Error(problem);
   return read;
