@@ -33,7 +33,7 @@ export async function realCluster(
 ): Promise<Cluster> {
   const assets = await findAssets(process.env);
   if (!assets.found) throw new CodedError("NoControlPlane", `this bench needs a real API server: ${assets.reason}`);
-  const controlPlane = stack.use(await startControlPlane(assets.directory, options));
+  const controlPlane = stack.use(await startControlPlane(assets.directory, { ...options, collectsRarely: false }));
   return openCluster(async () => controlPlane.handover);
 }
 

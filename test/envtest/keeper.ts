@@ -8,7 +8,7 @@ export interface Keeper extends AsyncDisposable {
   /** Only this user can enter it. */
   readonly directory: string;
   /** Starts a program in the folder; what it prints goes to `<name>.log` there. */
-  start(name: string, command: readonly string[]): KeptProgram;
+  start(name: string, command: readonly string[], environment?: Readonly<Record<string, string>>): KeptProgram;
 }
 
 export interface KeptProgram {
@@ -55,12 +55,12 @@ export async function createKeeper(name: string): Promise<Keeper> {
   const running = new Set<KeptProgram>();
   return {
     directory,
-    start(program, command) {
+    start(program, command, environment = {}) {
       const log = join(directory, `${program}.log`);
       const output = openSync(log, "w", 0o600);
       const child = Bun.spawn([...command], {
         cwd: directory,
-        env: { PATH: process.env["PATH"], HOME: directory },
+        env: { PATH: process.env["PATH"], HOME: directory, ...environment },
         stdin: "ignore",
         stdout: output,
         stderr: output,
