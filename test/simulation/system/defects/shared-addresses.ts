@@ -27,8 +27,8 @@ export const sharedAddressDefects: Defects = {
   },
   "gives no two Services one internal address": {
     file: `${plan}/draft/frontends.ts`,
-    from: 'return address === "" ? undefined : ',
-    to: "return address !== undefined ? undefined : ",
+    from: 'return address === "" ? [] : ',
+    to: "return address !== undefined ? [] : ",
     needs: ["changeService"],
     kept: "Services share an internal address",
   },

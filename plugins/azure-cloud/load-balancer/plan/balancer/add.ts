@@ -1,10 +1,10 @@
 import type { InboundNatPool, LoadBalancingRule } from "@azure/arm-network";
 import { defaultLoadBalancerName, keyOf } from "cloud-controller-host/sdk";
 
-import { sameName } from "../../../arm/resource-id.ts";
+import { lastSegment, sameName } from "../../../arm/resource-id.ts";
 import { childId, sameId } from "../../model/ids.ts";
 import type { Family } from "../../model/model.ts";
-import { hasBaseInAnyCase } from "../../model/names.ts";
+import { hasBaseInAnyCase, isPublicIPNameOf } from "../../model/names.ts";
 import { annotations } from "../../service/annotations.ts";
 import type { Subject } from "../../service/subject.ts";
 import { type Draft, edit, reject, type ResourceDraft, type UsedFrontend, zonesFor } from "../draft/draft.ts";
@@ -75,6 +75,31 @@ function unwantedOf(balancer: Balancer, subject: Subject, family: Family): reado
   if (!subject.families.includes(family)) return [];
   const none: FrontendTarget = { kind: "public", publicIPId: "" };
   return frontendsOf(balancer, subject, family, none);
+}
+
+interface Placed {
+  readonly subject: Subject;
+  readonly target: BalancerDraft | undefined;
+  readonly frontends: FrontendTargets;
+}
+
+/**
+ * Adds the frontend of a Service whose own public IP others choose in the same plan before they are added, whatever their
+ * age: they share it and can leave it again, while a frontend of their own could not change as long as the owner uses it.
+ */
+export function addOwnersFrontends(draft: Draft, placements: readonly Placed[]): void {
+  const uses = placements.flatMap(({ subject, target: one, frontends }) =>
+    [...frontends].flatMap(([family, target]) =>
+      one === undefined || target.kind === "private" ? [] : [{ subject, one, family, target }],
+    ),
+  );
+  for (const [id, users] of Map.groupBy(uses, ({ target }) => target.publicIPId.toLowerCase())) {
+    if (users.length === 1) continue;
+    const isOwner = ({ subject }: (typeof users)[number]): boolean =>
+      isPublicIPNameOf(draft.config.clusterName, subject.base, lastSegment(id));
+    const owner = users.find(isOwner);
+    if (owner !== undefined) ensureFrontend(draft, owner.one, owner);
+  }
 }
 
 interface Additions {
@@ -150,7 +175,7 @@ interface Wanted {
   readonly subject: Subject;
   readonly family: Family;
   readonly target: FrontendTarget;
-  readonly replaced: Frontend | undefined;
+  readonly replaced?: Frontend | undefined;
 }
 
 function ensureFrontend(draft: Draft, one: BalancerDraft, { subject, family, target, replaced }: Wanted): Frontend {

@@ -20,7 +20,7 @@ import { type Balancer, frontendsWith, hasPartsOf, namedFor, withoutPools, witho
 import { type Frontend, type FrontendTarget, isOfOtherFamily, isPrimary, subnetProblem } from "../draft/frontends.ts";
 import { statusAddresses } from "../draft/ingress.ts";
 import type { PublicIPTargets } from "../public-ip/plan.ts";
-import { addService, type FrontendTargets, removeChangedFrontends, type Replaced } from "./add.ts";
+import { addOwnersFrontends, addService, type FrontendTargets, removeChangedFrontends, type Replaced } from "./add.ts";
 import { chooseBasic } from "./basic.ts";
 import { type Choice, chooseMultiple, type Planned, remember } from "./multiple.ts";
 import { removeFrontends, removeLeft, removeRules, removeStaleRules } from "./remove.ts";
@@ -69,6 +69,7 @@ export function planBalancers(draft: Draft, publicIPs: PublicIPTargets): void {
       ? new Map()
       : removeChangedFrontends(draft, target, subject, frontends),
   );
+  addOwnersFrontends(draft, placements);
   for (const [index, placement] of placements.entries()) addPlaced(draft, placement, replaced[index] ?? new Map());
   removeLocalPools(draft);
   for (const one of draft.balancers.values()) dropUnusedSharedProbe(one);

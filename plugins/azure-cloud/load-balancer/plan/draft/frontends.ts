@@ -3,9 +3,9 @@ import type { FrontendIPConfiguration, Subnet } from "@azure/arm-network";
 import { canonicalAddress, familyOf, parsePrefix, prefixContains, sameAddress } from "../../model/addresses.ts";
 import { childId, sameId } from "../../model/ids.ts";
 import type { Family } from "../../model/model.ts";
-import { frontendName, hasBase, isIPv6Name } from "../../model/names.ts";
+import { frontendName, hasBase, isIPv6Name, isServiceFrontend } from "../../model/names.ts";
 import { type Subject, wantedAddress, wantedAddresses, wantedPublicIP } from "../../service/subject.ts";
-import { type Balancer, namedFor } from "./edits.ts";
+import { type Balancer, frontendsWith, namedFor } from "./edits.ts";
 
 export type Frontend = Readonly<FrontendIPConfiguration>;
 
@@ -22,7 +22,8 @@ const isOfFamily = (name: string | undefined, { dualStack }: Subject, family: Fa
 
 /**
  * Frontends that the Service uses for a family: its own by name, and those of other Services that have the public IP or
- * private address which it asks for. Source: upstream `serviceOwnsFrontend`.
+ * private address which it asks for, or the public IP that is its own. Source: upstream `serviceOwnsFrontend`, which leaves
+ * out the last ones: ARM would refuse the Service a frontend of its own for as long as the other one has it.
  */
 export function frontendsOf(
   balancer: Balancer,
@@ -30,26 +31,23 @@ export function frontendsOf(
   family: Family,
   target: FrontendTarget,
 ): readonly Frontend[] {
-  const isSelected = selectionOf(subject, family, target);
-  const { frontendIPConfigurations: all = [] } = balancer;
-  const candidates = isSelected === undefined ? namedFor(all, subject.base) : all;
-  return candidates.filter((frontend) =>
-    isPrimary(frontend, subject) ? isOfFamily(frontend.name, subject, family) : isSelected?.(frontend),
-  );
+  const own = namedFor(balancer.frontendIPConfigurations, subject.base);
+  return [
+    ...own.filter((frontend) => isPrimary(frontend, subject) && isOfFamily(frontend.name, subject, family)),
+    ...addressed(balancer, subject, family, target).filter((frontend) => !isPrimary(frontend, subject)),
+  ];
 }
 
-/** Tests for the public IP or private address that the Service requests; undefined if it requests none. */
-function selectionOf(
-  subject: Subject,
-  family: Family,
-  target: FrontendTarget,
-): ((frontend: Frontend) => boolean) | undefined {
+/** Frontends with the public IP of the target, or the private address that the Service requests. */
+function addressed(balancer: Balancer, subject: Subject, family: Family, target: FrontendTarget): readonly Frontend[] {
   if (target.kind === "private") {
     const address = wantedAddress(subject, family);
-    return address === "" ? undefined : ({ privateIPAddress }) => sameAddress(privateIPAddress, address);
+    const { frontendIPConfigurations: all = [] } = balancer;
+    return address === "" ? [] : all.filter(({ privateIPAddress }) => sameAddress(privateIPAddress, address));
   }
-  if (wantedAddresses(subject).length === 0 && wantedPublicIP(subject, family) === "") return undefined;
-  return ({ publicIPAddress }) => publicIPAddress?.id !== undefined && sameId(publicIPAddress.id, target.publicIPId);
+  const found = target.publicIPId === "" ? [] : frontendsWith(balancer, target.publicIPId);
+  const isChosen = wantedAddresses(subject).length > 0 || wantedPublicIP(subject, family) !== "";
+  return isChosen ? found : found.filter(({ name }) => isServiceFrontend(name));
 }
 
 /** True if a frontend must be replaced to become the one that the Service wants. Source: upstream `isFrontendIPChanged`. */

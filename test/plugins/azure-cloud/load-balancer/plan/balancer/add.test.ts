@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test";
 
+import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { intentOf, plannerConfigOf } from "../../fixtures.ts";
-import { converge, nodesNamed, world } from "../../world.ts";
+import { converge, nodesNamed, publicIP, usersBalancer, world } from "../../world.ts";
 
 const nodes = nodesNamed("node-0");
 const vmSets = new Map([["node-0", "vmss0"]]);
@@ -60,3 +61,71 @@ test.each([
     expect<readonly string[]>(stages.map(({ name }) => name)).toEqual(written);
   },
 );
+
+describe("a public IP that is a Service's own, and whose address an older Service chooses", () => {
+  const uids = { chooser: "c".repeat(32), owner: "e".repeat(32) };
+  const [chooser, owner] = [`a${uids.chooser.slice(1)}`, `a${uids.owner.slice(1)}`];
+  const ownIP = publicIP(`kubernetes-${owner}`, "20.9.9.9", { tags: { "k8s-azure-service": "default/owner" } });
+  const usersIPs = [publicIP("first", "20.0.0.8"), publicIP("second", "20.0.0.9")];
+  const start = world({ nodes, vmSets, publicIPs: [ownIP, ...usersIPs] });
+  const shape = (name: keyof typeof uids, port: number, address = "") =>
+    intentOf({
+      name,
+      uid: uids[name],
+      nodes,
+      ...(address !== "" && { annotations: { "azure-load-balancer-ipv4": address } }),
+      spec: { ports: [{ protocol: "TCP", port, nodePort: 30_000 + port }] },
+    });
+  const [chooses, owns] = [shape("chooser", 80, "20.9.9.9"), shape("owner", 443)];
+  /** Names of frontends and rules with the public IP that they are on. */
+  const partsOf = ({ loadBalancers }: Observed) =>
+    loadBalancers.flatMap(({ frontendIPConfigurations = [], loadBalancingRules = [] }) => {
+      const publicIPs = new Map(
+        frontendIPConfigurations.map(({ id, publicIPAddress }) => [id, publicIPAddress?.id?.split("/").at(-1)]),
+      );
+      return [
+        ...frontendIPConfigurations.map(({ id, name }) => `${name} ${publicIPs.get(id)}`),
+        ...loadBalancingRules.map(({ name, frontendIPConfiguration }) =>
+          [name, publicIPs.get(frontendIPConfiguration?.id)].join(" "),
+        ),
+      ];
+    });
+  const on = (...names: readonly string[]) => names.map((name) => `${name} ${ownIP.name}`);
+
+  test("is that of the owner's frontend if both are planned together: the chooser can leave again", () => {
+    const { observed, last } = converge([chooses, owns], start, standard);
+    expect(partsOf(observed)).toEqual(on(owner, `${chooser}-TCP-80`, `${owner}-TCP-443`));
+    expect(last.results.values().every(({ status }) => status?.ingress?.[0]?.ip === "20.9.9.9")).toBe(true);
+    const left = converge([shape("chooser", 80, "20.0.0.8"), owns], observed, standard).observed;
+    expect(partsOf(left).toSorted()).toEqual(
+      [`${chooser} first`, `${chooser}-TCP-80 first`, ...on(owner, `${owner}-TCP-443`)].toSorted(),
+    );
+  });
+
+  test("stays on the chooser's frontend if that was there first: the owner shares it, until both are gone", () => {
+    const alone = converge([chooses], start, standard).observed;
+    expect(partsOf(alone)).toEqual(on(chooser, `${chooser}-TCP-80`));
+    const { observed, last } = converge([chooses, owns], alone, standard);
+    expect(partsOf(observed)).toEqual(on(chooser, `${chooser}-TCP-80`, `${owner}-TCP-443`));
+    expect(last.results.get("default/owner")?.status?.ingress).toEqual([{ ip: "20.9.9.9" }]);
+    const without = converge([{ ...chooses, action: "delete" }, owns], observed, standard).observed;
+    expect(partsOf(without)).toEqual(on(chooser, `${owner}-TCP-443`));
+    const none = converge([{ ...owns, action: "delete" }], without, standard).observed;
+    expect([none.loadBalancers, none.publicIPs.map(({ name }) => name)]).toEqual([[], ["first", "second"]]);
+  });
+
+  test("is not that of a frontend that a user has made with it", () => {
+    const theirs = usersBalancer("kubernetes");
+    const loadBalancers = [
+      {
+        ...theirs,
+        frontendIPConfigurations: (theirs.frontendIPConfigurations ?? []).map((one) => ({
+          ...one,
+          publicIPAddress: { id: ownIP.id ?? "" },
+        })),
+      },
+    ];
+    const { observed } = converge([owns], { ...start, loadBalancers }, standard);
+    expect(partsOf(observed)).toContain(`${owner} ${ownIP.name}`);
+  });
+});
