@@ -193,9 +193,13 @@ function newest({ services }: SyncParts, key: string, { metadata }: Service): Se
 const isEnsured = ({ selection }: Pick<SyncParts, "selection">, service: Service): boolean =>
   selection.wantsLoadBalancer(service) && !selection.needsCleanup(service);
 
-/** It wanted a load balancer as its sync began, and does not any more: another sync of it is queued. */
+/**
+ * It wanted a load balancer as its sync began, and does not any more: another sync of it is queued. Or another process
+ * serves it by now, whose condition it has.
+ */
 function hasLeft(parts: SyncParts, key: string, service: Service): boolean {
   const current = newest(parts, key, service);
+  if (current !== undefined && parts.selection.isLeftAlone(current)) return true;
   return isEnsured(parts, service) && (current === undefined || !isEnsured(parts, current));
 }
 

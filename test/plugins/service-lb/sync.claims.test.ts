@@ -6,7 +6,7 @@ import { finalizer, serviceSelection } from "../../../plugins/service-lb/predica
 import { syncService } from "../../../plugins/service-lb/sync.ts";
 import { errorOf } from "../../kit/rejection.ts";
 import { aService } from "./objects.ts";
-import { makeParts } from "./parts.ts";
+import { alreadyBalanced, makeParts } from "./parts.ts";
 
 const mark = "cloud-controller-host/served-by";
 const labeled = (shard: string, annotations: Readonly<Record<string, string>> = {}) =>
@@ -226,4 +226,17 @@ test("a Service whose type has changed and which the cloud cannot look up is rep
   expect([parts.reported(), parts.failing.size]).toEqual([["SyncLoadBalancerFailed"], 1]);
   await sync();
   expect(parts.failing.size).toBe(0);
+});
+
+test("a cleanup that fails because another deployment serves the Service by then does not show at the Service", async () => {
+  await using deployment = await setUp(new Set(), false);
+  const { parts, sync } = deployment;
+  const service = parts.seen(aService({ spec: { type: "ClusterIP" }, meta: { finalizers: [finalizer] } }));
+  alreadyBalanced(parts.memory, service);
+  parts.memory.intercept("ensureLoadBalancerDeleted", () => {
+    parts.services.set({ ...service, metadata: { ...service.metadata, annotations: { [mark]: "theirs" } } });
+    return Promise.reject(new Error("superseded"));
+  });
+  expect(String(await errorOf(sync()))).toContain("superseded");
+  expect([parts.patches(), parts.reported(), parts.failing.size]).toEqual([[], ["DeletingLoadBalancer"], 0]);
 });

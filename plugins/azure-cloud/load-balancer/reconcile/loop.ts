@@ -114,9 +114,9 @@ export class Loop {
     this.#outcomes.nextGroups([]);
   }
 
-  /** The newest intent: a Service may change during a write that takes minutes, before its caller submits it again. */
+  /** The newest intent: a Service may change, or leave, during a write that takes minutes, before its caller reacts. */
   #newest({ intent }: Wanted): ServiceIntent | undefined {
-    if (intent.action === "delete") return intent;
+    if (intent.action === "delete") return this.#options.observer.isTaken(intent.service) ? undefined : intent;
     const service = this.#options.observer.newest(intent.service);
     return service && { action: "ensure", service, nodes: this.nodes };
   }

@@ -1,4 +1,5 @@
 import type { Subnet } from "@azure/arm-network";
+import { type CloudContext, keyOf, kinds } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../../arm/clients.ts";
 import { unlessAbsent } from "../../arm/errors.ts";
@@ -70,3 +71,23 @@ export const readSubnet = (
   name: string,
 ): Promise<Subnet | undefined> =>
   unlessAbsent(network.subnets.get(virtualNetwork.resourceGroup, virtualNetwork.name, name));
+
+/** Nodes with an endpoint, for the local ones of the Services. Readiness is not considered, as upstream. */
+export function endpointNodes(
+  informers: CloudContext["informers"],
+  intents: readonly ServiceIntent[],
+): ReadonlyMap<string, readonly string[]> {
+  const slices = informers.of(kinds.EndpointSlice).store.list();
+  const local = new Set(
+    intents.flatMap(({ service }) => (service.spec?.externalTrafficPolicy === "Local" ? [keyOf(service)] : [])),
+  );
+  const nodes = new Map<string, string[]>();
+  for (const { metadata, endpoints } of slices) {
+    const key = `${metadata?.namespace ?? ""}/${metadata?.labels?.["kubernetes.io/service-name"] ?? ""}`;
+    if (!local.has(key)) continue;
+    const names = nodes.get(key) ?? [];
+    for (const { nodeName } of endpoints ?? []) if (nodeName !== undefined) names.push(nodeName);
+    nodes.set(key, names);
+  }
+  return nodes;
+}

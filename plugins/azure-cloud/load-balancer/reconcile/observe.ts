@@ -18,11 +18,19 @@ import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { hasBase, isServiceFrontend } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import type { PoolReads } from "../pools/pool-reads.ts";
-import { isSameService } from "../service/identity.ts";
+import { hasMarkOfAnother, isSameService } from "../service/identity.ts";
 import type { WriteOutcome } from "./apply.ts";
 import { Contradictions } from "./contradictions.ts";
 import type { Drains } from "./drains.ts";
-import { groupsInUse, type Known, neededReads, nothingKnown, readSubnet, zonesInUse } from "./needed-reads.ts";
+import {
+  endpointNodes,
+  groupsInUse,
+  type Known,
+  neededReads,
+  nothingKnown,
+  readSubnet,
+  zonesInUse,
+} from "./needed-reads.ts";
 import { OpenedAddresses } from "./opened-addresses.ts";
 import type { NewServices } from "./preconditions.ts";
 
@@ -32,7 +40,7 @@ export interface ObserverOptions {
   readonly network: NetworkResources;
   readonly members: PoolReads;
   readonly newServices: NewServices;
-  readonly context: Pick<CloudContext, "informers" | "clock">;
+  readonly context: Pick<CloudContext, "informers" | "clock" | "shards">;
   readonly seen?: (observed: Observed) => void;
   readonly drains?: Drains | undefined;
 }
@@ -90,7 +98,7 @@ export class Observer {
     // Synced before the first tick. Services are those of the service controller, which syncs them itself.
     if (config.loadBalancers.length > 0) {
       this.#namespaceLabels();
-      this.#endpointNodes([]);
+      endpointNodes(context.informers, []);
     }
   }
 
@@ -106,6 +114,13 @@ export class Observer {
     return wanted && isSameService(current, known) ? current : undefined;
   }
 
+  /** True if another deployment serves the Service by now: all of it is that one's to change, wherever it is. */
+  isTaken(known: Service): boolean {
+    const { informers, shards } = this.#options.context;
+    const current = informers.of(kinds.Service).store.get(keyOf(known));
+    return current?.metadata?.uid === known.metadata?.uid && hasMarkOfAnother(current, shards);
+  }
+
   /** The newest version of the Service; undefined when it is being deleted, or wants no load balancer any more. */
   newest(known: Service): Service | undefined {
     const current = this.#options.context.informers.of(kinds.Service).store.get(keyOf(known));
@@ -117,7 +132,7 @@ export class Observer {
   }
 
   async observe(intents: readonly ServiceIntent[], known: Known = nothingKnown()): Promise<Observation> {
-    const { config, network, members } = this.#options;
+    const { config, network, members, context } = this.#options;
     const needed = neededReads(intents, config);
     const unreadable: Unreadable = { groups: new Map(), subnets: new Map(), vmSets: undefined, services: new Map() };
     const publicIPsIn = (groups: readonly string[]) =>
@@ -162,7 +177,7 @@ export class Observer {
       opened: this.#opened.wishes,
       poolMembers,
       vmSets: await this.#readVmSets(nodes, unreadable),
-      endpointNodes: config.loadBalancers.length > 0 ? this.#endpointNodes(intents) : new Map(),
+      endpointNodes: config.loadBalancers.length > 0 ? endpointNodes(context.informers, intents) : new Map(),
       namespaceLabels: needed.namespaces.length > 0 ? this.#namespaceLabels() : new Map(),
     };
     this.#options.seen?.(observed);
@@ -275,23 +290,6 @@ export class Observer {
   #namespaceLabels(): ReadonlyMap<string, Readonly<Record<string, string>>> {
     const namespaces = this.#options.context.informers.of(kinds.Namespace).store.list();
     return new Map(namespaces.map(({ metadata }) => [metadata?.name ?? "", metadata?.labels ?? {}]));
-  }
-
-  /** Nodes with an endpoint, for the local ones of the Services. Readiness is not considered, as upstream. */
-  #endpointNodes(intents: readonly ServiceIntent[]): ReadonlyMap<string, readonly string[]> {
-    const slices = this.#options.context.informers.of(kinds.EndpointSlice).store.list();
-    const local = new Set(
-      intents.flatMap(({ service }) => (service.spec?.externalTrafficPolicy === "Local" ? [keyOf(service)] : [])),
-    );
-    const nodes = new Map<string, string[]>();
-    for (const { metadata, endpoints } of slices) {
-      const key = `${metadata?.namespace ?? ""}/${metadata?.labels?.["kubernetes.io/service-name"] ?? ""}`;
-      if (!local.has(key)) continue;
-      const names = nodes.get(key) ?? [];
-      for (const { nodeName } of endpoints ?? []) if (nodeName !== undefined) names.push(nodeName);
-      nodes.set(key, names);
-    }
-    return nodes;
   }
 }
 

@@ -11,9 +11,15 @@ export const isSameService = (one: Service, other: Service): boolean =>
   one.metadata?.uid === other.metadata?.uid && one.spec?.loadBalancerClass === other.spec?.loadBalancerClass;
 
 /** True if another deployment serves the Service. A deployment that shares the Services marks each that it serves. */
-export function isOfAnother(service: Service, shards: Shards | undefined): boolean {
-  const mark = annotationOf(service, annotations.servedBy) || undefined;
-  return mark === undefined ? shards?.isAlive !== undefined : mark !== shards?.own;
+export const isOfAnother = (service: Service, shards: Shards | undefined): boolean =>
+  markOf(service) === undefined ? shards?.isAlive !== undefined : hasMarkOfAnother(service, shards);
+
+const markOf = (service: Service): string | undefined => annotationOf(service, annotations.servedBy) || undefined;
+
+/** True if another deployment has marked the Service, which it does before its first write for it. */
+export function hasMarkOfAnother(service: Service, shards: Shards | undefined): boolean {
+  const mark = markOf(service);
+  return mark !== undefined && mark !== shards?.own;
 }
 
 interface SharedCluster {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { keyOf, RetryAfterError, type Service } from "cloud-controller-host/sdk";
+import { annotations, keyOf, RetryAfterError, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../../../host/async/clock.ts";
@@ -9,7 +9,7 @@ import { heldBy } from "../../../../../plugins/azure-cloud/load-balancer/reconci
 import { InFlight } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/in-flight.ts";
 import { Random } from "../../../../kit/random.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
-import { expectConverged } from "../azure-state.ts";
+import { azureState, expectConverged } from "../azure-state.ts";
 import { type Cluster, fast, type Generation, openCluster, serviceOf } from "../cluster.ts";
 import { Scenario } from "../scenario.ts";
 import { world } from "../world.ts";
@@ -565,6 +565,34 @@ describe("a slow write of", () => {
     hold.release();
     expect(await ended).toBeUndefined();
     expectConverged(cluster);
+  });
+});
+
+describe("the deletion of a Service during a slow write", () => {
+  const markedBy = (lease: string): Service => {
+    const { metadata, ...rest } = serviceOf("web");
+    return { ...rest, metadata: { ...metadata, annotations: { [annotations.servedBy]: lease } } };
+  };
+
+  test.each([
+    [
+      "writes no more once another deployment has marked the Service: the rest is that one's",
+      "another",
+      ["kubernetes"],
+    ],
+    ["is carried out if the mark is that of its own deployment", "own", []],
+  ])("%s", async (_title, lease, expected) => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start({}, fast(100), { shards: { own: "own" } });
+    await cluster.ensure(generation, serviceOf("web"));
+    const { hold, ended } = await heldWrite(cluster, "/virtualMachines/1", () =>
+      generation.balancers.ensureLoadBalancerDeleted("kubernetes", serviceOf("web")),
+    );
+    cluster.services.set("default/web", markedBy(lease));
+    hold.release();
+    expect(await ended).toEqual(expected.length === 0 ? undefined : expect.objectContaining({ code: "Superseded" }));
+    const { balancers, publicIPs } = azureState(cluster.world.simulator);
+    expect([balancers, publicIPs.length]).toEqual([expected, expected.length]);
   });
 });
 
