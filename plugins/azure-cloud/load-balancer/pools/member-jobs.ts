@@ -1,9 +1,12 @@
 import { ownerOf } from "../../instances/provider-id.ts";
 import { isIPv6Name } from "../model/names.ts";
-import type { ReleasePools, UpdateMembers } from "../model/plan-model.ts";
+import type { ReleasePools, UpdateMembers, Write } from "../model/plan-model.ts";
 import type { PoolEdit } from "./pool-edits.ts";
 
 export type MembersWrite = UpdateMembers | ReleasePools;
+
+export const isMembersWrite = (write: Write): write is MembersWrite =>
+  write.kind === "update-members" || write.kind === "release-pools";
 
 /** One resource to write and what is to change in it. */
 export interface Job {

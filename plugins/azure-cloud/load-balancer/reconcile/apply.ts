@@ -10,12 +10,13 @@ import type { Observed, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { servicesIn } from "../plan/public-ip/owners.ts";
-import type { MembersWrite } from "../pools/member-jobs.ts";
+import { isMembersWrite, type MembersWrite } from "../pools/member-jobs.ts";
 import type { PoolMembers } from "../pools/membership.ts";
 import { isShared } from "../service/identity.ts";
 import { heldBy } from "./held-resources.ts";
 import { hasSameChildren, hasSameOwners, inList, isContradicted, type NewServices } from "./preconditions.ts";
 import { deletePrivateLink, type PrivateLinkWriteOptions, putPrivateLink, putSubnet } from "./private-link-writes.ts";
+import { refusedReleases } from "./releases.ts";
 import { provision, publicIPIn, unprovisionedIn } from "./unprovisioned.ts";
 
 export interface ApplyOptions extends PrivateLinkWriteOptions {
@@ -277,17 +278,18 @@ export class Applier {
   async members(writes: readonly MembersWrite[], observed: Observed): Promise<readonly WriteOutcome[]> {
     if (writes.length === 0) return [];
     const { members } = this.#options;
-    const { writes: requests, failed, late } = await members.apply(writes, observed.loadBalancers, observed.nodes);
+    const refused = await refusedReleases(writes, observed, this.#options);
+    const allowed = writes.filter((write) => !refused.has(write));
+    const { writes: requests, failed, late } = await members.apply(allowed, observed.loadBalancers, observed.nodes);
     return writes.map((write): WriteOutcome => {
+      const refusal = refused.get(write);
+      if (refusal !== undefined) return refusal;
       if (failed.has(write)) return { kind: "failed", write, error: failed.get(write) };
       const ends = late.get(write);
       return ends === undefined ? { kind: "written", write, requests } : { kind: "unfinished", write, requests, ends };
     });
   }
 }
-
-export const isMembersWrite = (write: Write): write is MembersWrite =>
-  write.kind === "update-members" || write.kind === "release-pools";
 
 export const isResourceWrite = (write: Write): write is ResourceWrite => !isMembersWrite(write);
 

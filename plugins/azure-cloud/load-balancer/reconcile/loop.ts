@@ -4,9 +4,10 @@ import { isRefused } from "../../arm/writes/write-errors.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
+import { isMembersWrite } from "../pools/member-jobs.ts";
 import type { GuardedRound, GuardedRounds } from "../removals/guarded-round.ts";
 import type { Activity } from "./activity.ts";
-import { type Applier, isMembersWrite, isResourceWrite, type WriteOutcome } from "./apply.ts";
+import { type Applier, isResourceWrite, type WriteOutcome } from "./apply.ts";
 import type { Drains } from "./drains.ts";
 import { type Flight, InFlight } from "./in-flight.ts";
 import { nothingKnown } from "./needed-reads.ts";
@@ -189,9 +190,8 @@ export class Loop {
     if (this.#inFlight.graceMs() > 0) void this.#tickAfterWave();
     if (!ready.some(isAbandoning)) return ready;
     const youngMs = this.#options.context.clock.monotonic() - keptMs;
-    const soon = new Set(
-      this.#inFlight.current().flatMap(({ services, startedMs }) => (startedMs > youngMs ? services : [])),
-    );
+    const young = this.#inFlight.current().filter(({ startedMs }) => startedMs > youngMs);
+    const soon = new Set(young.flatMap(({ services }) => services));
     const awaiting = this.#others(active).filter(({ service }) => soon.has(keyOf(service)));
     if (awaiting.length > 0) this.#ticker.after(keptMs);
     return withoutAwaited(ready, awaiting, { active, observed, config: this.#options.config });

@@ -118,7 +118,8 @@ export class Observer {
   isTaken(known: Service): boolean {
     const { informers, shards } = this.#options.context;
     const current = informers.of(kinds.Service).store.get(keyOf(known));
-    return current?.metadata?.uid === known.metadata?.uid && hasMarkOfAnother(current, shards);
+    const isSame = current !== undefined && current.metadata?.uid === known.metadata?.uid;
+    return isSame && hasMarkOfAnother(current, shards);
   }
 
   /** The newest version of the Service; undefined when it is being deleted, or wants no load balancer any more. */
