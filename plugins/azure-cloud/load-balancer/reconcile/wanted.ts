@@ -162,7 +162,7 @@ export class Wanted {
 
   /** Fails: nothing more is planned for the Service. */
   supersede(): readonly [] {
-    const message = `${this.key} is being deleted, is no longer of type LoadBalancer, has another loadBalancerClass, or is served by another deployment`;
+    const message = `${this.key} is being deleted, is no longer of type LoadBalancer, or has another loadBalancerClass or deployment`;
     this.fail(new CodedError("Superseded", message));
     return [];
   }
