@@ -115,6 +115,8 @@ export function revertService(world: World, action: Action): void {
     const current = world.api.get(kinds.Service, at);
     if (current === undefined || current.metadata?.uid !== before.metadata?.uid) return;
     if (current.metadata?.deletionTimestamp !== undefined || current.spec?.type !== before.spec?.type) return;
+    // It went to another deployment by way of another type: a class does not change.
+    if (current.spec?.loadBalancerClass !== before.spec?.loadBalancerClass) return;
     world.note("user", `takes back the change of ${at.name}`);
     world.api.update(kinds.Service, at, (now) => ({
       ...now,
