@@ -17,6 +17,13 @@ test.each(["\n", ""])("documents are whole, in whatever pieces they arrive, with
   }
 });
 
+test("blank lines are no documents, and what is not JSON is an error", async () => {
+  const parse = (text: string): Promise<readonly unknown[][]> =>
+    Array.fromAsync(jsonLines(inPieces(new TextEncoder().encode(text), 4)), (batch) => [...batch]);
+  expect((await parse('\n \r\n{"a":1}\r\n\n {}\n  ')).flat()).toEqual([{ a: 1 }, {}]);
+  await expect(parse('{"a":1}\n{"a"')).rejects.toThrow("not JSON");
+});
+
 /** A line that takes about a millisecond to parse. */
 const longLine = new TextEncoder().encode(
   `${JSON.stringify(Array.from({ length: 5000 }, (_, index) => ({ name: `node-${index}`, index })))}\n`,
