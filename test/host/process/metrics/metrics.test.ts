@@ -114,6 +114,17 @@ describe("the metrics registry", () => {
     expect((await registry.render("application/openmetrics-text")).body).toContain('depth{name="a"} 5\n');
   });
 
+  test("keeps the labels of a gauge's series, whatever the caller does with its object", async () => {
+    const registry = new MetricsRegistry();
+    const gauge = registry.root.gauge({ name: "depth", help: "h", labels: ["name"] });
+    const labels = { name: "a" };
+    gauge.set(1, labels);
+    labels.name = "b";
+    gauge.set(2, { name: "a" });
+    expect(await text(registry)).toContain('depth{name="a"} 2\n');
+    expect(await text(registry)).not.toContain('name="b"');
+  });
+
   test("refuses a gauge's value that is no number where it is set, and shows the one before", async () => {
     const registry = new MetricsRegistry();
     const gauge = registry.root.gauge({ name: "depth", help: "h" });
