@@ -50,7 +50,7 @@ export async function cpuSecondsOf(pid: number): Promise<number> {
   return (user + system) / ticksPerSecond;
 }
 
-/** Settings of Bun's collector and compiler in the image: memory and processor time are those of a container. */
+/** Settings of Bun's collector, compiler and allocator in the image: memory and processor time are those of a container. */
 export async function engineSettings(): Promise<Readonly<Record<string, string>>> {
   const containerfile = await readFile(join(import.meta.dir, "..", "..", "deploy", "Containerfile"), "utf8");
   const settings = [...containerfile.matchAll(/^\s+((?:BUN_(?:GC|JSC)|MIMALLOC)_\w+)=(\S+)/gm)];

@@ -24,7 +24,9 @@ export class GaugeSeries {
     const known = this.#series.get(key);
     if (known !== undefined && known.owner > owner) return;
     if (known !== undefined && Number.isFinite(value)) {
-      Object.assign(known, { owner, value, isShown: false });
+      known.owner = owner;
+      known.value = value;
+      known.isShown = false;
       return;
     }
     // What prom-client refuses is an error here, not at the next scrape.

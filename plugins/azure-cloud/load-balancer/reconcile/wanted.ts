@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 
 import {
+  annotations,
   CodedError,
   keyOf,
   type LoadBalancerStatus,
@@ -162,7 +163,7 @@ export class Wanted {
 
   /** Fails: nothing more is planned for the Service. */
   supersede(): readonly [] {
-    const message = `${this.key} is being deleted, is no longer of type LoadBalancer, or has another loadBalancerClass or deployment`;
+    const message = `${this.key} is being deleted, is no longer of type LoadBalancer, or has another loadBalancerClass or ${annotations.servedBy} annotation`;
     this.fail(new CodedError("Superseded", message));
     return [];
   }

@@ -125,7 +125,7 @@ describe("the metrics registry", () => {
     expect(await text(registry)).not.toContain('name="b"');
   });
 
-  test("refuses a gauge's value that is no number where it is set, and shows the one before", async () => {
+  test("refuses a gauge's value that is not a number where it is set, and shows the one before", async () => {
     const registry = new MetricsRegistry();
     const gauge = registry.root.gauge({ name: "depth", help: "h" });
     gauge.set(1);

@@ -93,7 +93,7 @@ export function addOwnersFrontends(draft: Draft, placements: readonly Placed[]):
       one === undefined || target.kind === "private" ? [] : [{ subject, one, family, target }],
     ),
   );
-  for (const [id, users] of Map.groupBy(uses, ({ target }) => target.publicIPId.toLowerCase())) {
+  for (const [id, users] of Map.groupBy(uses, ({ target }) => target.publicIPId)) {
     if (users.length === 1) continue;
     const isOwner = ({ subject }: (typeof users)[number]): boolean =>
       isPublicIPNameOf(draft.config.clusterName, subject.base, lastSegment(id));

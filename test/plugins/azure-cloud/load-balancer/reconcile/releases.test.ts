@@ -35,3 +35,20 @@ test("the last Service of all deployments takes the nodes out of the pools of it
   const { balancers, pools } = azureState(cluster.world.simulator);
   expect([balancers, pools]).toEqual([[], []]);
 });
+
+/** Reads of the load balancer as the last Service of a deployment is deleted. */
+async function readsOfDeletion(web: Service, own: Partial<CloudContext>): Promise<number> {
+  await using cluster = await openCluster(2);
+  const generation = await cluster.start({}, undefined, own);
+  await cluster.ensure(generation, web);
+  cluster.world.simulator.clearLog();
+  await cluster.remove(generation, web);
+  const isRead = ({ method, path }: { readonly method: string; readonly path: string }): boolean =>
+    method === "GET" && path.endsWith("/loadBalancers/kubernetes");
+  return cluster.world.simulator.log.filter(isRead).length;
+}
+
+test("the deletion of a last Service takes one read of its load balancer more where deployments share it", async () => {
+  const alone = await readsOfDeletion(serviceOf("web"), {});
+  expect(await readsOfDeletion(servedBy("web", "one"), deployment("one"))).toBe(alone + 1);
+});

@@ -183,6 +183,17 @@ describe("the owner of a frontend", () => {
     expect(owned({ annotations: { "azure-pip-name": "pip" } }, { kind: "public", publicIPId: "/another" })).toBe(false);
   });
 
+  test("no frontend with a private address is taken for that of a Service without a public IP", () => {
+    const internal = { name: "aother-subnet", privateIPAddress: "10.0.0.1" };
+    const chosen = subjectOf({ name: "test1", annotations: { "azure-load-balancer-ipv4": "20.1.1.1" } });
+    const none: FrontendTarget = { kind: "public", publicIPId: "" };
+    expect(frontendsOf({ frontendIPConfigurations: [internal] }, chosen, "IPv4", none)).toEqual([]);
+  });
+
+  test("the frontend of a Service that names its own public IP is one, not two", () => {
+    expect(owned({ name: "other", annotations: { "azure-pip-name": "pip" } })).toBe(true);
+  });
+
   test("secondary internal by private IP", () => {
     const subnet: FrontendTarget = { kind: "private", subnet: {} };
     const annotations = { "azure-load-balancer-internal": "true", "azure-load-balancer-ipv4": "10.0.0.1" };
