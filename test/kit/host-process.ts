@@ -105,10 +105,15 @@ export class HostProcess implements AsyncDisposable {
 
   /** Waits for a status; at the time limit, rejects with the whole log. */
   async until(awaited: string, holds: (status: HostStatus) => boolean): Promise<HostStatus> {
-    return this.eventually(awaited, async () => {
-      const status = await this.status();
-      return holds(status) ? status : undefined;
+    const status = await this.eventually(awaited, async () => {
+      if (this.#process.exitCode !== null || this.#process.signalCode !== null) return "ended";
+      const now = await this.status();
+      return holds(now) ? now : undefined;
     });
+    if (status !== "ended") return status;
+    throw new Error(
+      `the host ended with status ${await this.ended()} before ${awaited}\n${this.#stdout}${this.#stderr}`,
+    );
   }
 
   async eventually<T>(awaited: string, ask: () => T | Promise<T>): Promise<Exclude<T, undefined | false>> {

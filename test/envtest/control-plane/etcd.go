@@ -21,12 +21,14 @@ func runEtcd(args []string) int {
 	advertisedURL := flags.String("advertise-client-urls", "http://127.0.0.1:0", "URL told to clients, never unix://")
 	peerURL := flags.String("listen-peer-urls", "http://127.0.0.1:0", "URL on which peers are served")
 	unsafeNoFsync := flags.Bool("unsafe-no-fsync", false, "do not wait for the disk")
+	quota := flags.Int64("quota-backend-bytes", 0, "size of the database at which writes are refused, 0 for etcd's default")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
 	config := embed.NewConfig()
 	config.Dir = *dataDir
 	config.UnsafeNoFsync = *unsafeNoFsync
+	config.QuotaBackendBytes = *quota
 	config.LogLevel = "warn"
 	config.WarningUnaryRequestDuration = time.Second // zero would log every request
 	for _, target := range []struct {

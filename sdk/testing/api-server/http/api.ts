@@ -12,7 +12,7 @@ import { patchTypes, readObject, readPatch } from "./body.ts";
 import { encodingFor } from "./encoding.ts";
 import { evict, preconditionsOf } from "./eviction.ts";
 import { listMetadata, Lists, parseRevision } from "./lists.ts";
-import { jsonReply, textReply } from "./replies.ts";
+import { jsonReply, listReply, textReply } from "./replies.ts";
 import { isTrue, type Target, type Verb } from "./target.ts";
 import type { Watchers } from "./watchers.ts";
 
@@ -74,8 +74,7 @@ export class Api {
     if (token === "") this.#lists.assertReached(revision);
     const exactly = query.get("resourceVersionMatch") === "Exact" ? parseRevision(revision) : undefined;
     const page = this.#lists.read(target.registry.collection, selection, limitOf(query), token, exactly);
-    const encoding = encodingOf(call);
-    return textReply(encoding.list(page.items, listMetadata(page, selection.matches !== undefined)));
+    return listReply(encodingOf(call).list(listMetadata(page, selection.matches !== undefined)), page.items);
   }
 
   #watch(call: Call): Response {
@@ -177,7 +176,7 @@ export class Api {
     const page = this.#lists.read(registry.collection, selection, limitOf(call.query), "");
     const dryRun = isDryRun(call, options);
     for (const stored of page.items) registry.delete(stored, {}, { dryRun });
-    return textReply(encodingOf(call).list(page.items, listMetadata(page, true)));
+    return listReply(encodingOf(call).list(listMetadata(page, true)), page.items);
   }
 }
 

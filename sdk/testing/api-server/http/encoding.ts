@@ -12,7 +12,15 @@ export interface Encoding {
   event(stored: Stored, first: boolean): string;
   /** The object of a bookmark. `metadata` is JSON. */
   bookmark(metadata: string): string;
-  list(items: readonly Stored[], metadata: string): string;
+  /** `metadata` is JSON. */
+  list(metadata: string): ListText;
+}
+
+/** A list in JSON: between `head` and `tail` are its items, separated by commas. */
+export interface ListText {
+  readonly head: string;
+  readonly item: (stored: Stored) => string;
+  readonly tail: string;
 }
 
 /** The media types that a reply can have; anything else is answered with a 406. */
@@ -40,8 +48,11 @@ const plain = (resource: Resource): Encoding => ({
   object: (stored) => stored.text,
   event: (stored) => stored.text,
   bookmark: (metadata) => `{"kind":"${resource.kind}","apiVersion":"${apiVersionOf(resource)}","metadata":${metadata}}`,
-  list: (items, metadata) =>
-    `{"kind":"${resource.kind}List","apiVersion":"${apiVersionOf(resource)}","metadata":${metadata},"items":[${items.map((stored) => stored.item).join(",")}]}\n`,
+  list: (metadata) => ({
+    head: `{"kind":"${resource.kind}List","apiVersion":"${apiVersionOf(resource)}","metadata":${metadata},"items":[`,
+    item: (stored) => stored.item,
+    tail: "]}\n",
+  }),
 });
 
 const partial = ({ object }: Stored): string =>
@@ -52,25 +63,30 @@ const metadataOnly: Encoding = {
   object: partial,
   event: partial,
   bookmark: (metadata) => `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":${metadata}}`,
-  list: (items, metadata) =>
-    `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":${metadata},"items":[${items.map(partial).join(",")}]}\n`,
+  list: (metadata) => ({
+    head: `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":${metadata},"items":[`,
+    item: partial,
+    tail: "]}\n",
+  }),
 };
 
 function table(resource: Resource, includeObject: string): Encoding {
   const embedded = (stored: Stored): string =>
     includeObject === "None" ? "null" : includeObject === "Object" ? stored.text : partial(stored);
-  const write = (items: readonly Stored[], metadata: string, columns: boolean): string => {
-    const now = Date.now();
-    const rows = items.map((stored) => tableRow(resource, stored.object, now, embedded(stored)));
-    return `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":${metadata},"columnDefinitions":${columns ? tableHeader(resource) : "null"},"rows":[${rows.join(",")}]}`;
-  };
+  const head = (metadata: string, columns: boolean): string =>
+    `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":${metadata},"columnDefinitions":${columns ? tableHeader(resource) : "null"},"rows":[`;
+  const row = (stored: Stored, now = Date.now()): string => tableRow(resource, stored.object, now, embedded(stored));
+  const write = (stored: Stored, columns: boolean): string => `${head(own(stored), columns)}${row(stored)}]}`;
   const own = (stored: Stored): string => `{"resourceVersion":"${stored.revision}"}`;
   return {
     name: `table/${includeObject}`,
-    object: (stored) => write([stored], own(stored), true),
-    event: (stored, first) => write([stored], own(stored), first),
-    bookmark: (metadata) => write([], metadata, false),
-    list: (items, metadata) => `${write(items, metadata, true)}\n`,
+    object: (stored) => write(stored, true),
+    event: (stored, first) => write(stored, first),
+    bookmark: (metadata) => `${head(metadata, false)}]}`,
+    list(metadata) {
+      const now = Date.now();
+      return { head: head(metadata, true), item: (stored) => row(stored, now), tail: "]}\n" };
+    },
   };
 }
 
