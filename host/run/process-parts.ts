@@ -68,7 +68,7 @@ export interface ProcessParts {
   /** Clients of generations: the same, or each as a service account of its own. */
   readonly generationClients: Pick<Clients, "client">;
   /** Connects to another API server, or as another user, for as long as the process lives. */
-  readonly connect: (kubeconfig: string) => Clients;
+  readonly connect: (kubeconfig: string, flag: string) => Clients;
   readonly events: EventBroadcaster;
   readonly writes: WriteLog;
   readonly informers: InformerPool;
@@ -135,7 +135,7 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
     return connections.adopt(accounts, (it) => it.close());
   };
   const generationClients = options.useServiceAccountCredentials ? openAccounts() : clients;
-  const connect = (kubeconfig: string): Clients => open(loadApiServer({ kubeconfig, observer }));
+  const connect = (kubeconfig: string, flag: string): Clients => open(loadApiServer({ kubeconfig, flag, observer }));
   const events = new EventBroadcaster({ client: clients.client(component), clock, log, metrics: metrics.root });
   defer("Flushing events", async () => {
     await events.flush(lastEventsMs);

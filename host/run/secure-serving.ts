@@ -92,13 +92,17 @@ function accessClients(
   options: Options,
   { clients, connect }: ProcessParts,
 ): { readonly authenticationClient: KubeClient; readonly authorizationClient: KubeClient } {
-  const client = (kubeconfig: string, name: string): KubeClient => {
-    const connection = kubeconfig === "" ? clients : connect(kubeconfig);
+  const client = (kubeconfig: string, flag: string, name: string): KubeClient => {
+    const connection = kubeconfig === "" ? clients : connect(kubeconfig, flag);
     return createClient(connection.transport(name, { qps: 200, burst: 400 }));
   };
   return {
-    authenticationClient: client(options.authenticationKubeconfig, "token-reviews"),
-    authorizationClient: client(options.authorizationKubeconfig, "subject-access-reviews"),
+    authenticationClient: client(options.authenticationKubeconfig, "--authentication-kubeconfig", "token-reviews"),
+    authorizationClient: client(
+      options.authorizationKubeconfig,
+      "--authorization-kubeconfig",
+      "subject-access-reviews",
+    ),
   };
 }
 

@@ -37,13 +37,18 @@ export async function openWebhookServing(
     tlsCurvePreferences: options.webhookTlsCurvePreferences,
     tlsMinVersion: options.webhookTlsMinVersion,
   };
-  const names = await openNamedCertificates(options.webhookTlsSniCertKey, { clock, log });
+  const names = await openNamedCertificates(options.webhookTlsSniCertKey, {
+    clock,
+    log,
+    flag: "--webhook-tls-sni-cert-key",
+  });
   const certificate = await openCertificate({
     certFile: options.webhookTlsCertFile,
     keyFile: options.webhookTlsPrivateKeyFile,
     certDir: options.webhookCertDir,
     bindAddress: options.webhookBindAddress,
     pairName,
+    flagPrefix: "--webhook-",
     keyType: keyTypeFor(tls),
     clock,
   });

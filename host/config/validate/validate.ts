@@ -152,10 +152,16 @@ function webhookProblems({ webhooks, webhookSecurePort }: Options, known: readon
 }
 
 function servingProblems(options: Options): readonly string[] {
-  const { tlsCertFile: cert, tlsPrivateKeyFile: key, featureGates } = options;
+  const { tlsCertFile, tlsPrivateKeyFile, webhookTlsCertFile, webhookTlsPrivateKeyFile, featureGates } = options;
+  const pairs = [
+    { prefix: "--", cert: tlsCertFile, key: tlsPrivateKeyFile },
+    { prefix: "--webhook-", cert: webhookTlsCertFile, key: webhookTlsPrivateKeyFile },
+  ];
   return broken([
-    [cert !== "" && key === "", `--tls-cert-file "${cert}" requires --tls-private-key-file`],
-    [cert === "" && key !== "", `--tls-private-key-file "${key}" requires --tls-cert-file`],
+    ...pairs.flatMap(({ prefix, cert, key }): [boolean, string][] => [
+      [cert !== "" && key === "", `${prefix}tls-cert-file "${cert}" requires ${prefix}tls-private-key-file`],
+      [cert === "" && key !== "", `${prefix}tls-private-key-file "${key}" requires ${prefix}tls-cert-file`],
+    ]),
     [
       options.webhooks.length > 0 &&
         options.webhookSecurePort !== 0 &&

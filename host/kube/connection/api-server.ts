@@ -16,6 +16,8 @@ const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 interface ApiServerFlags {
   readonly kubeconfig?: string | undefined;
+  /** The flag that named the kubeconfig, for messages. Default `--kubeconfig`. */
+  readonly flag?: string;
   readonly master?: string | undefined;
   /** Receives the results of credential reads. */
   readonly observer?: CredentialObserver;
@@ -51,8 +53,8 @@ const fail = (message: string): never => {
   throw new CodedError("ApiServerConfig", message);
 };
 
-function find({ kubeconfig, master, podFiles = serviceAccount }: ApiServerFlags): Found {
-  if (kubeconfig) return current([kubeconfig], `--kubeconfig=${kubeconfig}`);
+function find({ kubeconfig, flag = "--kubeconfig", master, podFiles = serviceAccount }: ApiServerFlags): Found {
+  if (kubeconfig) return current([kubeconfig], `${flag}=${kubeconfig}`);
   if (master) {
     const cluster = { name: "master", server: master, skipTLSVerify: false };
     return { cluster, user: { name: "nobody" }, what: `--master=${master}` };
@@ -146,7 +148,7 @@ function readKubeconfig(file: string, what: string): Kubeconfig {
   } catch (error) {
     // Only the first line: the rest quotes the file, secrets included.
     const [line = ""] = error instanceof Error ? error.message.split("\n") : [];
-    return fail(`${what}: ${file} is not a kubeconfig file: ${line}`);
+    return fail(`${what}: ${file} is not a kubeconfig file: ${line.replace(/:$/u, "")}`);
   }
 }
 

@@ -16,6 +16,8 @@ export interface CertificateOptions {
   readonly bindAddress: string;
   /** Base name of the pair in `certDir`. Default `cloud-controller-manager`. */
   readonly pairName?: string;
+  /** Start of the names of the flags, for messages. Default `--`. */
+  readonly flagPrefix?: "--" | "--webhook-";
   /** Type of the key that is created when no pair exists. Default ECDSA. */
   readonly keyType?: KeyType;
   readonly clock: Clock;
@@ -24,6 +26,13 @@ export interface CertificateOptions {
 export interface CertificateFiles {
   readonly certFile: string;
   readonly keyFile: string;
+  /** The flags that named the files, for messages. Default: those of the secure port. */
+  readonly flags?: FileFlags;
+}
+
+interface FileFlags {
+  readonly cert: string;
+  readonly key: string;
 }
 
 export interface OpenedCertificate {
@@ -32,30 +41,37 @@ export interface OpenedCertificate {
   readonly files?: CertificateFiles;
 }
 
-const fileFlags = { cert: "--tls-cert-file", key: "--tls-private-key-file" };
+const flagsOf = (prefix: string): FileFlags => ({
+  cert: `${prefix}tls-cert-file`,
+  key: `${prefix}tls-private-key-file`,
+});
 
 const invalid = (message: string, cause?: unknown): CodedError =>
   new CodedError("InvalidCertificate", message, cause === undefined ? {} : { cause });
 
 /** Loads the given files, or loads or creates the pair in the given directory, or creates one in memory. */
 export async function openCertificate(options: CertificateOptions): Promise<OpenedCertificate> {
-  const { certFile, keyFile, certDir, bindAddress, pairName = "cloud-controller-manager", keyType, clock } = options;
+  const { certFile, keyFile, certDir, pairName = "cloud-controller-manager", flagPrefix = "--" } = options;
+  const flags = flagsOf(flagPrefix);
   if (certFile !== "" || keyFile !== "") {
-    if (certFile === "" || keyFile === "")
-      throw invalid("--tls-cert-file and --tls-private-key-file must be given together");
-    return openFiles({ certFile, keyFile });
+    if (certFile === "" || keyFile === "") throw invalid(`${flags.cert} and ${flags.key} must be given together`);
+    return openFiles({ certFile, keyFile, flags });
   }
-  const create = (): Promise<KeyPair> => createSelfSigned({ bindAddress, nowMs: clock.now(), keyType }, clock);
-  if (certDir === "") return { pair: await create() };
+  if (certDir === "") return { pair: await createSelfSigned(options, flags) };
 
-  const files = { certFile: join(certDir, `${pairName}.crt`), keyFile: join(certDir, `${pairName}.key`) };
+  const dirFlag = `${flagPrefix}cert-dir`;
+  const files = {
+    certFile: join(certDir, `${pairName}.crt`),
+    keyFile: join(certDir, `${pairName}.key`),
+    flags: { cert: dirFlag, key: dirFlag },
+  };
   const [hasCert, hasKey] = await Promise.all([readable(files.certFile), readable(files.keyFile)]);
   if (hasCert !== hasKey) {
     const [there, missing] = hasCert ? [files.certFile, files.keyFile] : [files.keyFile, files.certFile];
-    throw invalid(`--cert-dir: ${there} can be read, but ${missing} cannot: give both or neither`);
+    throw invalid(`${dirFlag}: ${there} can be read, but ${missing} cannot: give both or neither`);
   }
   if (hasCert) return openFiles(files);
-  const pair = await create();
+  const pair = await createSelfSigned(options, flags);
   await writePair(certDir, files, pair);
   return { pair, files };
 }
@@ -69,19 +85,21 @@ const openFiles = async (files: CertificateFiles): Promise<OpenedCertificate> =>
  * Creates a pair while the main thread imports the cloud's packages. What the library takes, 0.2 s of processor time and
  * 10 MiB, ends with the thread.
  */
-async function createSelfSigned(data: SelfSignedRequest, clock: Clock): Promise<KeyPair> {
+async function createSelfSigned(options: CertificateOptions, flags: FileFlags): Promise<KeyPair> {
+  const { bindAddress, keyType, clock } = options;
+  const data: SelfSignedRequest = { bindAddress, nowMs: clock.now(), keyType };
   const entry = new URL("./self-signed-thread.ts", import.meta.url);
   try {
     return await inThread({ entry, name: "self-signed", data, limitMs: 60_000 }, clock);
   } catch (error) {
-    throw invalid("a serving certificate cannot be created; give --tls-cert-file and --tls-private-key-file", error);
+    throw invalid(`a serving certificate cannot be created; give ${flags.cert} and ${flags.key}`, error);
   }
 }
 
-/** Reads a pair; throws `InvalidCertificate` naming the file when one is unreadable, empty, or does not match. */
-export async function loadPair({ certFile, keyFile }: CertificateFiles, flags = fileFlags): Promise<KeyPair> {
+/** Reads a pair; throws `InvalidCertificate` naming flag and file when one is unreadable, empty, or does not match. */
+export async function loadPair({ certFile, keyFile, flags = flagsOf("--") }: CertificateFiles): Promise<KeyPair> {
   const [certPem, keyPem] = await Promise.all([readPem(flags.cert, certFile), readPem(flags.key, keyFile)]);
-  checkPair({ certPem, keyPem }, certFile, keyFile);
+  checkPair({ certPem, keyPem }, { certFile, keyFile, flags });
   return { certPem, keyPem };
 }
 
@@ -96,19 +114,17 @@ export async function followCertificate(options: {
   readonly clock: Clock;
   readonly log: Logger;
   readonly signal: AbortSignal;
-  /** The flags that named the files, for messages. */
-  readonly flags?: typeof fileFlags;
   /** Default 10 s. */
   readonly periodMs?: number;
 }): Promise<void> {
-  const { files, changed, clock, log, signal, flags = fileFlags, periodMs = 10_000 } = options;
+  const { files, changed, clock, log, signal, periodMs = 10_000 } = options;
   let { current } = options;
   let lastProblem = "";
   while (true) {
     await clock.sleep(periodMs, signal);
     if (signal.aborted) return;
     try {
-      const pair = await loadPair(files, flags);
+      const pair = await loadPair(files);
       lastProblem = "";
       if (pair.certPem === current.certPem && pair.keyPem === current.keyPem) continue;
       changed(pair);
@@ -136,12 +152,12 @@ async function readPem(flag: string, path: string): Promise<string> {
   return text;
 }
 
-function checkPair({ certPem, keyPem }: KeyPair, certFile: string, keyFile: string): void {
-  const leaf = parse(`${certFile} holds no PEM certificate`, () => new X509Certificate(certPem));
+function checkPair({ certPem, keyPem }: KeyPair, { certFile, keyFile, flags }: Required<CertificateFiles>): void {
+  const leaf = parse(`${flags.cert}: ${certFile} holds no PEM certificate`, () => new X509Certificate(certPem));
   // The parser's own message may quote its input, which may be a key.
-  const key = parse(`${keyFile} holds no unencrypted PEM private key`, () => createPrivateKey(keyPem));
+  const key = parse(`${flags.key}: ${keyFile} holds no unencrypted PEM private key`, () => createPrivateKey(keyPem));
   if (!leaf.checkPrivateKey(key))
-    throw invalid(`the key in ${keyFile} does not belong to the certificate in ${certFile}`);
+    throw invalid(`${flags.key}: the key in ${keyFile} does not belong to the certificate in ${certFile}`);
 }
 
 function parse<T>(problem: string, read: () => T): T {
@@ -152,12 +168,12 @@ function parse<T>(problem: string, read: () => T): T {
   }
 }
 
-async function writePair(directory: string, files: CertificateFiles, pair: KeyPair): Promise<void> {
+async function writePair(directory: string, files: Required<CertificateFiles>, pair: KeyPair): Promise<void> {
   try {
     await mkdir(directory, { recursive: true });
     await writeFile(files.keyFile, pair.keyPem, { mode: 0o600 });
     await writeFile(files.certFile, pair.certPem, { mode: 0o644 });
   } catch (error) {
-    throw invalid(`--cert-dir: the generated certificate cannot be written to ${directory}`, error);
+    throw invalid(`${files.flags.cert}: the generated certificate cannot be written to ${directory}`, error);
   }
 }

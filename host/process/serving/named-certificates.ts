@@ -24,14 +24,24 @@ interface Named {
   readonly pair: KeyPair;
 }
 
-const flags = { cert: "--tls-sni-cert-key", key: "--tls-sni-cert-key" };
-
 /** Loads every pair; rejects, naming flag and file, when one is invalid. */
 export async function openNamedCertificates(
   entries: readonly NamedCertificateFiles[],
-  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+  {
+    clock,
+    log,
+    flag = "--tls-sni-cert-key",
+  }: {
+    readonly clock: Clock;
+    readonly log: Logger;
+    readonly flag?: "--tls-sni-cert-key" | "--webhook-tls-sni-cert-key";
+  },
 ): Promise<NamedCertificates> {
-  const loaded = entries.map(async (files) => named(files, await loadPair(files, flags)));
+  const flags = { cert: flag, key: flag };
+  const loaded = entries.map(async (entry) => {
+    const files = { ...entry, flags };
+    return named(files, await loadPair(files));
+  });
   const all = await Promise.all(loaded);
   let byName = tableOf(all);
   const follow = (index: number, { files, pair }: Named, signal: AbortSignal): Promise<void> =>
@@ -41,7 +51,6 @@ export async function openNamedCertificates(
       clock,
       log,
       signal,
-      flags,
       changed(next) {
         all[index] = named(files, next);
         byName = tableOf(all);

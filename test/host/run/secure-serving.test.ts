@@ -97,3 +97,15 @@ test("a host that cannot serve rejects with the port, and prepares nothing any m
   await Bun.sleep(1_000);
   expect(lab.azure.simulator.requests().length).toBe(before);
 });
+
+test.each(["--authentication-kubeconfig", "--authorization-kubeconfig"])(
+  "%s that is not a kubeconfig file ends the start with the name of that flag",
+  async (flag) => {
+    await using lab = await SandboxLab.open();
+    const file = join(lab.azure.folder, "other.kubeconfig");
+    await writeFile(file, "hello");
+    const host = lab.start({ flags: [`${flag}=${file}`] });
+    await host.ended();
+    expect(host.stderr).toContain(`Error: ${flag}=${file}: ${file} is not a kubeconfig file`);
+  },
+);

@@ -100,6 +100,11 @@ describe("problems that the Go binaries find only after they have started servin
     [["--cloud-provider=gce"], '--cloud-provider "gce" is not known; known are azure, other'],
     [["--tls-cert-file=a.crt"], '--tls-cert-file "a.crt" requires --tls-private-key-file'],
     [["--tls-private-key-file=a.key"], '--tls-private-key-file "a.key" requires --tls-cert-file'],
+    [["--webhook-tls-cert-file=a.crt"], '--webhook-tls-cert-file "a.crt" requires --webhook-tls-private-key-file'],
+    [
+      ["--webhook-tls-private-key-file=a.key"],
+      '--webhook-tls-private-key-file "a.key" requires --webhook-tls-cert-file',
+    ],
     [
       ["--allocate-node-cidrs", "--cidr-allocator-type=Other"],
       "--cidr-allocator-type must be RangeAllocator or CloudAllocator",

@@ -181,6 +181,9 @@ describe("an invalid configuration is reported in one line", () => {
     await write("users:\n- name: u\n  user: {token: top-secret\n  bad");
     expect(problem({ kubeconfig })).toStartWith(`--kubeconfig=${kubeconfig}: ${kubeconfig} is not a kubeconfig file`);
     expect(problem({ kubeconfig })).not.toContain("top-secret");
+    expect(problem({ kubeconfig })).not.toEndWith(":");
+    const flag = "--authentication-kubeconfig";
+    expect(problem({ kubeconfig: "/none", flag })).toStartWith(`${flag}=/none: cannot read /none`);
   });
 
   test("an invalid configuration is reported in one line when a file defines a name twice", async () => {

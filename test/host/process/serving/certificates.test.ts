@@ -9,6 +9,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { systemClock } from "../../../../host/async/clock.ts";
 import { createLogger } from "../../../../host/process/log/log.ts";
 import { followCertificate, loadPair, openCertificate } from "../../../../host/process/serving/certificates.ts";
+import { openNamedCertificates } from "../../../../host/process/serving/named-certificates.ts";
 import { type KeyPair, selfSigned } from "../../../../host/process/serving/self-signed.ts";
 import { rejection } from "../../../kit/rejection.ts";
 
@@ -18,6 +19,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
+const silent = createLogger({ format: "text", verbosity: 0, write: () => undefined });
 const path = (name: string): string => join(directory, name);
 const none = { certFile: "", keyFile: "", certDir: "", bindAddress: "0.0.0.0", clock: systemClock };
 
@@ -138,7 +140,8 @@ describe("certificate files", () => {
   test("are loaded as they are", async () => {
     const pair = await selfSigned("::", Date.now());
     const files = await write(pair);
-    expect(await openCertificate({ ...none, ...files })).toEqual({ pair, files });
+    const flags = { cert: "--tls-cert-file", key: "--tls-private-key-file" };
+    expect(await openCertificate({ ...none, ...files })).toEqual({ pair, files: { ...files, flags } });
   });
 
   test("are rejected with the name of the flag and the file", async () => {
@@ -154,7 +157,31 @@ describe("certificate files", () => {
     await writeFile(files.certFile, " \n");
     expect(await rejection(loadPair(files))).toMatch(/--tls-cert-file: .*tls\.crt is empty/);
     await writeFile(files.certFile, "nothing of the kind");
-    expect(await rejection(loadPair(files))).toMatch("tls.crt holds no PEM certificate");
+    expect(await rejection(loadPair(files))).toMatch(/--tls-cert-file: .*tls\.crt holds no PEM certificate/);
+    await write({ ...one, keyPem: "nothing of the kind" });
+    expect(await rejection(loadPair(files))).toMatch(/--tls-private-key-file: .*tls\.key holds no unencrypted PEM/);
+  });
+
+  test("of the webhook server are rejected with the name of its flag", async () => {
+    const [one, other] = await Promise.all([selfSigned("", Date.now()), selfSigned("", Date.now())]);
+    const webhook = { ...none, flagPrefix: "--webhook-" } as const;
+    expect(await rejection(openCertificate({ ...webhook, certFile: "x" }))).toMatch(
+      "--webhook-tls-cert-file and --webhook-tls-private-key-file must be given together",
+    );
+    const files = await write({ ...one, keyPem: other.keyPem });
+    expect(await rejection(openCertificate({ ...webhook, ...files }))).toMatch(
+      /^--webhook-tls-private-key-file: the key in .*tls\.key does not belong/,
+    );
+    await rename(files.certFile, path("cloud-controller-manager.crt"));
+    const inFolder = { ...webhook, certDir: directory };
+    expect(await rejection(openCertificate(inFolder))).toMatch(/^--webhook-cert-dir: .*\.crt can be read, but/);
+    await rename(files.keyFile, path("cloud-controller-manager.key"));
+    expect(await rejection(openCertificate(inFolder))).toMatch(/^--webhook-cert-dir: the key in/);
+    const entry = { certFile: path("none"), keyFile: path("none"), names: [] };
+    const named = { clock: systemClock, log: silent, flag: "--webhook-tls-sni-cert-key" } as const;
+    expect(await rejection(openNamedCertificates([entry], named))).toMatch(
+      /^--webhook-tls-sni-cert-key: .*none cannot/,
+    );
   });
 
   test("are reloaded by content: an invalid pair is ignored, a valid one is reported once", async () => {
