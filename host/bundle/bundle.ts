@@ -67,17 +67,23 @@ export type Bundle = Static<typeof bundleSchema>;
 
 export const bundleHead = { format, version } as const;
 
-/** Writes a file that only its owner can read: it describes a cluster. */
+/** Writes a file that only its owner can read: it describes a cluster. Throws with the flag that named it. */
 export async function writeBundle(path: string, bundle: Bundle): Promise<void> {
-  await using file = await open(path, "w", 0o600);
-  // An existing file keeps its mode when it is opened.
-  if ((await file.stat()).isFile()) await file.chmod(0o600);
-  await file.writeFile(gzipSync(JSON.stringify(bundle)));
+  try {
+    await using file = await open(path, "w", 0o600);
+    // An existing file keeps its mode when it is opened.
+    if ((await file.stat()).isFile()) await file.chmod(0o600);
+    await file.writeFile(gzipSync(JSON.stringify(bundle)));
+  } catch (cause) {
+    throw new CodedError("FolderNotUsable", `--bundle=${path}: the file cannot be written`, { cause });
+  }
 }
 
-/** Throws with all problems, each with its path in the document. */
+/** Throws with the flag that named it and all problems, each with its path in the document. */
 export async function readBundle(path: string): Promise<Bundle> {
-  const content = await buffer(createReadStream(path, { end: maxBytes }));
+  const content = await buffer(createReadStream(path, { end: maxBytes })).catch((cause: unknown) => {
+    throw new CodedError("FileUnreadable", `--from=${path}: the file cannot be read`, { cause });
+  });
   if (content.length > maxBytes) throw invalid(path, `it is larger than ${maxBytes / 2 ** 20} MiB`);
   const document = parsed(path, content);
   const { format: found, version: its } =
@@ -94,7 +100,7 @@ export async function readBundle(path: string): Promise<Bundle> {
   }
   const problems = [...Value.Errors(bundleSchema, document)].slice(0, 10);
   throw new ProblemsError(
-    `${path} is not a valid bundle`,
+    `--from=${path} is not a valid bundle`,
     problems.map(({ path: at, message }) => `${at === "" ? "/" : at}: ${message}`),
   );
 }
@@ -124,4 +130,5 @@ const isGzip = ([first, second]: Uint8Array): boolean => first === 0x1f && secon
 
 const fieldsOf = (document: object): { readonly format?: unknown; readonly version?: unknown } => document;
 
-const invalid = (path: string, problem: string): CodedError => new CodedError("InvalidBundle", `${path}: ${problem}`);
+const invalid = (path: string, problem: string): CodedError =>
+  new CodedError("InvalidBundle", `--from=${path}: ${problem}`);

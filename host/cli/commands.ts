@@ -38,7 +38,10 @@ const commands: Readonly<Record<Exclude<CommandName, "console" | "explain" | "pl
   plugins: runPlugins,
   status: printStatus,
   rbac: printRoles,
-  version: () => Promise.resolve(`${version(false)}\n`),
+  async version([unexpected]) {
+    if (unexpected === undefined) return `${version(false)}\n`;
+    throw new CodedError("InvalidArgument", `version: unexpected argument "${unexpected}"`);
+  },
   async help(argv, surroundings) {
     const [topic, ...rest] = argv;
     // A flag with a value, as in `help --plugin-dir=DIR`, is not a topic.

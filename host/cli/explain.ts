@@ -66,6 +66,8 @@ function readOptions(argv: readonly string[]) {
   if (output !== "text" && output !== "json")
     throw new CodedError("InvalidFlags", `--output=${output}: must be text or json`);
   const url = given.get("leader-url");
+  if (url === undefined && given.has("leader-token-file"))
+    throw new CodedError("InvalidFlags", "--leader-token-file: needs --leader-url=URL");
   const rest = isFirst ? others.slice(2) : others.slice(0, -2);
   const leader = url === undefined ? undefined : { url, tokenFile: given.get("leader-token-file") };
   return { subject, leader, from: given.get("from"), output, rest };

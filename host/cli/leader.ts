@@ -79,20 +79,37 @@ async function ask<T extends TSchema>(
   schema: T,
 ): Promise<Static<T>> {
   try {
-    const { hostname, origin } = new URL(url);
+    const { origin, isLocal } = addressOf(url, tokenFile);
     const token = tokenFile === undefined ? undefined : (await readFile(tokenFile, "utf8")).trim();
     const response = await fetch(`${origin}${path}`, {
       headers: { Accept: accept, ...(token !== undefined && { Authorization: `Bearer ${token}` }) },
       redirect: "error",
       signal: AbortSignal.timeout(limitMs),
       // The host's own certificate is self-signed, and a connection to a local port does not cross a network.
-      tls: { rejectUnauthorized: !["127.0.0.1", "[::1]", "localhost"].includes(hostname) },
+      tls: { rejectUnauthorized: !isLocal },
     });
-    if (response.status !== 200) throw new CodedError("LeaderUnreachable", `${path} returned ${response.status}`);
+    if (response.status !== 200)
+      throw new CodedError("LeaderUnreachable", `${path} returned ${response.status}${hints[response.status] ?? ""}`);
     return Value.Parse(schema, JSON.parse(await textOf(response)));
   } catch (error) {
     throw new CodedError("LeaderUnreachable", `--leader-url=${url}: ${messageOf(error)}`, { cause: error });
   }
+}
+
+const hints: Readonly<Record<number, string>> = {
+  401: "; name a file with a bearer token: --leader-token-file",
+  403: "; name a token that may read this path: --leader-token-file",
+};
+
+/** Throws for what cannot be a host's secure port, and for a token that would cross a network unencrypted. */
+function addressOf(url: string, tokenFile: string | undefined): { readonly origin: string; readonly isLocal: boolean } {
+  const { protocol, hostname, origin } = URL.parse(url) ?? { protocol: "", hostname: "", origin: "" };
+  if (protocol !== "https:" && protocol !== "http:")
+    throw new CodedError("LeaderUnreachable", "must be the URL of a secure port, such as https://127.0.0.1:10258");
+  const isLocal = ["127.0.0.1", "[::1]", "localhost"].includes(hostname);
+  if (protocol === "http:" && tokenFile !== undefined && !isLocal)
+    throw new CodedError("LeaderUnreachable", "the token of --leader-token-file is sent over https only");
+  return { origin, isLocal };
 }
 
 async function textOf({ body }: Response): Promise<string> {

@@ -4,6 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 
+import { messageOf } from "cloud-controller-host/sdk";
+
 import { type Bundle, bundleHead, readBundle, writeBundle } from "../../../host/bundle/bundle.ts";
 
 const bundle: Bundle = {
@@ -54,6 +56,16 @@ describe("a bundle", () => {
     await writeBundle(path, bundle);
     expect((await stat(path)).mode & 0o777).toBe(0o600);
     expect(await readBundle(path)).toEqual(bundle);
+  });
+
+  test("that cannot be read or written is an error that names the flag and the file", async () => {
+    const none = join(folder, "none", "bundle");
+    expect(await readBundle(none).then(String, messageOf)).toMatch(
+      /^--from=.*none.bundle: the file cannot be read: ENOENT/,
+    );
+    expect(await writeBundle(none, bundle).then(String, messageOf)).toMatch(
+      /^--bundle=.*none.bundle: the file cannot be written: ENOENT/,
+    );
   });
 
   test("is refused when it is larger than 512 MiB, packed or unpacked", async () => {

@@ -207,6 +207,16 @@ test("status names its options when it is given another one", async () => {
   ]);
 });
 
+test("version refuses what it would ignore", async () => {
+  const { status, stderr } = await run("version", "--json");
+  expect([status, stderr]).toEqual([1, 'Error: version: unexpected argument "--json"\n']);
+});
+
+test("explain refuses a token for no leader", async () => {
+  const { status, stderr } = await run("explain", "node", "n", "--leader-token-file=FILE");
+  expect([status, stderr]).toEqual([1, "Error: cannot explain: --leader-token-file: needs --leader-url=URL\n"]);
+});
+
 describe("completion", () => {
   for (const shell of ["bash", "zsh", "fish"])
     test(`completion for ${shell} names every command and flag`, async () => {

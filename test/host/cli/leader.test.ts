@@ -1,4 +1,7 @@
 import { afterAll, expect, test } from "bun:test";
+import { realpath, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
 import { leaderFlags } from "../../../host/cli/leader.ts";
 import { parse } from "../../../host/config/parse/parse.ts";
@@ -22,6 +25,7 @@ const server = Bun.serve({
   fetch(request) {
     if (endless) return new Response(spaces());
     accepted = request.headers.get("accept") ?? "";
+    if (Object.hasOwn(flags, "refused")) return new Response("", { status: 403 });
     return Object.hasOwn(flags, "gone") ? new Response("", { status: 404 }) : Response.json({ kind: "Flagz", flags });
   },
 });
@@ -101,4 +105,32 @@ test("a leader without such a page, or with another one, is named by its URL", a
   expect(await rejection(leaderFlags(leader, []))).toContain(`--leader-url=${leader.url}: /flagz returned 404`);
   flags = { "cluster-name": { a: 1 } };
   expect(await rejection(leaderFlags(leader, []))).toContain(`--leader-url=${leader.url}: `);
+});
+
+test("a URL that is not that of a secure port is refused", async () => {
+  for (const url of ["foo", "127.0.0.1:10258", "file:///etc/passwd"])
+    expect(await rejection(leaderFlags({ url, tokenFile: undefined }, []))).toBe(
+      `--leader-url=${url}: must be the URL of a secure port, such as https://127.0.0.1:10258`,
+    );
+});
+
+test("a leader that refuses a request is reported with the option that names a token", async () => {
+  flags = { refused: "" };
+  expect(await rejection(leaderFlags(leader, []))).toEndWith(
+    "/flagz returned 403; name a token that may read this path: --leader-token-file",
+  );
+});
+
+test("a token is not sent over http to another machine", async () => {
+  const tokenFile = join(await realpath(tmpdir()), `leader-token-${process.pid}`);
+  await writeFile(tokenFile, "secret");
+  try {
+    // The name is not resolved before the refusal.
+    const url = "http://leader.invalid:10258";
+    expect(await rejection(leaderFlags({ url, tokenFile }, []))).toBe(
+      `--leader-url=${url}: the token of --leader-token-file is sent over https only`,
+    );
+  } finally {
+    await rm(tokenFile);
+  }
 });
