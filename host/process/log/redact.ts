@@ -28,16 +28,17 @@ const secretPatterns: readonly SecretPattern[] = [
     applies: ({ token = "" }) => isToken(token),
   },
   { pattern: /(?<before>\bbasic\s+)(?<token>[A-Za-z0-9+/]{4,}={0,2})/gi, applies: ({ token = "" }) => isBasic(token) },
-  { pattern: /(?<before>)\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*/g },
+  // A token of three parts, looked for once per word: each search reads to the end of it.
+  { pattern: /(?<![\w-])(?=[\w-]+\.[\w-]{10,}\.)(?<before>[\w-]*?\b)eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*/g },
   { pattern: /(?<before>\b[a-z][a-z0-9+.-]{0,20}:\/\/)[^\s/@"'<>]+(?=@)/gi },
   {
     pattern:
       /(?<before>\b(client_secret|client_assertion|assertion|access_token|refresh_token|id_token|code|password|sig)=)[^&\s"'\\]+/gi,
   },
-  // JSON, also inside a JSON string, where the quotes are escaped.
+  // JSON, also inside a JSON string, where the quotes are escaped: four levels have 15 backslashes.
   {
     pattern: new RegExp(
-      String.raw`(?<before>(?<escape>\\*)"[\w.-]{0,60}?${secretWord}\k<escape>"\s{0,8}:\s{0,8}\k<escape>")(?:(?!\k<escape>")(?:\\+"|[^]))*`,
+      String.raw`(?<before>(?<escape>\\{0,15})"[\w.-]{0,60}?${secretWord}\k<escape>"\s{0,8}:\s{0,8}\k<escape>")(?:(?!\k<escape>")(?:\\{1,15}"|[^]))*`,
       "gi",
     ),
   },

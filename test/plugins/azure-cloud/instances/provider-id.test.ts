@@ -30,6 +30,34 @@ test("a node has an ARM id only if its provider ID is one of Azure", () => {
   expect([`azure://${vm}`, `AZURE://${vm}`, `azure://${nic}`].map(isManagedProviderID)).toEqual([true, false, false]);
 });
 
+test("a provider ID is managed if it has upstream's parts in their order, on one line", () => {
+  const managed = (providerID: string): boolean => isManagedProviderID(providerID);
+  expect(managed("azure:///subscriptions//resourceGroups//providers/Microsoft.Compute/")).toBeTrue();
+  expect(managed("azure:///subscriptions/a/b/resourceGroups/c/d/providers/Microsoft.Compute/x\ny")).toBeTrue();
+  for (const providerID of [
+    "",
+    `x azure://${vm}`,
+    "azure:///subscriptions/resourceGroups/providers/Microsoft.Compute/",
+    "azure:///subscriptions/s/providers/Microsoft.Compute/virtualMachines/v/resourceGroups/g",
+    `azure://${vm.replace("RG", "R\nG")}`,
+    `azure://${vm.replace("/providers", "/Providers")}`,
+  ])
+    expect([providerID, managed(providerID)]).toEqual([providerID, false]);
+});
+
+test("a long provider ID that a kubelet has chosen takes little time", () => {
+  const hostile = `azure:///subscriptions${"/resourceGroups/".repeat(12_500)}`;
+  const before = process.cpuUsage();
+  expect([isManagedProviderID(hostile), namesInstance(hostile), scaleSetIdOf(hostile)]).toEqual([
+    false,
+    false,
+    undefined,
+  ]);
+  expect(() => providerIDOf(hostile)).toThrow();
+  const { user, system } = process.cpuUsage(before);
+  expect(user + system).toBeLessThan(1_000_000);
+});
+
 test("only an instance of a uniform scale set has a scale set in its id", () => {
   expect(scaleSetIdOf(instance)).toBe(scaleSet);
   expect([vm, scaleSet, nic, "none"].map(scaleSetIdOf)).toEqual([undefined, undefined, undefined, undefined]);
