@@ -62,9 +62,13 @@ function sharePrefix(one: Uint8Array, other: Uint8Array, bits: number): boolean 
   return ((one[whole] ?? 0) ^ (other[whole] ?? 0)) >> (8 - (bits & 7)) === 0;
 }
 
+/** Of `0000:0000:0000:0000:0000:ffff:255.255.255.255`. ipaddr.js takes the square of a text's length. */
+const maxLength = 45;
+
 /** Four decimal parts, or IPv6 without a zone: ipaddr.js accepts more forms than Go. */
 const isAddress = (text: string): boolean =>
-  text.includes(":") ? !text.includes("%") && ipaddr.IPv6.isValid(text) : ipaddr.IPv4.isValidFourPartDecimal(text);
+  text.length <= maxLength &&
+  (text.includes(":") ? !text.includes("%") && ipaddr.IPv6.isValid(text) : ipaddr.IPv4.isValidFourPartDecimal(text));
 
 const invalid = (text: string, problem: string): CodedError =>
   new CodedError("InvalidCIDR", `${JSON.stringify(text)} ${problem}`);

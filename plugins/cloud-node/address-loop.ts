@@ -123,8 +123,10 @@ function byType(addresses: readonly NodeAddress[]): ReadonlyMap<string, readonly
 
 /** The API rejects a status with a duplicate address. Source: kubernetes/cloud-provider `node/helpers/address.go`. */
 export function withoutDuplicates(addresses: readonly NodeAddress[]): readonly NodeAddress[] {
-  return addresses.filter(
-    ({ type, address }, index) =>
-      addresses.findIndex((other) => other.type === type && other.address === address) === index,
-  );
+  // A kubelet may have reported thousands of host names.
+  const seen = new Set<string>();
+  return addresses.filter(({ type, address }) => {
+    const before = seen.size;
+    return seen.add(`${type}\n${address}`).size > before;
+  });
 }

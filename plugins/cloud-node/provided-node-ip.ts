@@ -40,10 +40,13 @@ function parseNodeIP(value: string): readonly IP[] {
   return ips;
 }
 
+/** Of `0000:0000:0000:0000:0000:ffff:255.255.255.255`. ipaddr.js takes the square of a text's length. */
+const maxLength = 45;
 const dottedQuad = /^\d+\.\d+\.\d+\.\d+$/;
 
 /** IPv4 parts are decimal even with leading zeros; an IPv4-mapped IPv6 address is the IPv4 address that it maps. */
 function parseIP(text: string): IP | undefined {
+  if (text.length > maxLength) return undefined;
   if (dottedQuad.test(text)) {
     const parts = text.split(".").map(Number);
     return parts.every((part) => part <= 255) ? new ipaddr.IPv4(parts) : undefined;

@@ -110,3 +110,10 @@ describe("a CIDR", () => {
     expect(cidr.bytes).toEqual(Uint8Array.of(10, 0, 0, 0));
   });
 });
+
+test("a long text that begins like an IPv6 address is refused in little time", () => {
+  const before = process.cpuUsage();
+  expect(() => parseCIDR(`${"1:".repeat(250_000)}/64`)).toThrow("is not a CIDR");
+  const { user, system } = process.cpuUsage(before);
+  expect(user + system).toBeLessThan(500_000);
+});

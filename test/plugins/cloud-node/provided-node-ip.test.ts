@@ -140,6 +140,13 @@ describe("the provided node IP", () => {
       expect(() => addressesFromNodeIP(nodeIP, cloud)).toThrow(why);
     });
 
+  test("of a hundred kilobytes, as a kubelet can write it, is rejected in little time", () => {
+    const before = process.cpuUsage();
+    expect(() => addressesFromNodeIP("1:".repeat(125_000), [])).toThrow("failed to parse node IP");
+    const { user, system } = process.cpuUsage(before);
+    expect(user + system).toBeLessThan(200_000);
+  });
+
   test("reads octets of an IPv4 address as decimal, leading zeros included", () => {
     expect(addressesFromNodeIP("010.000.00.01", cloud)).toEqual(addresses("I 10.0.0.1, H hostname"));
   });

@@ -15,10 +15,13 @@ const plainIPv4 = new RegExp(`^${octet}(?:\\.${octet}){3}$`, "u");
 
 const bitsOf = (family: Family): number => (family === "IPv4" ? 32 : 128);
 
+/** Of `0000:0000:0000:0000:0000:ffff:255.255.255.255`. Parsing a text takes the square of its length, and a tenant's has any. */
+const maxLength = 45;
+
 /** The family of an IP address; `undefined` when the text is not one. Zones and leading zeros are not accepted. */
 export function familyOf(text: string): Family | undefined {
   // Planning asks this of absent values, many times per Service and frontend.
-  if (text === "") return undefined;
+  if (text === "" || text.length > maxLength) return undefined;
   if (plainIPv4.test(text)) return "IPv4";
   return text.includes(":") && !text.includes("%") && ipaddr.IPv6.isValid(text) ? "IPv6" : undefined;
 }

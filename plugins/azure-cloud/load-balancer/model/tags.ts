@@ -9,20 +9,20 @@ type Tags = Readonly<Record<string, string>>;
  */
 export function parseTags(text: string, map: Tags = {}): ReadonlyMap<string, string> {
   const tags = new Map<string, string>();
+  const spellings = new Map<string, string>();
+  const set = (key: string, value: string): void => {
+    if (key === "") return;
+    const older = spellings.get(key.toLowerCase());
+    if (older !== undefined && older !== key) tags.delete(older);
+    spellings.set(key.toLowerCase(), key);
+    tags.set(key, sameName(value.trim(), "null") ? value : value.trim());
+  };
   for (const entry of text.split(",")) {
     const [key = "", value, ...more] = entry.split("=");
-    if (value === undefined || more.length > 0) continue;
-    setTag(tags, key.trim(), value);
+    if (value !== undefined && more.length === 0) set(key.trim(), value);
   }
-  for (const [key, value] of Object.entries(map)) setTag(tags, key.trim(), value);
+  for (const [key, value] of Object.entries(map)) set(key.trim(), value);
   return tags;
-}
-
-function setTag(tags: Map<string, string>, key: string, value: string): void {
-  if (key === "") return;
-  const older = tags.keys().find((known) => known !== key && sameName(known, key));
-  if (older !== undefined) tags.delete(older);
-  tags.set(key, sameName(value.trim(), "null") ? value : value.trim());
 }
 
 /** The tags with others over them; keys that differ in case alone are one, in its first spelling. */
@@ -31,7 +31,8 @@ export function overrideTags(
   others: ReadonlyMap<string, string>,
 ): Map<string, string> {
   const merged = new Map(tags);
-  for (const [key, value] of others) merged.set(merged.keys().find((known) => sameName(known, key)) ?? key, value);
+  const spellings = new Map(tags.keys().map((key) => [key.toLowerCase(), key]));
+  for (const [key, value] of others) merged.set(spellings.getOrInsert(key.toLowerCase(), key), value);
   return merged;
 }
 

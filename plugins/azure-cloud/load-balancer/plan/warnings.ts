@@ -37,6 +37,8 @@ const portKeys: ReadonlyMap<string, string> = new Map(
 );
 /** Named at most; a Service may have thousands of annotations. */
 const maxNamed = 10;
+/** Keys without a row that are compared with those of the table, which costs a millisecond each. */
+const maxCompared = 100;
 
 /**
  * Annotations that no table has: those with this cloud's prefix, and those of no cloud whose keys are almost one of the
@@ -44,12 +46,27 @@ const maxNamed = 10;
  */
 function unknownAnnotations({ metadata, spec }: Service): readonly string[] {
   const ports = new Set(spec?.ports?.map(({ port }) => `${port}`));
-  const found = Object.keys(metadata?.annotations ?? {}).filter((key) => key.startsWith(annotationPrefix));
-  return found.flatMap((key) => problemOf(key, ports) ?? []).slice(0, maxNamed);
+  const problems: string[] = [];
+  let compared = 0;
+  for (const key of Object.keys(metadata?.annotations ?? {})) {
+    if (!key.startsWith(annotationPrefix) || isKnown(key, ports)) continue;
+    const problem = problemOf(key, ports);
+    if (problem !== undefined) problems.push(problem);
+    if (problems.length === maxNamed || ++compared === maxCompared) break;
+  }
+  return problems;
 }
 
+/** Of the table, or for a port that the Service has. */
+function isKnown(key: string, ports: ReadonlySet<string>): boolean {
+  if (!key.startsWith(portPrefix)) return known.get(key.toLowerCase()) === key;
+  const port = portOf(key);
+  return ports.has(port) && portKeys.has(key.replace(port, "<port>"));
+}
+
+const portOf = (key: string): string => key.slice(portPrefix.length, key.indexOf("_", portPrefix.length));
+
 function problemOf(key: string, ports: ReadonlySet<string>): string | undefined {
-  if (known.has(key.toLowerCase()) && known.get(key.toLowerCase()) === key) return undefined;
   if (key.startsWith(portPrefix)) return portProblem(key, ports);
   if (key.toLowerCase() === fullKey(annotations.configurations)) return undefined;
   const near = key.length > 2 * maxKey ? "" : suggestion(key, known, annotationPrefix.length);
@@ -57,7 +74,7 @@ function problemOf(key: string, ports: ReadonlySet<string>): string | undefined 
 }
 
 function portProblem(key: string, ports: ReadonlySet<string>): string | undefined {
-  const port = key.slice(portPrefix.length, key.indexOf("_", portPrefix.length));
+  const port = portOf(key);
   const general = key.replace(port, "<port>");
   if (!portKeys.has(general))
     return `annotation ${shown(key)} is unknown${suggestion(general, portKeys, portPrefix.length)}`;

@@ -85,6 +85,38 @@ describe("a Service that exceeds a limit of Azure by itself is refused before an
   });
 });
 
+const numbered = (count: number, key: (index: number) => string): Readonly<Record<string, string>> =>
+  Object.fromEntries(Array.from({ length: count }, (_, index) => [key(index), "1"]));
+const items = (count: number, item: (index: number) => string): string =>
+  Array.from({ length: count }, (_, index) => item(index)).join(",");
+
+test.each<[string, maxMs: number, ServiceShape]>([
+  ["a loadBalancerIP of 500 KB that begins like IPv6", 200, { spec: { loadBalancerIP: "1:".repeat(250_000) } }],
+  [
+    "thousands of annotations that are almost those of ports",
+    200,
+    {
+      spec: { ports: portsOf(500) },
+      annotations: numbered(3500, (index) => `port_${(index % 500) + 1}_health-probe_prob${index}`),
+    },
+  ],
+  [
+    "thousands of unknown annotations",
+    200,
+    { annotations: numbered(4500, (index) => `zzure-load-balancer-h${index}`) },
+  ],
+  ["thousands of tags", 50, { annotations: { "azure-pip-tags": items(3200, (index) => `${index.toString(36)}=`) } }],
+])("planning a Service costs little processor time with %s", (_title, maxMs, shape) => {
+  const times = Array.from({ length: 3 }, () => {
+    const intent = intentOf({ nodes, ...shape });
+    const begun = process.cpuUsage();
+    plan([intent], noRules, config);
+    const { user, system } = process.cpuUsage(begun);
+    return (user + system) / 1000;
+  });
+  expect(Math.min(...times)).toBeLessThan(maxMs);
+});
+
 test("a Service with more additional addresses than allowed keeps the rules that it has while others are planned", () => {
   const old = intentOf({
     name: "old",
