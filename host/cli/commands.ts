@@ -1,4 +1,4 @@
-import { CodedError, messageOf } from "cloud-controller-host/sdk";
+import { CodedError, messageOf, visible } from "cloud-controller-host/sdk";
 
 import {
   type CommandName,
@@ -118,9 +118,11 @@ async function helpText(argv: readonly string[], surroundings: Surroundings): Pr
 export async function runNamedCommand(
   name: string,
   argv: readonly string[],
-  surroundings: Surroundings,
+  own: Surroundings,
   sandbox?: (argv: readonly string[]) => Promise<number>,
 ): Promise<number> {
+  // Errors quote bundles, objects and replies, whose control characters must not reach a terminal.
+  const surroundings: Surroundings = { ...own, stderr: (text) => own.stderr(visible(text)) };
   const { stdout, stderr } = surroundings;
   try {
     if (name === "sandbox" && sandbox !== undefined) return await importForDevelopment(name, () => sandbox(argv));

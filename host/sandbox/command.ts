@@ -1,7 +1,7 @@
 import { isatty } from "node:tty";
 import { parseArgs } from "node:util";
 
-import { CodedError, messageOf, taints } from "cloud-controller-host/sdk";
+import { CodedError, messageOf, taints, visible } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../async/clock.ts";
 import { readBundle } from "../bundle/bundle.ts";
@@ -90,7 +90,8 @@ export async function runSandbox(argv: readonly string[], output: Output, prepar
     });
     return check ? await runCheck(sandbox, print) : await runUntilStopped(sandbox, output, print);
   } catch (error) {
-    stderr(`Error: ${messageOf(error)}\n`);
+    // It may quote a bundle, whose control characters must not reach a terminal.
+    stderr(`Error: ${visible(messageOf(error))}\n`);
     return 1;
   }
 }

@@ -126,7 +126,7 @@ describe("a bundle", () => {
     expect(services.map(addressesOf).every(({ length }) => length === 1)).toBe(true);
   });
 
-  test("is refused with what is wrong, also by explain, and options that contradict each other at once", async () => {
+  test("is refused with what is wrong, in visible characters and also by explain, and options that contradict each other at once", async () => {
     const cut = join(folder, "cut");
     await writeFile(cut, (await Bun.file(bundle).bytes()).subarray(0, 500));
     for (const argv of [["plan"], ["explain", ...explainWeb]]) {
@@ -134,6 +134,19 @@ describe("a bundle", () => {
       const { status, stderr } = await runCommand(name, [...rest, `--from=${cut}`]);
       expect(status).toBe(1);
       expect(stderr).toContain(`${cut}: it is truncated or damaged`);
+    }
+    const written = await readBundle(bundle);
+    const escape = "\u001B]0;title\u0007";
+    for (const change of [
+      { cloudProvider: escape },
+      { flags: [`--controllers=${escape}`] },
+      { kinds: written.kinds.map((kind) => ({ ...kind, objects: [{ metadata: { name: escape } }] })) },
+    ]) {
+      await writeFile(cut, JSON.stringify({ ...written, ...change }));
+      const hostile = await runCommand("plan", [`--from=${cut}`]);
+      expect([hostile.status, hostile.stderr.includes("\\u{001b}]0;title"), hostile.stderr.includes("\u001B")]).toEqual(
+        [1, true, false],
+      );
     }
     const { stderr } = await runCommand("plan", ["--anonymize", "--from=", "--output=xml"]);
     for (const problem of ["--anonymize: needs --bundle=FILE", "--from: name a file", "--output=xml"])

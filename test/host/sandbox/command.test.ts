@@ -1,5 +1,9 @@
 import { expect, test } from "bun:test";
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
+import { bundleHead } from "../../../host/bundle/bundle.ts";
 import { actions } from "../../../host/sandbox/actions.ts";
 import { runSandbox, sandboxUsage } from "../../../host/sandbox/command.ts";
 
@@ -48,4 +52,25 @@ test.each([
   ],
 ])("%j is refused with the reason", async (argv, reason) => {
   expect(await run(...argv)).toEqual({ status: 1, stdout: "", stderr: `Error: ${reason}\n` });
+});
+
+test("an error that quotes a bundle shows its control characters, and sends none to the terminal", async () => {
+  await using folder = await mkdtempDisposable(join(tmpdir(), "sandbox-bundle-"));
+  const path = join(folder.path, "bundle");
+  const escape = "\u001B]0;title\u0007";
+  const kinds = { group: "", version: "v1", plural: "nodes", kind: "Node", namespaced: false };
+  await writeFile(
+    path,
+    JSON.stringify({
+      ...bundleHead,
+      anonymized: false,
+      cloudProvider: "azure",
+      flags: [],
+      cloudConfig: {},
+      kinds: [{ ...kinds, objects: [{ metadata: { name: "n", labels: { [escape]: 1 } } }] }],
+      resources: [],
+    }),
+  );
+  const { status, stderr } = await run("--check", `--from=${path}`);
+  expect([status, stderr.includes("\\u{001b}]0;title"), stderr.includes("\u001B")]).toEqual([1, true, false]);
 });
