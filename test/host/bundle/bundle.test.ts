@@ -58,7 +58,7 @@ describe("a bundle", () => {
     expect(await readBundle(path)).toEqual(bundle);
   });
 
-  test("that cannot be read or written is an error that names the flag and the file", async () => {
+  test("is an error that names the flag and the file when it cannot be read or written", async () => {
     const none = join(folder, "none", "bundle");
     expect(await readBundle(none).then(String, messageOf)).toMatch(
       /^--from=.*none.bundle: the file cannot be read: ENOENT/,

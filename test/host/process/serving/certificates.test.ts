@@ -162,7 +162,7 @@ describe("certificate files", () => {
     expect(await rejection(loadPair(files))).toMatch(/--tls-private-key-file: .*tls\.key holds no unencrypted PEM/);
   });
 
-  test("of the webhook server are rejected with the name of its flag", async () => {
+  test("are rejected with the flag of the webhook server when they are its own", async () => {
     const [one, other] = await Promise.all([selfSigned("", Date.now()), selfSigned("", Date.now())]);
     const webhook = { ...none, flagPrefix: "--webhook-" } as const;
     expect(await rejection(openCertificate({ ...webhook, certFile: "x" }))).toMatch(
