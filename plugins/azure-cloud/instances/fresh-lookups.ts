@@ -100,6 +100,8 @@ interface FreshLookupOptions<Row> {
   readonly ttlMs: number;
   /** Reads one VM; undefined only when ARM has answered that it does not exist. */
   readonly read: (key: string) => Promise<Row | undefined>;
+  /** False for a record that proves no more than that its VM exists: cached readers do not get it. Default: true. */
+  readonly isComplete?: (row: Row) => boolean;
   /** Called with the record of a VM that is deleted or being deleted: its cached network is outdated too. */
   readonly onAbsent: (known: Row | undefined) => void;
 }
@@ -159,10 +161,10 @@ export class FreshLookups<Row extends Named> {
 
   /** Cached readers share what one caller has read. */
   async #readOne(key: string): Promise<Row | undefined> {
-    const { clock, ttlMs, read } = this.#options;
+    const { clock, ttlMs, read, isComplete = () => true } = this.#options;
     const expiresMs = clock.monotonic() + ttlMs;
     const row = this.#noted(key, await read(key));
-    if (row !== undefined && !isDeleting(row)) this.#list.last?.set(key, row, expiresMs);
+    if (row !== undefined && !isDeleting(row) && isComplete(row)) this.#list.last?.set(key, row, expiresMs);
     return row;
   }
 

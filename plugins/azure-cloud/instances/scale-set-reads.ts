@@ -113,7 +113,8 @@ export class ScaleSetCatalog {
       interfaces.forget();
       publicAddresses.forget();
     };
-    const freshLookups = new FreshLookups(instances, { clock, ttlMs: this.#ttlMs(ttl), read, onAbsent });
+    const isComplete = (record: InstanceRecord): boolean => record.interfaces.length > 0;
+    const freshLookups = new FreshLookups(instances, { clock, ttlMs: this.#ttlMs(ttl), read, isComplete, onAbsent });
     return { instances, interfaces, publicAddresses, freshLookups };
   }
 
@@ -166,6 +167,7 @@ async function listInstances(
   return table;
 }
 
+/** A reply without a network profile is an incomplete one: the instance exists. */
 async function getInstance(
   clients: ArmClients,
   { resourceGroup, scaleSet }: ScaleSetName,
@@ -174,7 +176,7 @@ async function getInstance(
   const { virtualMachineScaleSetVMs } = clients.compute;
   const options = { expand: "instanceView" } as const;
   const vm = await unlessAbsent(virtualMachineScaleSetVMs.get(resourceGroup, scaleSet, instanceId, options));
-  return vm && instanceRecord(vm);
+  return vm && (instanceRecord(vm) ?? instanceRecord({ ...vm, networkProfile: { networkInterfaces: [] } }));
 }
 
 async function listInterfaces(

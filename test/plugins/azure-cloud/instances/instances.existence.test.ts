@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test";
 
-import type { Node } from "cloud-controller-host/sdk";
+import { isObject, type Node } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { errorOf } from "../../../kit/rejection.ts";
+import { openGatewayTo } from "../arm/gateway.ts";
 import { countOf, instanceID, nodeOf, openWorld, type TestCloud } from "../world.ts";
 
 const instanceList = "/vmss0/virtualMachines";
@@ -42,6 +43,24 @@ describe("the existence of an instance", () => {
     world.simulator.changeInstance("vmss0000001", { provisioningState: "Succeeded" });
     expect(await cloud.instances.instanceExists(gone, { read: "fresh" })).toBe(true);
     expect(await cloud.instances.instanceExists(gone)).toBe(true);
+  });
+
+  test("is true for an instance whose replies lack its network profile, and no reader gets such a reply from a cache", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(2);
+    await using gateway = await openGatewayTo(world);
+    await using cloud = await world.create(gateway.changes);
+    gateway.rewrite(({ pathname }, _method, body) =>
+      pathname.endsWith(`${instanceList}/1`) && isObject(body) && isObject(body["properties"])
+        ? { ...body, properties: { ...body["properties"], networkProfile: undefined } }
+        : undefined,
+    );
+    const joined = nodeOf("vmss0000001", { providerID: instanceID(1) });
+    expect(await cloud.instances.instanceMetadata(joined)).toMatchObject({ providerID: instanceID(1) });
+    expect(await cloud.instances.instanceExists(joined, { read: "fresh" })).toBe(true);
+    expect(await cloud.instances.instanceMetadata(joined)).toMatchObject({ providerID: instanceID(1) });
+    world.simulator.changeInstance("vmss0000001", { provisioningState: "Deleting" });
+    expect(await cloud.instances.instanceExists(joined, { read: "fresh" })).toBe(false);
   });
 
   test("rejects when ARM fails, and never reports that as absence", async () => {
