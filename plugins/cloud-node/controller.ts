@@ -125,7 +125,14 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const failingAddresses = failingAddressesOf(context, config);
   const parts = { context: { ...context, failing: failingAddresses }, instances };
   const enqueue = (node: Node): void => queue.add(keyOf(node));
-  const registration = nodes.handle(filtered({ added: enqueue, updated: (_before, node) => enqueue(node) }, needsSync));
+  const changed = filtered({ added: enqueue, updated: (_before, node) => enqueue(node) }, needsSync);
+  const registration = nodes.handle({
+    ...changed,
+    // The failure of a node ends with it, not minutes later with its next attempt.
+    deleted(node) {
+      if (failing.size > 0) enqueue(node);
+    },
+  });
 
   async function sync(name: string, signal: AbortSignal): Promise<void> {
     const node = nodes.store.get(name);

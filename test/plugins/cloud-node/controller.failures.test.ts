@@ -288,6 +288,22 @@ describe("the controller", () => {
     await eventually("the count is 0 again", async () => (await counted()) === 0);
   });
 
+  test("no longer warns of a failing node and counts it once it is deleted, however long the pause until its next attempt", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    memory.fail("instanceMetadata", new RetryAfterError(61_000, "no quota"), { target: "node0" });
+    cluster.api.create(kinds.Node, newNode("node0"));
+    const clock = manualClock();
+    const { controller } = await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: clock });
+    const counted = () => cluster.metric("cloud_node_controller_failing_nodes", {});
+    await eventually("it fails", () => controller.status?.().length === 1);
+    for (let second = 0; second < 62; second++) await clock.advance(1000);
+    await eventually("the node is counted", async () => (await counted()) === 1);
+    await cluster.admin.delete(kinds.Node, { name: "node0" });
+    await eventually("no node is counted", async () => (await counted()) === 0);
+    expect([controller.warnings?.(), controller.status?.()]).toEqual([[], []]);
+  });
+
   test("shows the first 300 characters of a node's error", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
