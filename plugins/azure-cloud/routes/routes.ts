@@ -85,6 +85,7 @@ export class AzureRoutes implements Routes {
       targetNode: nodeNameOf(name),
       destinationCIDR: addressPrefix,
     }));
+    for (const node of this.#unmanaged.keys()) if (this.#isManaged(node)) this.#unmanaged.delete(node);
     const remembered = [...this.#unmanaged].flatMap(([node, cidrs]) =>
       [...cidrs].map((cidr) => ({ name: node, targetNode: node, destinationCIDR: cidr })),
     );
@@ -170,6 +171,12 @@ export class AzureRoutes implements Routes {
     }
     this.#requireTableName();
     await this.#options.table.change({ kind: "delete", node: targetNode, cidr, name }, signal);
+  }
+
+  /** True for a node of Azure, also where one of its name was unmanaged before. */
+  #isManaged(name: string): boolean {
+    const node = this.#options.nodes.get(name);
+    return node !== undefined && !isUnmanaged(node);
   }
 
   async #vmOf(node: Node): Promise<Vm> {

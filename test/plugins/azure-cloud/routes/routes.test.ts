@@ -440,6 +440,21 @@ describe("routes of unmanaged nodes", () => {
   });
 });
 
+test("a node that was unmanaged, or has the name of one that was, gets routes in the table", async () => {
+  await using world = await openWorld();
+  await world.simulator.addInstances(1);
+  world.nodes.push(nodeOf("vmss0000000", { labels: { "kubernetes.azure.com/managed": "false" } }));
+  await using cloud = await world.create(settings);
+  await createAll(cloud, [routeTo(0)]);
+  expect(await cloud.routes.listRoutes("kubernetes")).toHaveLength(1);
+  world.nodes.splice(0, 1, nodeOf("vmss0000000", { providerID: instanceID(0) }));
+  expect(await cloud.routes.listRoutes("kubernetes")).toEqual([]);
+  await createAll(cloud, [routeTo(0)]);
+  expect(await stored(world)).toEqual(["vmss0000000____102440024 10.244.0.0/24 10.240.0.4"]);
+  for (const route of await cloud.routes.listRoutes("kubernetes")) await cloud.routes.deleteRoute("kubernetes", route);
+  expect(await stored(world)).toEqual([]);
+});
+
 test("a route in the table stays when its node is labeled as unmanaged", async () => {
   await using world = await openWorld();
   world.simulator.put(tablePath, { properties: { routes: [armRoute("onprem____1", "10.1.0.0/24", "1.1.1.1")] } });
