@@ -1,14 +1,18 @@
-import {
-  type CloudContext,
-  CodedError,
-  type Gauge,
-  type KnownWarning,
-  type UnrequestedRemovals,
-} from "cloud-controller-host/sdk";
+import { type CloudContext, type Gauge, type KnownWarning, type UnrequestedRemovals } from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../config/decode.ts";
 import { ConfirmedPlans, hashOf } from "./confirmed-plans.ts";
-import { heldRemovals, type Item, itemKey, type Limits, type Owner, type Unexplained } from "./rule.ts";
+import {
+  heldRemovals,
+  type Item,
+  itemKey,
+  itemsOf,
+  type Limits,
+  type Owner,
+  prune,
+  type Timed,
+  type Unexplained,
+} from "./rule.ts";
 
 /**
  * `unconfirmed`: a cause that an empty or shortened list would look like. It is confirmed when it matters. `placement`:
@@ -25,6 +29,8 @@ export interface ResourceChange {
   readonly after: readonly Item[];
   /** Items that a read lacks are not lost: Azure removes them with a VM, a read was repeated, or a write is in flight. */
   readonly isVolatile?: boolean;
+  /** Only passes, which call `planned`, plan held removals of it again. */
+  readonly lastsUntilPlanned?: boolean;
   /** Keys of the Services whose edits the write carries. */
   readonly writers: readonly string[];
   /** True if nothing uses the item once the change is carried out: what used it is counted in its place. */
@@ -38,22 +44,12 @@ export interface Causes {
   confirmGone(owners: readonly Owner[]): Promise<(owner: Owner) => boolean>;
 }
 
-/** Removals of a resource that wait for their cause or for a confirmation. */
-export class RemovalHeldError extends CodedError {
-  constructor(message: string) {
-    super("RemovalHeld", message);
-  }
-}
-
 /** Removals that are held, and why. */
 export interface HeldChange {
   readonly change: ResourceChange;
   readonly items: readonly Item[];
   readonly message: string;
 }
-
-/** An item and when it was last planned to go, by its key. */
-type Timed = Map<string, { readonly item: Item; readonly atMs: number }>;
 
 interface Hold {
   readonly title: string;
@@ -151,6 +147,13 @@ export class RemovalGuard {
     this.#known.set(id.toLowerCase(), new Map(items.map((item) => [itemKey(item), item])));
   }
 
+  /** A pass over a resource begins: removals of its last one that it does not plan again are forgotten, a while later. */
+  planned(id: string): void {
+    const items = this.#holds.get(id.toLowerCase())?.items ?? new Map();
+    for (const [key, { item, atMs }] of items)
+      if (atMs === Number.POSITIVE_INFINITY) items.set(key, { item, atMs: this.#context.clock.monotonic() });
+  }
+
   /** Removals of a plan that a person has confirmed as a whole. */
   confirm(id: string, items: readonly Item[]): void {
     this.#add(this.#confirmed, id, items);
@@ -206,8 +209,8 @@ export class RemovalGuard {
     return true;
   }
 
-  #merged({ id }: ResourceChange, removed: readonly Item[]): Pick<Hold, "items" | "hash"> {
-    const atMs = this.#context.clock.monotonic();
+  #merged({ id, lastsUntilPlanned }: ResourceChange, removed: readonly Item[]): Pick<Hold, "items" | "hash"> {
+    const atMs = lastsUntilPlanned ? Number.POSITIVE_INFINITY : this.#context.clock.monotonic();
     const items: Timed = new Map(this.#holds.get(id.toLowerCase())?.items);
     for (const item of removed) items.set(itemKey(item), { item, atMs });
     return { items, hash: hashOf(id, items.keys()) };
@@ -289,11 +292,3 @@ export const removalGuard = (context: GuardContext, config: AzureConfig): Remova
     maxPercent: config.removalGuardMaxPercent,
     windowMs: config.removalGuardWindowInSeconds * 1000,
   });
-
-const itemsOf = (timed: Timed): readonly Item[] => [...timed.values()].map(({ item }) => item);
-
-/** Removes what is older; true when nothing is left. */
-function prune(timed: Timed, oldestMs: number): boolean {
-  for (const [key, { atMs }] of timed) if (atMs < oldestMs) timed.delete(key);
-  return timed.size === 0;
-}

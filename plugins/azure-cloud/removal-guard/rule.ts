@@ -1,3 +1,12 @@
+import { CodedError } from "cloud-controller-host/sdk";
+
+/** Removals of a resource that wait for their cause or for a confirmation. */
+export class RemovalHeldError extends CodedError {
+  constructor(message: string) {
+    super("RemovalHeld", message);
+  }
+}
+
 /** The cause of a removal: an object of the cluster by kind and key. */
 export interface Owner {
   readonly kind: "Service" | "Node" | "endpoint";
@@ -38,6 +47,17 @@ export interface Change {
 }
 
 export const itemKey = ({ kind, name }: Pick<Item, "kind" | "name">): string => `${kind} ${name}`.toLowerCase();
+
+/** An item and when it was last planned to go, by its key. */
+export type Timed = Map<string, { readonly item: Item; readonly atMs: number }>;
+
+export const itemsOf = (timed: Timed): readonly Item[] => [...timed.values()].map(({ item }) => item);
+
+/** Removes what is older; true when nothing is left. */
+export function prune(timed: Timed, oldestMs: number): boolean {
+  for (const [key, { atMs }] of timed) if (atMs < oldestMs) timed.delete(key);
+  return timed.size === 0;
+}
 
 /** Removals without a cause, by kind, with those of the window: `removed` are the ones of this change. */
 export interface Unexplained {

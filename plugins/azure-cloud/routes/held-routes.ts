@@ -42,6 +42,7 @@ export async function heldRoutes(
     after: itemsOf(after),
     writers: [],
     isVolatile: true,
+    lastsUntilPlanned: true,
   };
   const [held] = await guard.review([change], {
     causeOf: (item) => causeOf(item, nodes),

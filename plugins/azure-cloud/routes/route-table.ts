@@ -11,7 +11,7 @@ import { ifMatch } from "../arm/writes/resources.ts";
 import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { limitGauge, limits } from "../load-balancer/model/limits.ts";
-import { RemovalHeldError } from "../removal-guard/guard.ts";
+import { RemovalHeldError } from "../removal-guard/rule.ts";
 import { findDrift, heldRoutes, type RouteRemovals } from "./held-routes.ts";
 import { excessRoutes, maxRoutes, planRoutes, type RouteChange, type RouteTableWrite } from "./plan-routes.ts";
 
@@ -80,8 +80,10 @@ export class ClusterRouteTable {
   }
 
   /** The table as it was last read or written; undefined when it does not exist. */
-  get(): Promise<RouteTable | undefined> {
-    return this.#table.get("cached");
+  async get(): Promise<RouteTable | undefined> {
+    const table = await this.#table.get("cached");
+    this.#options.removals.guard.planned(this.#idOf(table));
+    return table;
   }
 
   /** Resolves once the table has the change. The signal ends the wait for a write that has not begun. */
@@ -145,12 +147,16 @@ export class ClusterRouteTable {
     if (after === undefined) return new Map();
     const { config, removals } = this.#options;
     const name = config.routeTableName;
-    const held = await heldRoutes({ id: table?.id ?? `${this.#resourceGroup}/${name}`, name, before, after }, removals);
+    const held = await heldRoutes({ id: this.#idOf(table), name, before, after }, removals);
     if (held === undefined) return new Map();
     const nodes = new Set(held.items.flatMap(({ owners }) => owners.map((owner) => owner.name)));
     const deletions = changes.filter((change) => change.kind === "delete" && nodes.has(change.node));
     const error = new RemovalHeldError(held.message);
     return new Map((deletions.length > 0 ? deletions : changes).map((change) => [change, error]));
+  }
+
+  #idOf(table: RouteTable | undefined): string {
+    return table?.id ?? `${this.#resourceGroup}/${this.#options.config.routeTableName}`;
   }
 
   async #write(table: RouteTable | undefined, wanted: RouteTableWrite, changes: readonly RouteChange[]): Promise<void> {

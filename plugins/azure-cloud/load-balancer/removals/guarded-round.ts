@@ -8,14 +8,8 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { confirmGone } from "../../removal-guard/confirm-gone.ts";
-import {
-  type Causes,
-  type HeldChange,
-  type RemovalGuard,
-  RemovalHeldError,
-  type ResourceChange,
-} from "../../removal-guard/guard.ts";
-import type { Owner } from "../../removal-guard/rule.ts";
+import type { Causes, HeldChange, RemovalGuard, ResourceChange } from "../../removal-guard/guard.ts";
+import { type Owner, RemovalHeldError } from "../../removal-guard/rule.ts";
 import { familyOf, sameAddress } from "../model/addresses.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Plan, Write } from "../model/plan-model.ts";

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test";
 
-import { ApiError, type KubeClient, type Node, type Route } from "cloud-controller-host/sdk";
+import { ApiError, type CloudContext, type KubeClient, type Node, type Route } from "cloud-controller-host/sdk";
 
 import { objectsAt } from "../../../../plugins/azure-cloud/json.ts";
+import { jumpingClock } from "../../../kit/clocks.ts";
 import { errorOf } from "../../../kit/rejection.ts";
 import { warningLines } from "../../../kit/warnings.ts";
 import { instanceID, nodeOf, openWorld, type TestCloud, type World } from "../world.ts";
@@ -28,6 +29,7 @@ const routesIn = ({ simulator }: World): number => objectsAt(simulator.get(table
 async function routed(
   gone: ReadonlySet<string> = new Set(),
   settings: Readonly<Record<string, unknown>> = {},
+  clock?: CloudContext["clock"],
 ): Promise<{ world: World; cloud: TestCloud } & AsyncDisposable> {
   const world = await openWorld();
   await world.simulator.addInstances(count);
@@ -39,7 +41,8 @@ async function routed(
       return Promise.reject(new ApiError(status, status === 404 ? "NotFound" : "ServiceUnavailable", name));
     },
   };
-  const cloud = await world.create({ routeTableName: "rt0", ...settings }, { context: { client } });
+  const options = { context: { client }, ...(clock && { clock }) };
+  const cloud = await world.create({ routeTableName: "rt0", ...settings }, options);
   await Promise.all(indices.map((index) => cloud.routes.createRoute("kubernetes", "", routeTo(index))));
   return { world, cloud, [Symbol.asyncDispose]: () => world[Symbol.asyncDispose]() };
 }
@@ -95,6 +98,29 @@ describe("routes of nodes", () => {
     await using lab = await routed();
     expect(await deleteAll(lab.cloud, indices)).toEqual(indices.map(() => held));
     expect(routesIn(lab.world)).toBe(count);
+  });
+
+  test("stay, and are reported as held until a pass does not plan to remove them, however rare passes are", async () => {
+    const clock = jumpingClock();
+    await using lab = await routed(new Set(), {}, clock);
+    const { world, cloud } = lab;
+    const lines = (): readonly unknown[] => world.logged.filter(({ message }) => message.startsWith("Removals are"));
+    const pass = async (): Promise<void> => {
+      await cloud.routes.listRoutes("kubernetes");
+      if (world.nodes.length < count) await deleteAll(cloud, indices.slice(0, 28));
+    };
+    const away = world.nodes.splice(0, 28);
+    for (let passes = 0; passes < 3; passes++) {
+      await pass();
+      clock.jump(290_000);
+      expect(warningLines(cloud)).toEqual([expect.stringContaining("28 of 30 routes of route table rt0")]);
+    }
+    expect(lines()).toEqual([expect.objectContaining({ message: "Removals are held" })]);
+    world.nodes.push(...away);
+    await pass();
+    clock.jump(91_000);
+    expect(warningLines(cloud)).toEqual([]);
+    expect(lines()).toHaveLength(2);
   });
 
   test("stay when one answer shows the table without them", async () => {
