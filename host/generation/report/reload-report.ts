@@ -6,6 +6,7 @@ import type { ProcessScope } from "../scope/scope.ts";
 import { changedKeys, type CloudConfig } from "../triggers/cloud-config.ts";
 import { type ReloadMetrics, reloadMetrics } from "./reload-metrics.ts";
 import {
+  type NextRun,
   nothingReported,
   type ReloadOutcome,
   type ReloadRecord,
@@ -149,16 +150,17 @@ export class ReloadReport {
     this.#noteOutcome("disabled", trigger, "disableCloudProvider is true, controllers are stopped");
   }
 
-  runFailed(generation: number, { name: controller, reason: why, error }: RunFailure, outcome: string): void {
+  runFailed(generation: number, failure: RunFailure, { outcome, isRestart }: NextRun): void {
+    const { name: controller, reason: why, error } = failure;
     const at = this.#now();
     const refusal = { at, reason: `generation ${generation}: controller "${controller}" failed: ${why}; ${outcome}` };
     this.#status = {
       ...this.#status,
-      lastRefusal: refusal,
+      ...(!isRestart && { lastRefusal: refusal }),
       lastRollback: { at, generation, controller, reason: why, outcome, replacement: undefined },
     };
     this.#metrics.failures.inc({ name: controller });
-    this.#metrics.successful.set(0);
+    if (!isRestart) this.#metrics.successful.set(0);
     const origin = this.#scope.locate(error);
     this.#scope.log.error(`Controller failed; ${outcome}`, { controller, generation, reason: why, ...origin });
     this.#scope.announce(

@@ -18,6 +18,14 @@ export interface RunFailure {
   readonly error?: unknown;
 }
 
+/** The generation that follows a failure. */
+export interface NextRun {
+  /** In words. */
+  readonly outcome: string;
+  /** The failed generation's own plugins and config: no reload has failed. */
+  readonly isRestart: boolean;
+}
+
 /** Something that happened, and when (RFC 3339). */
 export interface Dated {
   readonly at: string;

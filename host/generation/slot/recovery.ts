@@ -1,6 +1,6 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
-import type { RunFailure } from "../report/reload-status.ts";
+import type { NextRun, RunFailure } from "../report/reload-status.ts";
 import type { Generation, GenerationSpec } from "./generation.ts";
 
 /** Time for which a generation is on probation. */
@@ -53,13 +53,14 @@ export class Recovery {
     this.#wayBack = undefined;
   }
 
-  /** Chooses what runs next, and returns that in words. */
-  choose(failed: Generation, failure: RunFailure): string {
+  /** Chooses what runs next. */
+  choose(failed: Generation, failure: RunFailure): NextRun {
     this.#failure = failure;
-    const isProven = failed.age >= probationMs;
-    if (isProven) this.remember(failed);
-    if (this.#wayBack === undefined) return "the process ends";
-    return isProven ? "its generation is started again" : "the previous generation runs again";
+    const isRestart = failed.age >= probationMs;
+    if (isRestart) this.remember(failed);
+    if (this.#wayBack === undefined) return { outcome: "the process ends", isRestart };
+    const outcome = isRestart ? "its generation is started again" : "the previous generation runs again";
+    return { outcome, isRestart };
   }
 
   /** Prepares what was chosen. Undefined when it was abandoned meanwhile. */

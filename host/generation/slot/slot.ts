@@ -272,8 +272,7 @@ export class GenerationSlot {
   #failed(generation: Generation, failure: RunFailure): void {
     if (this.#active !== generation || this.#state.phase !== "running") return;
     if (this.#recovery.wayBack === undefined && generation.retry(failure)) return;
-    const outcome = this.#recovery.choose(generation, failure);
-    this.#report.runFailed(generation.number, failure, outcome);
+    this.#report.runFailed(generation.number, failure, this.#recovery.choose(generation, failure));
     this.#dispatch("failed");
   }
 

@@ -553,6 +553,28 @@ describe("a generation that fails", () => {
     await led;
   });
 
+  test("a generation that is restarted after a failure is not reported as a refused reload", async () => {
+    const clock = manualClock();
+    await restart({ drainTimeout: 200 }, clock);
+    const led = rig.lead();
+    const failure = Promise.withResolvers<void>();
+    let started = 0;
+    const failsOnce = (signal: AbortSignal): Promise<void> =>
+      started++ === 0 ? failure.promise : untilAborted(signal);
+    await rig.install(rig.controller("alpha", main, failsOnce));
+    await runs("1 alpha");
+    await clock.advance(60_001);
+    failure.reject(new Error("boom"));
+    await runs("2 alpha");
+    expect(rig.report.status).toMatchObject({
+      lastRefusal: undefined,
+      lastRollback: { generation: 1, reason: "boom", outcome: "its generation is started again" },
+    });
+    expect((await rig.metrics.render()).body).toMatch(/^host_last_reload_successful 1$/m);
+    rig.stop();
+    await led;
+  });
+
   test("within a minute of its start is rolled back; later it is restarted", async () => {
     const clock = manualClock();
     await restart({ drainTimeout: 200 }, clock);
