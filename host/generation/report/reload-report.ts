@@ -201,8 +201,8 @@ export class ReloadReport {
     this.#scope.log.info("Starting a failed controller again", { controller, generation });
   }
 
-  /** Plugins missing from the active generation. A lasting refusal keeps its time. */
-  withoutPlugins(refused: readonly LeftOutPlugin[]): void {
+  /** Plugins missing from the active generation, and how many controllers. A lasting refusal keeps its time. */
+  withoutPlugins(refused: readonly LeftOutPlugin[], skipped?: number): void {
     const earlier = this.#status.refusedPlugins;
     const refusedPlugins = refused.map(({ plugin, reason }) => {
       const known = earlier.find((entry) => entry.plugin === plugin && entry.reason === reason);
@@ -210,6 +210,7 @@ export class ReloadReport {
     });
     this.#status = { ...this.#status, refusedPlugins };
     this.#metrics.refusedPlugins.set(refusedPlugins.length);
+    if (skipped !== undefined) this.#metrics.skipped.set(skipped);
   }
 
   /** A plugin was left out of a generation that is being prepared. */

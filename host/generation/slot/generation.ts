@@ -100,7 +100,7 @@ export class Generation {
     this.#runs = new ControllerRuns({ ...parts, signal: parts.aborter.signal });
     this.#runs.onChange = () => {
       parts.scope.health.replaceGeneration(this.checks);
-      parts.report.withoutPlugins(this.refused);
+      parts.report.withoutPlugins(this.refused, this.skipped.length);
     };
   }
 

@@ -105,6 +105,7 @@ describe("a third-party controller that fails with nothing to go back to", () =>
     expect(rig.checks).toEqual(["own"]);
     expect(await metrics()).toContain('host_controller_failures_total{name="guest"} 1');
     expect(await metrics()).toContain("host_refused_plugins 1");
+    expect(await metrics()).toContain("host_skipped_controllers 1");
     expect(await metrics()).toContain(`${running} 0`);
     await clock.advance(pauseMs);
     const second = await attempt(2);
@@ -118,6 +119,7 @@ describe("a third-party controller that fails with nothing to go back to", () =>
     expect([rig.slot.active?.skipped, rig.slot.active?.controllers]).toEqual([[], ["own", "guest"]]);
     expect(rig.checks).toEqual(["own", "guest"]);
     expect(await metrics()).toContain(`${running} 1`);
+    expect(await metrics()).toContain("host_skipped_controllers 0");
   });
 
   test("can write no more with what it left running, neither to the API server nor to the cloud", async () => {
