@@ -2,6 +2,7 @@ import type { Route, RouteTable } from "@azure/arm-network";
 
 import { sameName } from "../arm/resource-id.ts";
 import { limits } from "../load-balancer/model/limits.ts";
+import { reconcileTags } from "../load-balancer/model/tags.ts";
 import { routeNameOf } from "./route-names.ts";
 
 /** A change of the route table that one caller waits for. */
@@ -9,7 +10,12 @@ export type RouteChange =
   | { readonly kind: "create"; readonly node: string; readonly cidr: string; readonly nextHop: string }
   /** `name` is the name in the table; a route of the node without a CIDR in its name goes too. */
   | { readonly kind: "delete"; readonly node: string; readonly cidr: string; readonly name: string }
-  | { readonly kind: "tags"; readonly tags: Readonly<Record<string, string>> }
+  /** See `reconcileTags`; planned on the tags that the table has when it is written. */
+  | {
+      readonly kind: "tags";
+      readonly desired: ReadonlyMap<string, string>;
+      readonly systemTags: readonly string[];
+    }
   /** The table is written again as it is, because its last operation failed. */
   | { readonly kind: "repeat" };
 
@@ -52,10 +58,12 @@ export function planRoutes(
       case "delete":
         for (const name of [change.name, routeNameOf(change.node, change.cidr), change.node]) remove(name);
         break;
-      case "tags":
-        tags = change.tags;
-        changed = true;
+      case "tags": {
+        const before = tags;
+        tags = reconcileTags(before, change.desired, change.systemTags);
+        changed ||= tags !== before;
         break;
+      }
       case "repeat":
         break;
       default:

@@ -109,13 +109,12 @@ export class AzureRoutes implements Routes {
   /** Routes matter more than tags: a failed write of tags is logged and repeated with the next list. */
   async #reconcileTags(current: Readonly<Record<string, string>> | undefined, signal?: AbortSignal): Promise<void> {
     const { config, table, log } = this.#options;
-    const wanted = parseTags(config.tags, config.tagsMap);
-    if (wanted.size === 0 || !sameName(table.resourceGroup, config.resourceGroup)) return;
+    const desired = parseTags(config.tags, config.tagsMap);
+    if (desired.size === 0 || !sameName(table.resourceGroup, config.resourceGroup)) return;
     const systemTags = config.systemTags.split(",").flatMap((tag) => (tag.trim() === "" ? [] : [tag.trim()]));
-    const tags = reconcileTags(current, wanted, systemTags);
-    if (tags === undefined || tags === current) return;
+    if (reconcileTags(current, desired, systemTags) === current) return;
     try {
-      await table.change({ kind: "tags", tags }, signal);
+      await table.change({ kind: "tags", desired, systemTags }, signal);
     } catch (error) {
       signal?.throwIfAborted();
       log.warn("Failed to update the tags of the route table", { routeTable: config.routeTableName, error });

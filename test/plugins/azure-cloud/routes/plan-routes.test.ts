@@ -143,9 +143,13 @@ describe("planning routes", () => {
     ]);
   });
 
-  test("replaces the tags and leaves the routes alone", () => {
-    const planned = planRoutes(tableOf("users"), [{ kind: "tags", tags: { a: "b" } }], noNode);
-    expect(planned).toEqual({ ...tableOf("users"), tags: { a: "b" } });
+  test("adds the wanted tags to those of the table and leaves the routes alone", () => {
+    const planned = planRoutes(
+      tableOf("users"),
+      [{ kind: "tags", desired: new Map([["a", "b"]]), systemTags: [] }],
+      noNode,
+    );
+    expect(planned).toEqual({ ...tableOf("users"), tags: { team: "net", a: "b" } });
   });
 
   test("a later change of a batch wins", () => {

@@ -478,6 +478,20 @@ describe("tags of the route table", () => {
     expect(putsOf(world.simulator)).toHaveLength(1);
   });
 
+  test("tags of the route table that another writer adds while ours are being written stay", async () => {
+    await using world = await openWorld();
+    world.simulator.put(tablePath, { tags: { team: "net" }, properties: { routes: [] } });
+    await using cloud = await world.create({ ...settings, tags: "a=b" });
+    const hold = world.simulator.hold({ method: "PUT", path: "/routeTables/" }, "request");
+    const listed = cloud.routes.listRoutes("kubernetes");
+    await eventually("the tags are being written", () => hold.waiting() > 0);
+    world.simulator.put(tablePath, { tags: { team: "net", owner: "them" }, properties: { routes: [] } });
+    hold.release();
+    await listed;
+    expect(putsOf(world.simulator).map(({ status }) => status < 300)).toEqual([false, true]);
+    expect(await tagsOf(world)).toEqual({ team: "net", owner: "them", a: "b" });
+  });
+
   test("tags of the route table that are neither wanted nor kept by systemTags are removed", async () => {
     await using world = await openWorld();
     world.simulator.put(tablePath, { tags: { team: "net", "keep-1": "x" }, properties: { routes: [] } });
