@@ -111,10 +111,13 @@ export class Budget {
   }
 
   #closeGate(kind: string, request: PipelineRequest, response: PipelineResponse): never {
+    const now = this.#clock.monotonic();
     const waitMs = retryAfterMs(response, this.#clock.now()) ?? gateWithoutHintMs;
-    this.#closedUntil.set(kind, this.#clock.monotonic() + waitMs);
+    // Requests of one kind draw on several limits: the reply about another one does not shorten a wait.
+    const until = Math.max(now + waitMs, this.#closedUntil.get(kind) ?? 0);
+    this.#closedUntil.set(kind, until);
     this.#metrics.throttled(request);
-    throw throttled(kind, Math.max(minDelayMs, waitMs));
+    throw throttled(kind, Math.max(minDelayMs, until - now));
   }
 
   async #pace(kind: string, request: PipelineRequest): Promise<void> {

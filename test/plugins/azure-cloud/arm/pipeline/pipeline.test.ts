@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import { createHttpHeaders, createPipelineRequest } from "@azure/core-rest-pipeline";
 import { FencedError, RetryAfterError } from "cloud-controller-host/sdk";
-import { manualClock } from "cloud-controller-host/sdk/testing";
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { MetricsRegistry } from "../../../../../host/process/metrics/metrics.ts";
 import { ArmError } from "../../../../../plugins/azure-cloud/arm/errors.ts";
@@ -254,6 +254,25 @@ describe("throttling", () => {
       expect(await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")))).toMatchObject({ delayMs: 1_000 });
     },
   );
+
+  test("a 429 with a shorter wait, or without one, does not open the gate before the longest wait of its kind is over", async () => {
+    await using world = await openWorld();
+    const clock = manualClock();
+    const { network } = await world.clients({}, { clock });
+    const ask = (group: string): Promise<unknown> => errorOf(Array.fromAsync(network.publicIPAddresses.list(group)));
+    world.simulator.failNext({ path: "/rg0/" }, { status: 429, headers: { "retry-after": "300" } });
+    world.simulator.failNext({ path: "/rg1/" }, { status: 429 });
+    const late = world.simulator.hold({ path: "/rg1/" }, "request");
+    const second = ask("rg1");
+    await eventually("it is on its way", () => late.waiting() > 0);
+    expect(await ask("rg0")).toMatchObject({ delayMs: 300_000 });
+    await clock.advance(10_000);
+    late.release();
+    expect(await second).toMatchObject({ delayMs: 290_000 });
+    await clock.advance(5_000);
+    expect(await ask("rg0")).toMatchObject({ delayMs: 285_000 });
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(2);
+  });
 
   test("requests of a throttled kind fail without a network call until the wait is over, and others are sent", async () => {
     await using world = await openWorld({ operationStyle: "none" });
