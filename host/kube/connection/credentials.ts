@@ -64,7 +64,7 @@ class CredentialsCache {
     const { caFile, ...others } = cluster;
     const { exec: _exec, ...person } = user;
     this.#ca = caFile ? new CaFile(caFile, observer) : undefined;
-    this.#plugin = ExecPlugin.of(user, cluster, observer);
+    this.#plugin = ExecPlugin.of(user, cluster, { clock, observer });
     this.#clock = clock;
     this.#cluster = others;
     this.#user = person;

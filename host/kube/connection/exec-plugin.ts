@@ -1,8 +1,9 @@
 import { X509Certificate } from "node:crypto";
 
 import type { Cluster, User } from "@kubernetes/client-node";
-import { CodedError, isObject } from "cloud-controller-host/sdk";
+import { type Clock, CodedError, isObject } from "cloud-controller-host/sdk";
 
+import { within } from "../../async/timeout.ts";
 import type { CredentialObserver } from "./credential-metrics.ts";
 import { textAt } from "./wire.ts";
 
@@ -20,6 +21,11 @@ interface Answer extends PluginCredential {
 
 type Config = Readonly<Record<string, unknown>>;
 
+interface ExecPluginParts {
+  readonly clock: Clock;
+  readonly observer: CredentialObserver | undefined;
+}
+
 /** Time limit of one run. Without a terminal, a plugin that prompts would hang. */
 const timeLimitMs = 60_000;
 const maxBytes = 1024 * 1024;
@@ -33,19 +39,21 @@ export class ExecPlugin {
   readonly #user: string;
   readonly #config: Config;
   readonly #cluster: Cluster;
+  readonly #clock: Clock;
   readonly #observer: CredentialObserver | undefined;
   #answer: Answer | undefined;
 
   /** The plugin of a user; undefined without one. */
-  static of(user: User, cluster: Cluster, observer: CredentialObserver | undefined): ExecPlugin | undefined {
+  static of(user: User, cluster: Cluster, parts: ExecPluginParts): ExecPlugin | undefined {
     const config: unknown = user.exec;
-    return isObject(config) ? new ExecPlugin(user.name, config, cluster, observer) : undefined;
+    return isObject(config) ? new ExecPlugin(user.name, config, cluster, parts) : undefined;
   }
 
-  private constructor(user: string, config: Config, cluster: Cluster, observer: CredentialObserver | undefined) {
+  private constructor(user: string, config: Config, cluster: Cluster, { clock, observer }: ExecPluginParts) {
     this.#user = user;
     this.#config = config;
     this.#cluster = cluster;
+    this.#clock = clock;
     this.#observer = observer;
   }
 
@@ -80,7 +88,14 @@ export class ExecPlugin {
     const command = textAt(this.#config, "command");
     if (command === "") throw this.#failed("has no command");
     const child = this.#spawn([command, ...textsOf(this.#config["args"])]);
-    const [printed, complaint, status] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+    const ending = Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+    const ended = await within(this.#clock, timeLimitMs, ending);
+    if (!ended.done) {
+      // A program that it has started may outlive it, and keep its output open.
+      child.kill("SIGKILL");
+      throw this.#failed(`did not end within ${timeLimitMs / 1000} s`);
+    }
+    const [printed, complaint, status] = ended.value;
     if (status === 0) return printed;
     const words = complaint.trim().slice(0, 500);
     const signal = child.signalCode === null ? `ended with status ${status}` : `was ended by ${child.signalCode}`;
@@ -94,7 +109,6 @@ export class ExecPlugin {
         stdin: "ignore",
         stdout: "pipe",
         stderr: "pipe",
-        timeout: timeLimitMs,
         maxBuffer: maxBytes,
       });
     } catch (cause) {

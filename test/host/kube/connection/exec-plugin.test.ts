@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { type Clock, messageOf } from "cloud-controller-host/sdk";
-import { manualClock } from "cloud-controller-host/sdk/testing";
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../../host/async/clock.ts";
 import { credentialMetrics } from "../../../../host/kube/connection/credential-metrics.ts";
@@ -37,6 +37,14 @@ const failure = (access: ApiServer): Promise<string> => access.credentials().the
 
 const calls = async (code: number, call_status: string): Promise<number | undefined> =>
   sampleOf((await metrics.render()).body, "rest_client_exec_plugin_call_total", { code: String(code), call_status });
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
 
 describe("a credential plugin", () => {
   test("returns a token, and receives the API version and that it is not interactive", async () => {
@@ -103,6 +111,20 @@ describe("a credential plugin", () => {
     });
     expect(await host.stdout.text()).toBe("Bearer t typed\n\n");
   }, 120_000);
+
+  test.each([
+    ["waits for a program of its own", "sleep 40; echo late"],
+    ["ignores SIGTERM", "trap '' TERM; sleep 40; echo late"],
+  ])("a credential plugin that %s is given up and killed after a minute", async (_, script) => {
+    const clock = manualClock();
+    const failed = failure(connect(shell(`echo $$ > "$1"; ${script}`), clock));
+    const pid = (): Promise<number> => Bun.file(join(directory, "own")).text().then(Number);
+    await eventually("it runs", async () => (await pid()) > 0 && clock.sleepers > 0);
+    await clock.advance(60_000);
+    expect(await failed).toContain('the credential plugin of user "jane" did not end within 60 s');
+    await eventually("it has ended", async () => !isRunning(await pid()));
+    expect(await calls(1, "client_internal_error")).toBe(1);
+  });
 
   test("is run again when its credential was rejected", async () => {
     const access = connect(printing({ token: "t" }));
