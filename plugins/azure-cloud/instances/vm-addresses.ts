@@ -1,8 +1,8 @@
-import { InstanceNotFoundError } from "cloud-controller-host/sdk";
+import { CodedError, InstanceNotFoundError } from "cloud-controller-host/sdk";
 
 import type { SharedRead } from "../arm/reads/shared-read.ts";
 import type { InterfaceRecord, InterfaceReference } from "./records.ts";
-import { primaryConfiguration, primaryInterface } from "./vm-rules.ts";
+import { findPrimaryConfiguration, primaryConfiguration, primaryInterface } from "./vm-rules.ts";
 import type { VmAddresses } from "./vm-set.ts";
 
 /** The shared lists of the network resources that belong to a VM. */
@@ -23,16 +23,26 @@ interface VmInterfaces {
 /** Items may be younger than the cached list that should have them. */
 const lookup = { cached: "newer", fresh: "fresh" } as const;
 
+/** The primary interface, once a list shows it so that `isComplete` holds. */
 async function primaryNic(
   vm: VmInterfaces,
   listsFor: ListsFor,
   freshness: "cached" | "fresh",
+  isComplete: (nic: InterfaceRecord) => boolean = () => true,
 ): Promise<InterfaceRecord> {
   const id = primaryInterface(vm.interfaces, vm.id).id.toLowerCase();
-  const nic = await listsFor(id).interfaces.find(lookup[freshness], (interfaces) => interfaces.get(id));
-  if (nic === undefined) throw new InstanceNotFoundError(`instance not found: network interface ${id} does not exist`);
-  return nic;
+  const { interfaces } = listsFor(id);
+  const complete = await interfaces.find(lookup[freshness], (all) => {
+    const nic = all.get(id);
+    return nic !== undefined && isComplete(nic) ? nic : undefined;
+  });
+  if (complete !== undefined) return complete;
+  const shown = interfaces.last?.get(id);
+  if (shown !== undefined) throw new CodedError("IncompleteVM", `network interface ${shown.id} has no private address`);
+  throw new InstanceNotFoundError(`instance not found: network interface ${id} does not exist`);
 }
+
+const hasPrimaryAddress = (nic: InterfaceRecord): boolean => findPrimaryConfiguration(nic)?.privateIP !== "";
 
 /** All private addresses of a VM's primary interface. */
 export async function vmPrivateIPs(
@@ -50,7 +60,8 @@ export async function vmAddresses(
   listsFor: ListsFor,
   freshness: "cached" | "fresh",
 ): Promise<VmAddresses> {
-  const { privateIP, publicIPId } = primaryConfiguration(await primaryNic(vm, listsFor, freshness));
+  const nic = await primaryNic(vm, listsFor, freshness, hasPrimaryAddress);
+  const { privateIP, publicIPId } = primaryConfiguration(nic);
   const publicId = publicIPId?.toLowerCase();
   if (publicId === undefined) return { privateIP, publicIP: undefined };
   const publicAddresses = listsFor(publicId).publicAddresses;

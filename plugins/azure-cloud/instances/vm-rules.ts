@@ -43,10 +43,11 @@ export function primaryInterface(references: readonly InterfaceReference[], vmId
 }
 
 /** The only ip configuration, or the one that is marked as primary. */
+export const findPrimaryConfiguration = ({ ipConfigurations }: InterfaceRecord): IPConfigurationRecord | undefined =>
+  ipConfigurations.length === 1 ? ipConfigurations[0] : ipConfigurations.find(({ primary }) => primary);
+
 export function primaryConfiguration(nic: InterfaceRecord): IPConfigurationRecord {
-  const [only] = nic.ipConfigurations;
-  const primary =
-    nic.ipConfigurations.length === 1 ? only : nic.ipConfigurations.find((configuration) => configuration.primary);
+  const primary = findPrimaryConfiguration(nic);
   if (primary === undefined)
     throw new CodedError("IncompleteVM", `failed to determine the primary ip configuration of ${nic.id}`);
   return primary;

@@ -4,6 +4,7 @@ import { InstanceNotFoundError } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { errorOf } from "../../../kit/rejection.ts";
+import { openGatewayTo } from "../arm/gateway.ts";
 import { countOf, instanceID, nodeOf, openWorld } from "../world.ts";
 
 const instanceList = "/vmss0/virtualMachines";
@@ -60,6 +61,28 @@ describe("the metadata of an instance", () => {
     await using cloud = await world.create();
     const metadata = await cloud.instances.instanceMetadata(nodeOf("dual000000"));
     expect(metadata?.nodeAddresses.map(({ type }) => type)).toEqual(["InternalIP", "Hostname"]);
+  });
+
+  test("fails while a network interface is shown without its private address, and reads it again the next time", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(2);
+    await using gateway = await openGatewayTo(world);
+    await using cloud = await world.create(gateway.changes);
+    const text = (body: unknown): unknown =>
+      JSON.parse(JSON.stringify(body).replace('"privateIPAddress":"10.240.0.5",', ""));
+    gateway.rewrite(({ pathname }, _method, body) =>
+      pathname.endsWith("/networkInterfaces") ? text(body) : undefined,
+    );
+    const node = nodeOf("vmss0000001", { providerID: instanceID(1) });
+    expect(await errorOf(cloud.instances.instanceMetadata(node))).toMatchObject({
+      code: "IncompleteVM",
+      message: expect.stringMatching(/\/networkInterfaces\/\S+ has no private address/u),
+    });
+    gateway.rewrite(() => undefined);
+    expect((await cloud.instances.instanceMetadata(node))?.nodeAddresses?.[0]).toEqual({
+      type: "InternalIP",
+      address: "10.240.0.5",
+    });
   });
 
   test("uses the fault domain as the zone of an instance outside zones", async () => {
