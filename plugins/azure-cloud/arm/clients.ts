@@ -81,6 +81,7 @@ export async function createClients(config: AzureConfig, context: ClientsContext
     budget: new Budget(context.clock, metrics, planning && context.signal),
     metrics,
     troubles,
+    signal: context.signal,
   };
   const pipeline = await buildPipeline({
     ...shared,

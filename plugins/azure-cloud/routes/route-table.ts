@@ -21,7 +21,7 @@ export interface RouteTableOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: Metrics;
-  /** Ends waiting changes; a write in flight is not interrupted. */
+  /** Ends waiting changes, and the wait for a write in flight, which ARM may still carry out. */
   readonly signal: AbortSignal;
   readonly isKnownNode: (name: string) => boolean;
   readonly removals: RouteRemovals;
@@ -160,14 +160,14 @@ export class ClusterRouteTable {
   }
 
   async #write(table: RouteTable | undefined, wanted: RouteTableWrite, changes: readonly RouteChange[]): Promise<void> {
-    const { clients, config, log, removals } = this.#options;
+    const { clients, config, log, removals, signal } = this.#options;
     const name = config.routeTableName;
     const group = this.#resourceGroup;
     const requestOptions = { headers: ifMatch(table?.etag) };
     const id = table?.id ?? "";
     removals.drifts.started(id);
     try {
-      const written = await withOperationLimit(`write of route table ${name}`, neverAborted, (abortSignal) => {
+      const written = await withOperationLimit(`write of route table ${name}`, signal, (abortSignal) => {
         describeWrite(abortSignal, { before: table, after: wanted });
         return clients.network.routeTables.createOrUpdate(group, name, wanted, { abortSignal, requestOptions });
       });
@@ -215,9 +215,6 @@ export class ClusterRouteTable {
     this.#isFull = isFull;
   }
 }
-
-/** A write in flight is not interrupted when the generation ends. */
-const neverAborted = new AbortController().signal;
 
 const done = { ok: true, value: undefined } as const;
 

@@ -40,6 +40,8 @@ export interface PipelineParts {
   readonly metrics: ArmMetrics;
   readonly recordWrite?: CloudContext["recordWrite"];
   readonly troubles: Troubles;
+  /** Ends every wait of a request: no drain of the generation waits for a retry. */
+  readonly signal: AbortSignal;
 }
 
 /** A request without its names: `PUT microsoft.network/loadbalancers`. */
@@ -59,6 +61,7 @@ export async function buildPipeline(parts: PipelineParts): Promise<Pipeline> {
   pipeline.addPolicy(apiVersionPolicy(parts.stack));
   pipeline.addPolicy(parts.metrics.policy);
   if (parts.recordWrite !== undefined) pipeline.addPolicy(recordPolicy(parts.recordWrite));
+  pipeline.addPolicy(endPolicy(parts.signal));
   pipeline.addPolicy(pagingPolicy());
   pipeline.addPolicy(errorPolicy);
   pipeline.addPolicy(retryPolicy(parts.clock, parts.troubles, kindOf));
@@ -158,18 +161,29 @@ function fencePolicy(fence: Fence): PipelinePolicy {
     async sendRequest(request, next) {
       if (isRead(request.method)) return next(request);
       fence.check(`ARM ${request.method} ${targetOf(request.url).path}`);
-      const outer = request.abortSignal;
-      const link = linkSignals(fence.signal, outer);
-      request.abortSignal = link.signal;
-      try {
-        return await next(request);
-      } finally {
-        link.release();
-        if (outer === undefined) delete request.abortSignal;
-        else request.abortSignal = outer;
-      }
+      return sendLinked(fence.signal, request, next);
     },
   };
+}
+
+/** After the record of writes, which knows a request by its own signal. */
+const endPolicy = (signal: AbortSignal): PipelinePolicy => ({
+  name: "end",
+  sendRequest: (request, next) => sendLinked(signal, request, next),
+});
+
+/** Sends a request that the signal aborts, too. */
+async function sendLinked(signal: AbortSignal, request: PipelineRequest, next: SendRequest): Promise<PipelineResponse> {
+  const outer = request.abortSignal;
+  const link = linkSignals(signal, outer);
+  request.abortSignal = link.signal;
+  try {
+    return await next(request);
+  } finally {
+    link.release();
+    if (outer === undefined) delete request.abortSignal;
+    else request.abortSignal = outer;
+  }
 }
 
 /**

@@ -263,6 +263,33 @@ describe("creating a route", () => {
   });
 });
 
+describe("the end of a generation", () => {
+  const rejected = { method: "PUT", path: "/routeTables/" };
+  const unread = { method: "GET", path: "/routeTables/" };
+
+  test.each([
+    ["a write of the route table", rejected],
+    ["a read of the route table", unread],
+    ["a read of interfaces", { path: "/networkInterfaces" }],
+  ])("ends the pause before %s is sent again: no drain waits for it", async (_what, matcher) => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const clock = manualClock();
+    const generation = new AbortController();
+    await using cloud = await world.create(settings, { clock, context: { signal: generation.signal } });
+    world.simulator.failNext(matcher, { status: 503, times: 9 });
+    const created = errorOf(cloud.routes.createRoute("kubernetes", "", routeTo(0)));
+    await eventually("it is refused", async () => {
+      if (world.simulator.log.some(({ status }) => status === 503)) return true;
+      await clock.advance(100);
+      return false;
+    });
+    await Bun.sleep(50);
+    generation.abort(new Error("the generation ends"));
+    expect(await Promise.race([created, Bun.sleep(5_000).then(() => "still waits")])).toBeInstanceOf(Error);
+  });
+});
+
 describe("deleting a route", () => {
   test("deletes the route and the one without CIDR in its name with one PUT", async () => {
     await using world = await openWorld();
