@@ -85,8 +85,8 @@ export class ClientCAs {
       if (signal.aborted) return;
       try {
         const files = await readFiles(this.#options, this.#check);
-        await this.#lookUp(signal);
-        this.#apply(files);
+        // A file is used whether or not the cluster can be asked.
+        await this.#lookUp(signal).finally(() => this.#apply(files));
         lastProblem = "";
       } catch (error) {
         const problem = messageOf(error);

@@ -54,6 +54,27 @@ test("client CAs without a cluster to ask come from the file alone, without a wa
   expect(await opened({ clientCaFile }, false)).toEqual({ given: [true, false], requests: 0, lines: [] });
 });
 
+test("client CAs of a file that changes are reloaded while the cluster's ConfigMap cannot be read", async () => {
+  api.intercept = () => status(403, "Forbidden", "not allowed");
+  const clientCaFile = await caFile("client");
+  const clock = manualClock();
+  const { log } = capturedLog(0);
+  const client = createClient(createTransport(api.access(), { userAgent: "test", qps: -1 }));
+  const flags = { ...defaultOptions, clientCaFile, authenticationTolerateLookupFailure: true };
+  const cas = await ClientCAs.open({ flags, client, clock, log });
+  const before = cas.clients;
+  const stop = new AbortController();
+  const following = cas.follow(stop.signal);
+  await caFile("client");
+  await eventually("the new CA is used", async () => {
+    await clock.advance(60_000);
+    return cas.clients !== before;
+  });
+  expect(cas.clients).toBeDefined();
+  stop.abort();
+  await following;
+});
+
 test("client CAs whose text is the same each minute are parsed once, and again when it changes", async () => {
   const real = { ...crypto };
   let parsed = 0;
