@@ -49,7 +49,7 @@ export async function startHost(input: HostInput): Promise<RunningHost> {
   const status = statusOf(supervisor, leadership, { startedAt, shard: input.options.shard });
   const stopping = new AbortController();
   await using standby = new AsyncDisposableStack();
-  const first = prepareFirst({ supervisor, parts, stopping }, input, standby);
+  const first = prepareFirst({ leadership, supervisor, parts, stopping }, input, standby);
   const serving = await openServing(input, parts, status, supervisor);
   if (serving !== undefined) starting.defer(() => stopPhase(parts, "Closing secure serving", () => serving.close()));
   const webhooks = await openWebhookServing(input.options, parts, () => supervisor.webhooks);
@@ -71,12 +71,14 @@ export async function startHost(input: HostInput): Promise<RunningHost> {
 
 /** Prepares the first generation, which only reads, while the listeners open. Disposing of `standby` ends it. */
 function prepareFirst(
-  { supervisor, parts, stopping }: Pick<HostParts, "supervisor" | "parts" | "stopping">,
+  { leadership, supervisor, parts, stopping }: Pick<HostParts, "leadership" | "supervisor" | "parts" | "stopping">,
   { plugins, firstReading }: Pick<HostInput, "plugins" | "firstReading">,
   standby: AsyncDisposableStack,
 ): HostParts["first"] {
+  // Sent first: the lists of the generation are then younger than a lease that is free.
+  const looking = leadership.look(stopping.signal);
   const first = supervisor.begin(plugins, stopping.signal, firstReading);
-  const settled = first.catch(() => undefined);
+  const settled = Promise.all([looking, first]).catch(() => undefined);
   const end = async (): Promise<void> => {
     stopping.abort();
     await settled;

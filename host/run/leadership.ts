@@ -53,6 +53,8 @@ export interface Leadership {
   readonly lease: EventSubject;
   /** Present if this process shares the cluster's Services with others. */
   readonly shards?: Shards | undefined;
+  /** Reads the main lock before `run`: lists that are sent once it was free need not be sent again. Never rejects. */
+  look(signal: AbortSignal): Promise<void>;
   run(signal: AbortSignal, callbacks: LeaderCallbacks): Promise<LeadershipEnd>;
 }
 
@@ -90,6 +92,7 @@ function alone(input: ElectionInput, identity: string): Leadership {
       heldSince: () => Number.NEGATIVE_INFINITY,
     },
     lease: leaseOf(input),
+    look: async () => undefined,
     run: async (signal, { onStartedLeading }) => ({ outcome: "stopped", work: await onStartedLeading(signal) }),
   };
 }
@@ -153,6 +156,7 @@ function elected(input: ElectionInput, parts: ElectionParts, identity: string): 
     },
     lease: leaseOf(input),
     shards,
+    look: (signal) => main.look(signal),
     async run(signal, callbacks) {
       const ended = new AbortController();
       const watching = shards && watchShards(shards, parts, AbortSignal.any([signal, ended.signal]));
@@ -228,6 +232,7 @@ class Candidate {
   readonly #elector: Elector;
   readonly #watch: () => Disposable;
   onReleased: (() => void) | undefined;
+  #looking: Promise<void> | undefined;
 
   constructor(
     { options }: ElectionInput,
@@ -270,8 +275,14 @@ class Candidate {
     return this.#elector.heldSince;
   }
 
+  look(signal: AbortSignal): Promise<void> {
+    this.#looking = this.#elector.look(signal);
+    return this.#looking;
+  }
+
   /** The Lease is watched: a standby takes over from a clean stop within milliseconds, not within a retry period. */
   async run(signal: AbortSignal, lead: ElectionWork): Promise<ElectionEnd> {
+    await this.#looking;
     using _ = this.#watch();
     return await this.#elector.run({ signal, lead });
   }

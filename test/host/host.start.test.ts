@@ -65,6 +65,28 @@ test("a host creates its certificate in another thread: neither its own thread n
   expect(packages.filter((name) => /^@peculiar\/|^reflect-metadata$/u.test(name))).toEqual([]);
 });
 
+test.each(["missing", "released"])(
+  "a first list under way is not sent again when a Lease that was %s is won",
+  async (state) => {
+    await using lab = await SandboxLab.open();
+    if (state === "released") {
+      const former = lab.start();
+      await former.until("it leads", ({ leading }) => leading);
+      expect(await former.stop()).toBe(0);
+      expect(lab.lease()).toMatchObject({ holderIdentity: "" });
+    }
+    lab.api.requests.reset();
+    const list = { verb: /^(list|watch)$/u, resource: "nodes" };
+    lab.api.faults.add({ match: list, effect: "hang", times: 1_000 });
+    const host = lab.start();
+    await host.until("it leads", ({ leading }) => leading);
+    // What its caches wait for is decided when it begins to lead.
+    await Bun.sleep(1_000);
+    expect(lab.api.requests.count(list)).toBe(1);
+    await host.stop();
+  },
+);
+
 test("a SIGHUP that arrives while a host starts does not end it, and requests a reload once it runs", async () => {
   await using lab = await SandboxLab.open();
   const flag = await lab.plugin(

@@ -197,6 +197,8 @@ export class SimHost {
     const loaded = await loader.load({ mayLeaveOut: () => true });
     try {
       if (!loaded.ok) throw new CodedError("Refused", loaded.problems.join("; "));
+      // The others find the Lease as late as one whose first read has failed.
+      if (this.index % 2 === 1) void this.#leadership.look(this.#stopping.signal);
       this.exitStatus = await runLifecycle({
         supervisor: this.supervisor,
         leadership: this.#leadership,

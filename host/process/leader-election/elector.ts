@@ -55,10 +55,10 @@ export type ElectionEnd = "released" | "kept" | "lost" | "stopped";
 const watchdogGraceMs = 20_000;
 
 /**
- * A candidate for one Lease. client-go's algorithm (`tools/leaderelection`), with four differences: it renews until
- * the work under the lease has stopped and then releases the lease; it stops leading at once when it observes another
- * holder; it acquires a Lease that was deleted or emptied by hand only when the last holder cannot lead any more; and
- * `nudge` shortens a wait.
+ * A candidate for one Lease. client-go's algorithm (`tools/leaderelection`), with five differences: its first attempt may
+ * rest on an earlier read; it renews until the work under the lease has stopped and then releases the lease; it stops
+ * leading at once when it observes another holder; it acquires a Lease that was deleted or emptied by hand only when the
+ * last holder cannot lead any more; and `nudge` shortens a wait.
  */
 export class Elector {
   readonly checkName: string;
@@ -70,8 +70,8 @@ export class Elector {
   #heldSince = Number.POSITIVE_INFINITY;
   #running = false;
   #nudged = new AbortController();
-  /** A watch has shown it to a standby, which has not tried to acquire it yet. */
-  #released: { readonly lease: Lease; readonly seenMs: number } | undefined;
+  /** Basis of the next attempt: the Lease as a watch has shown it to a standby, or as it was before the election. */
+  #seen: { readonly lease: Lease | undefined; readonly seenMs: number } | undefined;
 
   /** Throws `ProblemsError` for timings that cannot be safe, or without an identity. */
   constructor(options: ElectorOptions) {
@@ -148,9 +148,25 @@ export class Elector {
       : this.#isAcquiring && (record === undefined || isReleased(record));
     if (!concerns) return false;
     const isOffered = !this.#isLeader && seen !== undefined;
-    if (isOffered) this.#released = { lease: seen, seenMs: this.#options.clock.monotonic() };
+    if (isOffered) this.#seen = { lease: seen, seenMs: this.#options.clock.monotonic() };
     this.#nudged.abort();
     return isOffered;
+  }
+
+  /**
+   * Reads the Lease for the first attempt, before `run`. If it is free and not written until that attempt, whatever is
+   * listed in between is as new as the lease. Never rejects.
+   */
+  async look(signal: AbortSignal): Promise<void> {
+    const { clock, log, mayLead } = this.#options;
+    if (mayLead !== undefined) return;
+    try {
+      const lease = await this.#lock.read({ reads: signal });
+      if (lease === undefined || isReleased(recordOf(lease)) || this.#lock.heldByAnother)
+        this.#seen = { lease, seenMs: clock.monotonic() };
+    } catch (error) {
+      log.debug(2, "Failed to read lock before the election", { error });
+    }
   }
 
   /**
@@ -185,9 +201,10 @@ export class Elector {
   }
 
   async #tryAcquire(signal: AbortSignal): Promise<boolean> {
-    const released = this.#released;
-    this.#released = undefined;
-    if (released !== undefined && (await this.#lock.tryTake(released.lease, released.seenMs))) return true;
+    const seen = this.#seen;
+    this.#seen = undefined;
+    if (seen !== undefined && (await this.#lock.tryTake(seen.lease, seen.seenMs))) return true;
+    if (seen?.lease?.spec?.holderIdentity && this.#lock.heldByAnother) return false;
     const { mayLead } = this.#options;
     if (mayLead !== undefined && !this.#lock.heldByAnother && !(await mayLead())) return false;
     return this.#lock.tryAcquireOrRenew({ reads: signal });

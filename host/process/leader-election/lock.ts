@@ -2,6 +2,7 @@ import { type Counter, isConflict, isNotFound, type Lease, type Logger, messageO
 
 import {
   emptied,
+  isUntaken,
   type LeaseRecord,
   leaseWith,
   newRecord,
@@ -105,17 +106,16 @@ export class LeaseLock {
   }
 
   /**
-   * Acquires a Lease that a watch has shown to be released at that time, without a read: the write succeeds only if
-   * it has not been written since. False where it must be read. Never rejects.
+   * Acquires a Lease that was released, or, on a first start, missing at that time, without a read: the write succeeds
+   * only if it has not been written since. False where it must be read. Never rejects.
    */
-  async tryTake(released: Lease, seenMs: number): Promise<boolean> {
+  async tryTake(seen: Lease | undefined, seenMs: number): Promise<boolean> {
     const { log, name } = this.#options;
-    const record = recordOf(released);
-    if (record.holderIdentity !== "" || !released.metadata?.resourceVersion || this.#uncertain) return false;
+    if (this.#uncertain || !(seen === undefined ? this.#observed === undefined : isUntaken(seen))) return false;
     this.#availableSinceMs = seenMs;
     try {
-      const wanted = this.#wanted({ leaseTransitions: record.leaseTransitions + 1 });
-      await this.#write("replace", leaseWith(wanted, name, released));
+      const wanted = this.#wanted(seen === undefined ? {} : { leaseTransitions: recordOf(seen).leaseTransitions + 1 });
+      await this.#write(seen === undefined ? "create" : "replace", leaseWith(wanted, name, seen));
       this.#complaint = "";
       this.#lastFailure = undefined;
       return true;
@@ -181,7 +181,7 @@ export class LeaseLock {
 
   async #readThenWrite(signals: LockSignals): Promise<boolean> {
     const { log, name, slowPath } = this.#options;
-    const lease = await this.#read(signals);
+    const lease = await this.read(signals);
     if (lease === undefined && !this.#mayCreate()) {
       log.debug(2, "Lease was deleted while its holder may still lead", { lock: this.#lock });
       return false;
@@ -203,7 +203,7 @@ export class LeaseLock {
   }
 
   /** Reads and observes the Lease; undefined if there is none, which leaves the last observation as it is. */
-  async #read(signals: LockSignals): Promise<Lease | undefined> {
+  async read(signals: LockSignals): Promise<Lease | undefined> {
     const lease = await this.#requests.get(signals.reads).catch((error: unknown) => {
       if (isNotFound(error)) return undefined;
       throw error;
@@ -238,7 +238,7 @@ export class LeaseLock {
     try {
       return await this.#write("create", leaseWith(this.#wanted(tenure), this.#options.name), signals);
     } catch (error) {
-      if (isLostRace(error)) await this.#read(signals);
+      if (isLostRace(error)) await this.read(signals);
       throw error;
     }
   }

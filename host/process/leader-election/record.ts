@@ -54,6 +54,10 @@ export function emptied(record: LeaseRecord, nowMs: number): LeaseRecord {
 export const isReleased = ({ holderIdentity, leaseDurationSeconds }: LeaseRecord): boolean =>
   holderIdentity === "" && leaseDurationSeconds === 1;
 
+/** True for a Lease without a holder whose next write can be made conditional on this state. */
+export const isUntaken = (lease: Lease): boolean =>
+  recordOf(lease).holderIdentity === "" && (lease.metadata?.resourceVersion ?? "") !== "";
+
 /** The last observed record, and when by the local clock. Times inside a Lease are never compared with local time. */
 export interface Observation {
   readonly record: LeaseRecord;
