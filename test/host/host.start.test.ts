@@ -65,6 +65,30 @@ test("a host creates its certificate in another thread: neither its own thread n
   expect(packages.filter((name) => /^@peculiar\/|^reflect-metadata$/u.test(name))).toEqual([]);
 });
 
+/** Prints, at the end of the process, which packages of the Azure SDK had been loaded first after a turn of the event loop. */
+const turnsReporter = `const seen = new Set();
+const turns = [];
+const look = () => {
+  const names = Object.keys(require.cache).map((path) => /@azure\\/(arm-\\w+|core-rest-pipeline)\\//.exec(path)?.[1]);
+  const loaded = [...new Set(names)].filter((name) => name !== undefined && !seen.has(name));
+  if (loaded.length > 0) turns.push(loaded);
+  for (const name of loaded) seen.add(name);
+  if (seen.size < 3) setImmediate(look);
+};
+look();
+process.on("exit", () => console.error("turns " + JSON.stringify(turns)));`;
+
+test("a start loads each package of the Azure SDK in a turn of its own: all of them block the event loop for a third of a second", async () => {
+  await using lab = await SandboxLab.open();
+  const preload = join(lab.azure.folder, "reporter.ts");
+  await Bun.write(preload, turnsReporter);
+  const host = lab.start({ environment: { BUN_OPTIONS: `--preload=${preload}` } });
+  await host.until("it leads", ({ running }) => running);
+  expect(await host.stop()).toBe(0);
+  const turns: readonly (readonly string[])[] = JSON.parse(/^turns (.*)$/mu.exec(host.stderr)?.[1] ?? "[]");
+  expect(turns).toEqual([["core-rest-pipeline"], ["arm-compute"], ["arm-network"]]);
+});
+
 test.each(["missing", "released"])(
   "a first list under way is not sent again when a Lease that was %s is won",
   async (state) => {

@@ -1,3 +1,5 @@
+import { setImmediate } from "node:timers/promises";
+
 import type { ComputeManagementClient } from "@azure/arm-compute";
 import type { NetworkManagementClient } from "@azure/arm-network";
 import type { Pipeline } from "@azure/core-rest-pipeline";
@@ -49,10 +51,8 @@ const standardUserAgent = "kubernetes-cloudprovider/cloud-controller-host";
  */
 export async function createClients(config: AzureConfig, context: ClientsContext): Promise<ArmClients> {
   const ca = await readAuthorities(config.resourceManagerCAFile);
-  const [sdk, compute, network, environment] = await Promise.all([
-    import("@azure/core-rest-pipeline"),
-    import("@azure/arm-compute"),
-    import("@azure/arm-network"),
+  const [{ sdk, compute, network }, environment] = await Promise.all([
+    loadPackages(),
     resolveEnvironment(config, { ca, signal: context.signal }),
   ]);
   const transport = { ca, signal: context.signal, createHeaders: sdk.createHttpHeaders };
@@ -105,6 +105,17 @@ export async function createClients(config: AzureConfig, context: ClientsContext
     troubles,
     budget: shared.budget,
   };
+}
+
+/** One after the other: the event loop is blocked while a package is evaluated, and by all of them for a third of a second. */
+async function loadPackages() {
+  const sdk = await import("@azure/core-rest-pipeline");
+  await setImmediate();
+  const compute = await import("@azure/arm-compute");
+  await setImmediate();
+  const network = await import("@azure/arm-network");
+  await setImmediate();
+  return { sdk, compute, network };
 }
 
 /** Network resources in another tenant have a credential of their own; workload identity has a single one. */
