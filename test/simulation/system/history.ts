@@ -46,6 +46,9 @@ export const rates = {
   holdWatches: 2,
   repeatWatches: 1,
   rewindWatches: 2,
+  // Of kept histories alone, as those below without a rate.
+  replayWatches: 0,
+  loseWatches: 0,
   compact: 1,
   requests: 14,
   failOperations: 3,

@@ -1,5 +1,5 @@
 import type { ProcessTime } from "../timeline.ts";
-import type { Exchange, Part } from "./runtime/network.ts";
+import type { Exchange, Part, Passed } from "./runtime/network.ts";
 
 /** How many of its last events a watch that goes back delivers again. */
 const maxBack = 6;
@@ -11,6 +11,9 @@ export class WatchWeather {
   #repeatsUntil = 0;
   #backUntil = 0;
   #back = 0;
+  #spacingMs = 0;
+  /** Watches that began before are silent. */
+  #lostAt = Number.NEGATIVE_INFINITY;
   /** The last events that a process got of a kind. */
   readonly #recent = new WeakMap<ProcessTime, Map<string, readonly Part[]>>();
 
@@ -23,10 +26,16 @@ export class WatchWeather {
     this.#repeatsUntil = this.#now() + forMs;
   }
 
-  /** A watch that begins delivers some events again that its client has. */
-  goBack(events: number, forMs: number): void {
+  /** A watch that begins delivers some events again that its client has, each so long after the one before. */
+  goBack(events: number, forMs: number, spacingMs = 0): void {
     this.#back = Math.min(events, maxBack);
     this.#backUntil = this.#now() + forMs;
+    this.#spacingMs = spacingMs;
+  }
+
+  /** No watch of now delivers anything any more. */
+  lose(): void {
+    this.#lostAt = this.#now();
   }
 
   clear(): void {
@@ -34,15 +43,18 @@ export class WatchWeather {
     this.#backUntil = 0;
   }
 
-  passed({ process, path }: Exchange, part: Part): readonly Part[] {
-    if (path.includes("sendInitialEvents")) return [part];
+  passed({ process, path, sentAt }: Exchange, part: Part): Passed {
+    if (sentAt < this.#lostAt) return { parts: [] };
+    if (path.includes("sendInitialEvents")) return { parts: [part] };
     const ofProcess = this.#recent.get(process) ?? new Map<string, readonly Part[]>();
     this.#recent.set(process, ofProcess);
     const kind = path.slice(0, path.indexOf("?"));
     const recent = ofProcess.get(kind) ?? [];
     const isBeginning = part.length === 1;
-    if (isBeginning) return this.#now() < this.#backUntil ? [part, ...recent.slice(-this.#back)] : [part];
+    if (isBeginning && this.#now() < this.#backUntil)
+      return { parts: [part, ...recent.slice(-this.#back)], spacingMs: this.#spacingMs };
+    if (isBeginning) return { parts: [part] };
     ofProcess.set(kind, [...recent.slice(1 - maxBack), part]);
-    return this.#now() < this.#repeatsUntil ? [part, part] : [part];
+    return { parts: this.#now() < this.#repeatsUntil ? [part, part] : [part] };
   }
 }

@@ -47,6 +47,9 @@ const faults = {
 /** Of kept histories alone: no seed has them. */
 const keptFaults = {
   refused: { rate: 1, fate: () => ({ reset: "before" }) },
+  "replies reset": { rate: 1, fate: () => ({ reset: "after" }) },
+  "late requests": { rate: 1, fate: () => ({ delayMs: 4_000 }) },
+  overtaken: { rate: 1, fate: (request) => (request.isWrite ? answer(412, request) : {}) },
 } as const satisfies Readonly<Record<string, Fault>>;
 
 const allFaults = { ...faults, ...keptFaults };

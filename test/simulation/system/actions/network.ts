@@ -39,6 +39,20 @@ export function rewindWatches(world: World, { pick, forMs }: Action): void {
   world.api.watches.drop("abort");
 }
 
+/** The same, with a pause before each of the older events: a client acts upon one before the next one comes. */
+export function replayWatches(world: World, { pick, forMs }: Action): void {
+  const events = 1 + (pick % 6);
+  world.note("network", `breaks all watches, and repeats their last ${events} events, one each ${forMs} ms`);
+  world.watches.goBack(events, forMs, forMs);
+  world.api.watches.drop("abort");
+}
+
+/** The server of all watches is gone, and no client hears of it: their connections stay open, and silent. */
+export function loseWatches(world: World): void {
+  world.note("network", "loses all watches without closing them");
+  world.watches.lose();
+}
+
 export function compact(world: World): void {
   world.note("etcd", "forgets its history");
   world.api.compact();

@@ -32,6 +32,7 @@ export const leadershipDefects: Defects = {
     to: "if (lease === null) {",
     needs: ["deleteLease"],
     hosts: 2,
+    kept: "a Lease is deleted that no host has read again",
   },
   "takes a lease that was emptied by hand while its holder leads": {
     file: `${election}/lock.ts`,
@@ -39,6 +40,7 @@ export const leadershipDefects: Defects = {
     to: "return false;",
     needs: ["emptyLease"],
     hosts: 2,
+    kept: "a Lease is emptied that no host has read again",
   },
   "never takes a lease that has expired": {
     file: `${election}/lock.ts`,
@@ -53,6 +55,7 @@ export const leadershipDefects: Defects = {
     to: "this.#lock.renewalAgeMs < 2 * this.#options.leaseDurationMs",
     needs: ["requests"],
     hosts: 2,
+    kept: "a host is paused at a write for little longer than its lease is valid",
   },
   "takes the reply for the time of a renewal": {
     file: `${election}/lock.ts`,

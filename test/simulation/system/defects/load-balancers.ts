@@ -68,6 +68,7 @@ export const loadBalancerDefects: Defects = {
     from: "this.#ticker.after(this.#inFlight.pauseMs());",
     to: "",
     needs: ["foreignTag", "requests"],
+    kept: "two writes in a row lose to others",
   },
   "plans without those that it has failed with": {
     file: `${reconcile}/outcomes.ts`,
@@ -166,6 +167,7 @@ export const loadBalancerDefects: Defects = {
     from: 'this.#instancesAhead.drop(scaleSetIdOf(id) ?? "");',
     to: "",
     needs: ["deleteService", "createService", "requests"],
+    kept: "a Service comes while all instances leave their pool",
   },
   "writes an instance twice at once": {
     file: `${balancing}/pools/job-runner.ts`,

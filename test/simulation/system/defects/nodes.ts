@@ -55,6 +55,7 @@ export const nodeDefects: Defects = {
     from: "{ ...(uid === undefined ? {} : { uid }), ...(resourceVersion === undefined ? {} : { resourceVersion }) },",
     to: "{},",
     needs: ["replaceVM", "requests"],
+    kept: "a node is created again while it is deleted",
   },
   "hides that a node is not initialized": {
     file: "plugins/cloud-node/controller.ts",
@@ -129,6 +130,7 @@ export const nodeDefects: Defects = {
     from: 'if (outcome.result !== "unknown") allocations.release(name);',
     to: "allocations.release(name);",
     needs: ["joinNodes", "requests"],
+    kept: "the replies to the writes of the last CIDRs are lost",
   },
   "never frees a CIDR": {
     file: `${ipam}/cidrset/allocations.ts`,

@@ -37,12 +37,14 @@ export const readDefects: Defects = {
     from: 'if (isOlder(object.metadata?.resourceVersion, known)) return "past";',
     to: "",
     needs: ["rewindWatches"],
+    kept: "a watch delivers events again, one after the other",
   },
   "waits for a watch that its server has lost": {
     file: `${informers}/reflector.ts`,
     from: "if (silence >= idleLimitMs)",
     to: "if (silence === Number.POSITIVE_INFINITY)",
     needs: ["holdWatches", "requests"],
+    kept: "all watches are lost without a word",
   },
   "lists and watches again without a pause": {
     file: `${informers}/reflector.ts`,
@@ -76,6 +78,7 @@ export const readDefects: Defects = {
     from: "this.addAfter(key, this.#limiter.next(key));",
     to: "this.addAfter(key, 1);",
     needs: ["refuseWrites"],
+    kept: "writes of the load balancer are denied",
   },
   "keeps the later one of two delays": {
     file: "host/kube/queue/delayed-adds.ts",

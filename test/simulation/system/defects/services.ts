@@ -103,6 +103,7 @@ export const serviceDefects: Defects = {
     from: "for (const other of waiting) this.#offer(other, key);",
     to: "",
     needs: ["joinNodes", "changeService", "requests"],
+    kept: "a node comes while its Service is synced, of node IPs",
   },
   "leaves nodes to a sync of the Service that is not pending": {
     file: `${controller}/backlog.ts`,
@@ -116,6 +117,7 @@ export const serviceDefects: Defects = {
     from: "|| targetOf(before) !== targetOf(after);",
     to: "|| false;",
     needs: ["joinNodes"],
+    kept: "a node comes, of node IPs",
   },
   "does not notice that a node has got its addresses": {
     file: `${controller}/nodes.ts`,

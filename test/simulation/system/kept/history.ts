@@ -3,6 +3,7 @@ import { features } from "../actions/service-shapes.ts";
 import { maxServices } from "../actions/services.ts";
 import { sharedAddresses, sharedFeatures, sharedPorts } from "../actions/shared-shapes.ts";
 import type { Action, History } from "../history.ts";
+import type { leases } from "../pace.ts";
 import type { FaultName } from "../weather.ts";
 
 /** `Math.floor(pick / divisor) % modulus` is the value. */
@@ -94,6 +95,8 @@ export const weather = (target: Action["target"], fault: FaultName, seconds: num
 const usual: Action = { at: 0, kind: "reload", host: 0, pick: 0, forMs: 1_000, fault: "slow", target: "azure" };
 
 interface Spans {
+  /** Default: the flags' defaults. */
+  readonly lease?: keyof typeof leases;
   readonly convergeMinutes?: number;
   /** At least: faults may last longer than the last of them needs to begin. */
   readonly eventfulMinutes?: number;
@@ -101,7 +104,7 @@ interface Spans {
 
 /** A short history of a small cluster, with what happens at each second. */
 export function history(
-  { convergeMinutes = 4, eventfulMinutes = 0, ...cluster }: Partial<Omit<History, "pace">> & Spans,
+  { convergeMinutes = 4, eventfulMinutes = 0, lease = "default", ...cluster }: Partial<Omit<History, "pace">> & Spans,
   ...happenings: readonly (readonly [seconds: number, what: Happening])[]
 ): History {
   const actions = happenings.map(([seconds, what]) => ({ ...usual, ...what, at: seconds * 1_000 }));
@@ -116,6 +119,6 @@ export function history(
     operationPolls: 1,
     actions,
     ...cluster,
-    pace: { lease: "default", eventfulMs, silentMs: 2 * 60_000, convergeMs: convergeMinutes * 60_000 },
+    pace: { lease, eventfulMs, silentMs: 2 * 60_000, convergeMs: convergeMinutes * 60_000 },
   };
 }

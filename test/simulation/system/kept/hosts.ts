@@ -13,6 +13,25 @@ export const hostHistories: Readonly<Record<string, History>> = {
     [60, create(2)],
     [60.1, create(3)],
   ),
+  "a host is paused at a write for little longer than its lease is valid": history(
+    { hosts: 2 },
+    [59, { kind: "pauseAtWrite", host: leader, pick: 0, forMs: 1_500 }],
+    [60, create(2)],
+    [60.1, create(3)],
+  ),
+  // The other host reads it before its holder renews it, and no watch tells either of them.
+  "a Lease is deleted that no host has read again": history(
+    { hosts: 2, lease: "slow", operationPolls: 6, convergeMinutes: 8 },
+    [78.7, create(2)],
+    [78.8, { kind: "holdWatches", forMs: 25_000 }],
+    [78.9, { kind: "deleteLease", host: leader }],
+  ),
+  "a Lease is emptied that no host has read again": history(
+    { hosts: 2, lease: "slow", operationPolls: 6, convergeMinutes: 8 },
+    [78.7, create(2)],
+    [78.8, { kind: "holdWatches", forMs: 25_000 }],
+    [78.9, { kind: "emptyLease", host: leader }],
+  ),
   "a Lease is stolen": history({}, [60, { kind: "stealLease", pick: 19 }], [77, create(2)]),
   "a Service is created after a reload": history({}, [60, { kind: "reload", pick: 1 }], [75, create(2)]),
   "credentials are rotated": history(

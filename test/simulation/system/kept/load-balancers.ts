@@ -1,6 +1,6 @@
-import { quotas, refusals } from "../actions/network.ts";
+import { denials, operations, quotas, refusals } from "../actions/network.ts";
 import type { History } from "../history.ts";
-import { change, create, forceDelete, history, pickOf, rowWith } from "./history.ts";
+import { change, create, forceDelete, history, pickOf, rowWith, weather } from "./history.ts";
 import { failing } from "./nodes.ts";
 
 /** Of the writes of Azure's resources, of pools, and of the removal guard. */
@@ -57,6 +57,23 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
     { cluster: "several load balancers", nodes: 2, services: 1, eventfulMinutes: 9 },
     [60, { kind: "reachQuota", pick: pickOf(rowWith(quotas, "rulesPerLoadBalancer")), forMs: 95_000 }],
     [70, create(1, "tcp-443")],
+  ),
+  // They are listed while they leave, which takes twenty seconds, and join when that list is as old.
+  "a Service comes while all instances leave their pool": history(
+    { nodes: 6, services: 1, convergeMinutes: 8 },
+    [100, { kind: "deleteService", pick: 0 }],
+    [100.2, { kind: "prolongOperation", pick: pickOf(rowWith(operations, "/virtualMachine")), forMs: 3_580_000 }],
+    [101, create(1)],
+  ),
+  "two writes in a row lose to others": history(
+    { convergeMinutes: 3 },
+    [60, weather("azure", "overtaken", 0.6)],
+    [60.05, change(0, 2, "tcp-443")],
+  ),
+  "writes of the load balancer are denied": history(
+    {},
+    [60, { kind: "denyWrites", pick: pickOf(rowWith(denials, "/loadBalancers/")), forMs: 20_000 }],
+    [61, change(0, 2, "tcp-443")],
   ),
   "others add a route that the cache lacks": history(
     {},

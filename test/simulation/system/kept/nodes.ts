@@ -1,6 +1,6 @@
 import { operations } from "../actions/network.ts";
 import type { History } from "../history.ts";
-import { history, pickOf, rowWith } from "./history.ts";
+import { change, history, pickOf, rowWith, weather } from "./history.ts";
 
 /** How a write of instances, or of a route table, fails. */
 export const failing = (path: string, times = 1) =>
@@ -13,6 +13,28 @@ export const nodeHistories: Readonly<Record<string, History>> = {
     {},
     [60, { kind: "killHost" }],
     [70, { kind: "joinNodes", pick: 1 }],
+  ),
+  // Those of two would each have the other one noticed.
+  "a node comes, of node IPs": history({ cluster: "node IPs" }, [60, { kind: "joinNodes", pick: 0 }]),
+  "a node comes while its Service is synced, of node IPs": history(
+    { cluster: "node IPs", services: 1, operationPolls: 10 },
+    [100, change(0, 1, "tcp-443")],
+    [101, { kind: "joinNodes", pick: 0 }],
+  ),
+  // Two of three get the last CIDRs, and neither a reply nor an event tells of it.
+  "the replies to the writes of the last CIDRs are lost": history(
+    { cluster: "few Pod CIDRs", nodes: 2, services: 1, convergeMinutes: 12 },
+    [60, { kind: "joinNodes", pick: 2, forMs: 0 }],
+    [60.0005, weather("kube", "replies reset", 1)],
+    [60.0015, { kind: "holdWatches", forMs: 3_000 }],
+  ),
+  // It is deleted by a user while the request of the product to delete it is on its way.
+  "a node is created again while it is deleted": history(
+    { convergeMinutes: 8 },
+    // Younger nodes are not deleted.
+    [320, { kind: "replaceVM", pick: 1, forMs: 120_000 }],
+    [380, weather("kube", "late requests", 4)],
+    [384, { kind: "returnNode", pick: 2, forMs: 1_000 }],
   ),
   "a VM goes": history({ convergeMinutes: 8 }, [300, { kind: "loseNode", pick: 0 }]),
   "a node is retired": history({}, [60, { kind: "retireNode", pick: 1 }]),

@@ -46,6 +46,13 @@ export const readHistories: Readonly<Record<string, History>> = {
     [62, change(2, 3)],
     [64, change(2, 3, "azure-pip-prefix-id")],
   ),
+  "all watches are lost without a word": history({}, [60, { kind: "loseWatches" }], [65, change(0, 2, "tcp-443")]),
+  // Five events of a node that comes: without its addresses, and with them.
+  "a watch delivers events again, one after the other": history(
+    { cluster: "node IPs" },
+    [60, { kind: "joinNodes", pick: 0 }],
+    [75, { kind: "replayWatches", pick: 5, forMs: 2_000 }],
+  ),
   "tokens are revoked": history({}, [60, { kind: "revokeTokens" }], [61, change(0, 2, "tcp-443")]),
   "Azure does not reply": history({}, [60, weather("azure", "cut", 5)], [60.1, change(0, 2, "tcp-443")]),
   "Azure refuses connections for a quarter of an hour": history(

@@ -40,11 +40,17 @@ export interface NetworkObserver {
   /** How many milliseconds longer the reply takes, right after the server has sent it. */
   held(exchange: Exchange): number;
   /** What arrives in place of a part of a watch; the first part is an empty line. */
-  passed(exchange: Exchange, part: Part): readonly Part[];
+  passed(exchange: Exchange, part: Part): Passed;
 }
 
 /** An event of a watch. */
 export type Part = Uint8Array;
+
+/** Events of a watch, each so long after the one before: at once unless given. */
+export interface Passed {
+  readonly parts: readonly Part[];
+  readonly spacingMs?: number;
+}
 
 interface Init {
   readonly method?: string;
@@ -223,16 +229,16 @@ class Call {
       else process.deliver(() => open && work());
     };
     let lastAt = 0;
-    const later = (work: () => void): void => {
-      lastAt = Math.max(lastAt, this.#runtime.timeline.now + this.#fate.replyDelayMs);
+    const later = (work: () => void, spacingMs = 0): void => {
+      lastAt = Math.max(lastAt + spacingMs, this.#runtime.timeline.now + this.#fate.replyDelayMs);
       this.#runtime.timeline.after(lastAt - this.#runtime.timeline.now, () => inProcess(work));
     };
     const pump = async (): Promise<void> => {
       try {
         for (;;) {
           const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
-          const parts = value === undefined ? [] : (this.#observer?.passed(this.#exchange, value) ?? [value]);
-          for (const part of parts) later(() => controller?.enqueue(part));
+          const passed = value && (this.#observer?.passed(this.#exchange, value) ?? { parts: [value] });
+          for (const part of passed?.parts ?? []) later(() => controller?.enqueue(part), passed?.spacingMs);
           if (!done) continue;
           later(() => {
             open = false;
