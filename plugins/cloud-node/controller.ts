@@ -23,7 +23,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { updateAllAddresses } from "./address-loop.ts";
-import { type DelayMetrics, initializeNode } from "./initialize.ts";
+import { type DelayMetrics, initializeNode, isUnanswered, type Unanswered } from "./initialize.ts";
 import { reconcileLabels } from "./labels.ts";
 
 type Config = Pick<ComponentConfig, "nodeController" | "nodeStatusUpdateFrequencyMs">;
@@ -122,6 +122,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const delays = delayMetrics(context);
   const outcomes = new Outcomes(context);
   const { failing } = outcomes;
+  const unanswered: Unanswered = new Map();
   const failingAddresses = failingAddressesOf(context, config);
   const parts = { context: { ...context, failing: failingAddresses }, instances };
   const enqueue = (node: Node): void => queue.add(keyOf(node));
@@ -136,13 +137,12 @@ export function nodeController(context: ControllerContext, instances: Instances,
 
   async function sync(name: string, signal: AbortSignal): Promise<void> {
     const node = nodes.store.get(name);
-    if (node === undefined) return;
-    if (isUninitialized(node))
-      await initializeNode(
-        { ...parts, nodes: nodes.store, delays, synced: (done) => outcomes.synced(done), signal },
-        node,
-      );
-    else await reconcileLabels({ client: context.client, signal }, node);
+    if (node !== undefined && !isUninitialized(node) && !isUnanswered(unanswered, node))
+      return reconcileLabels({ client: context.client, signal }, node);
+    const synced = (done: Node): void => outcomes.synced(done);
+    const work = { ...parts, nodes: nodes.store, delays, unanswered, synced, signal };
+    if (node !== undefined) await initializeNode(work, node);
+    unanswered.delete(name);
   }
 
   const workQueue = (signal: AbortSignal): Promise<void> =>

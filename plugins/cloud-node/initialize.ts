@@ -30,11 +30,18 @@ export interface DelayMetrics {
   readonly synced: Histogram;
 }
 
+/** UIDs, by name, of nodes whose patch has got no reply: it may have been applied, and their addresses are not written. */
+export type Unanswered = Map<string, string | undefined>;
+
+export const isUnanswered = (unanswered: Unanswered, node: Node): boolean =>
+  unanswered.has(keyOf(node)) && unanswered.get(keyOf(node)) === node.metadata?.uid;
+
 interface Initialization {
   readonly context: Pick<ControllerContext, "clock"> & WriteContext;
   readonly instances: Instances;
   readonly nodes: Store<Node>;
   readonly delays: DelayMetrics;
+  readonly unanswered: Unanswered;
   /** Called once the node is initialized. */
   readonly synced: (node: Node) => void;
   readonly signal: AbortSignal;
@@ -90,15 +97,16 @@ const maxAttempts = 20;
 const pauseMs = 50;
 
 /**
- * The node as written, or undefined when it was deleted, or initialized by another writer, in the meantime. A rejected
- * patch is sent again only when the node has changed: the same patch would be rejected for the same reason.
+ * The node as written, perhaps by an earlier attempt without a reply, or undefined when it was deleted, or initialized by
+ * another writer, in the meantime. A rejected patch is sent again only when the node has changed: the same patch would be
+ * rejected for the same reason.
  */
 async function patchNode(work: Initialization, seen: Node, metadata: InstanceMetadata): Promise<Node | undefined> {
   const { client, clock } = work.context;
   let rejected: { readonly patch: NodeUpdate["patch"]; readonly error: unknown } | undefined;
   for (let attempt = 1; ; attempt++) {
     const current = await readForWrite(work, seen, attempt);
-    if (current === undefined) return undefined;
+    if (current === undefined || !isUninitialized(current)) return current;
     const { node, patch } = planUpdate(work, current, metadata);
     if (rejected !== undefined && isDeepStrictEqual(rejected.patch, patch)) throw rejected.error;
     try {
@@ -106,12 +114,16 @@ async function patchNode(work: Initialization, seen: Node, metadata: InstanceMet
       return node;
     } catch (error) {
       if (isNotFound(error)) return undefined;
+      if (!isRefusal(error)) work.unanswered.set(keyOf(seen), seen.metadata?.uid);
       if (attempt === maxAttempts || work.signal.aborted || !(isConflict(error) || isInvalid(error))) throw error;
       rejected = isInvalid(error) ? { patch, error } : undefined;
     }
     await clock.sleep(pauseMs * (1 + Math.random()), work.signal);
   }
 }
+
+/** The API server has replied that nothing was written. */
+const isRefusal = (error: unknown): boolean => error instanceof ApiError && error.status >= 400 && error.status < 500;
 
 /** A test in the patch failed, or the API server's validation. */
 const isInvalid = (error: unknown): boolean => error instanceof ApiError && error.status === 422;
@@ -125,7 +137,8 @@ async function readForWrite(work: Initialization, seen: Node, attempt: number): 
   const current = attempt === 1 ? work.nodes.get(name) : await readLatest(work, name);
   if (current !== undefined && current.metadata?.uid !== seen.metadata?.uid)
     throw new CodedError("NodeReplaced", `node ${name} was deleted and recreated during its initialization`);
-  return current !== undefined && isUninitialized(current) ? current : undefined;
+  const isOurs = current !== undefined && (isUninitialized(current) || isUnanswered(work.unanswered, current));
+  return isOurs ? current : undefined;
 }
 
 async function readLatest({ context, signal }: Initialization, name: string): Promise<Node | undefined> {

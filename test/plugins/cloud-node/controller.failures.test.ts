@@ -47,6 +47,31 @@ describe("a node is still initialized", () => {
     expect(cluster.log.filter((line) => line.includes("error syncing 'node0'"))).toHaveLength(2);
   });
 
+  const address = (cluster: TestCluster) => cluster.api.get(kinds.Node, { name: "node0" })?.status?.addresses;
+
+  test("a node gets its addresses at once when the reply to its initialization is lost", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    memory.machines.set("node0", machine);
+    await cluster.admin.create(kinds.Node, newNode("node0"));
+    const match = { verb: "patch", resource: "nodes" };
+    cluster.api.faults.add({ match, effect: "disconnect", afterwards: true });
+    await cluster.run(cloudNode, { cloud: memory.cloud });
+    await eventually("the node is reported as synced", () => cluster.event("Synced"));
+    expect(address(cluster)).toEqual(machine.nodeAddresses);
+    expect(cluster.sent({ method: "PATCH", path: nodePath })).toHaveLength(1);
+  });
+
+  test("a node gets its addresses when neither a reply nor the watch shows that it is initialized", async () => {
+    const { cluster, hold } = await heldBeforeWrite();
+    await using _ = cluster;
+    cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: "disconnect", afterwards: true });
+    hold.release();
+    await eventually("the node is reported as synced", () => cluster.event("Synced"));
+    expect(address(cluster)).toEqual(machine.nodeAddresses);
+    expect(patches(cluster).slice(1)).toEqual([422]);
+  });
+
   test("a node is still initialized when its addresses cannot be written", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();

@@ -159,6 +159,13 @@ export const nodeDefects: Defects = {
     needs: ["joinNodes"],
     kept: "calm",
   },
+  "leaves addresses to the next pass when an initialization has got no reply": {
+    file: "plugins/cloud-node/initialize.ts",
+    from: "if (!isRefusal(error)) work.unanswered.set(keyOf(seen), seen.metadata?.uid);",
+    to: "",
+    needs: ["joinNodes", "requests"],
+    kept: "the reply to the initialization of a node is lost, of node IPs",
+  },
   "leaves the taint of a node that is initialized": {
     file: "plugins/cloud-node/node-update.ts",
     from: "      ...taintOperations(node),\n",

@@ -21,6 +21,12 @@ export const nodeHistories: Readonly<Record<string, History>> = {
     [100, change(0, 1, "tcp-443")],
     [101, { kind: "joinNodes", pick: 0 }],
   ),
+  // Addresses are compared every five minutes.
+  "the reply to the initialization of a node is lost, of node IPs": history(
+    { cluster: "node IPs", convergeMinutes: 3 },
+    [60, { kind: "joinNodes", pick: 0, forMs: 0 }],
+    [60.05, weather("kube", "replies reset", 0.15)],
+  ),
   // Two of three get the last CIDRs, and neither a reply nor an event tells of it.
   "the replies to the writes of the last CIDRs are lost": history(
     { cluster: "few Pod CIDRs", nodes: 2, services: 1, convergeMinutes: 12 },
