@@ -126,7 +126,7 @@ const paused: History = {
     { ...one, at: 100_000, kind: "foreignTag", host: 0 },
     { ...one, at: 427_557, kind: "recreateService", host: 0, pick: 832 },
     { ...one, at: 445_081, kind: "reload", host: 2, pick: 276 },
-    { ...one, at: 458_070, kind: "pauseAtWrite", host: 0, pick: 811, forMs: 75_970 },
+    { ...one, at: 458_070, kind: "pauseAtWrite", host: 2, pick: 811, forMs: 75_970 },
   ],
 };
 
