@@ -42,6 +42,22 @@ test("a figure is plotted over the numbers of nodes, where there are several", (
   expect(plot).toContain('points="240,156 432,48"');
 });
 
+test("the table of sizes has one row for each number of nodes, of the shortest command", () => {
+  const named = ["initializedRssMiB", "reloadRssMiB", "reloads", "cpuSeconds", "restCpuPercent", "handOverMs"];
+  const sized = (nodes: number, value: number, options = ""): Run => ({
+    ...run(nodes, 1, { command: `scale --nodes=${nodes}${options}` }),
+    figures: [{ name: "nodes", value: nodes }, ...named.map((name) => ({ name, value }))],
+  });
+  const results = resultsOf([sized(10, 7, " --reloads=5"), sized(10, 3), sized(50, 4, " --reloads=20")]);
+  const services = "| Services | At most | Until all have an address | CPU until then | Restart | CPU of a restart |\n";
+  const nodes = "| Nodes | Memory | With reloads | CPU until all are initialized | CPU at rest | Hand-over |\n";
+  const rows = withSizes(`${nodes}\n${services}`, results).split("\n\n")[0]?.split("\n").slice(2) ?? [];
+  expect(rows.map((row) => row.replaceAll(/ +/g, " "))).toEqual([
+    "| 10 | 3 MB | 3 MB after 3 | 3.0 s | 30m | 0.0 s |",
+    "| 50 | 4 MB | 4 MB after 4 | 4.0 s | 40m | 0.0 s |",
+  ]);
+});
+
 test("a recorded command names no path of the machine", () => {
   expect(commandOf(["compare", "--go=./bin/ccm", "--record", "--nodes=5"])).toBe("compare --go=PATH --nodes=5");
 });
@@ -67,7 +83,7 @@ test("a plot names the API server where it was not a real one, and its unit with
 });
 
 test("a page without a table of sizes is an error", () => {
-  expect(() => withSizes("| Nodes | Memory |\n", [])).toThrow("no table with the columns Nodes, Memory, After 100");
+  expect(() => withSizes("| Nodes | Memory |\n", [])).toThrow("no table with the columns Nodes, Memory, With reloads");
 });
 
 test("the page, its plots and the sizes of a deployment are those of the recorded runs", async () => {

@@ -15,12 +15,12 @@ interface Sizes {
 
 const sizes: readonly Sizes[] = [
   {
-    command: /^scale --nodes=\d+( --server=sandbox)?$/u,
+    command: /^scale --nodes=\d+/u,
     by: "nodes",
     columns: [
       ["Nodes", (figure) => `${figure("nodes")}`],
       ["Memory", (figure) => megabytes(figure("initializedRssMiB"))],
-      ["After 100 reloads", (figure) => megabytes(figure("reloadRssMiB"))],
+      ["With reloads", (figure) => `${megabytes(figure("reloadRssMiB"))} after ${figure("reloads")}`],
       ["CPU until all are initialized", (figure) => seconds(figure("cpuSeconds"))],
       ["CPU at rest", (figure) => `${Math.round(10 * figure("restCpuPercent"))}m`],
       ["Hand-over", (figure) => seconds(figure("handOverMs") / 1000)],
@@ -40,11 +40,13 @@ const sizes: readonly Sizes[] = [
   },
 ];
 
-/** The page with its tables of sizes as the results have them. */
+/** The page with its tables of sizes as the results have them: of several commands for one size, the shortest. */
 export const withSizes = (page: string, results: readonly Result[]): string =>
   sizes.reduce((text, { command, by, columns }) => {
     const rows = results
       .filter((result) => command.test(result.command))
+      .toSorted((one, other) => one.command.length - other.command.length)
+      .filter((one, index, all) => all.findIndex((other) => numberIn(other, by) === numberIn(one, by)) === index)
       .toSorted((one, other) => numberIn(one, by) - numberIn(other, by))
       .map((result) => columns.map(([, cell]) => cell((name) => numberIn(result, name))));
     const head = columns.map(([title]) => title);

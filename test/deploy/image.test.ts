@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
@@ -145,6 +145,13 @@ describe("the image", () => {
     expect(found["network"]).toEqual(expect.arrayContaining(used.network));
     expect(found["network"]).not.toContain("applicationGateways");
     expect(found["compute"]).not.toContain("galleries");
+  });
+
+  test("is built in its own folder alone, so that several can be assembled side by side", async () => {
+    const containerfile = await readFile(join(import.meta.dir, "..", "..", "deploy", "Containerfile"), "utf8");
+    const commands = containerfile.split(/^(?=[A-Z]+ )/mu).filter((instruction) => instruction.startsWith("RUN "));
+    expect(commands.length).toBeGreaterThan(2);
+    expect(commands.filter((command) => /[\s"'=](?:\/|~|\$HOME|\$TMPDIR)/u.test(command))).toEqual([]);
   });
 
   test("raises Bun's limit on requests in flight", () => {
