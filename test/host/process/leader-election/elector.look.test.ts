@@ -14,9 +14,11 @@ const startMs = 800;
 /** A candidate whose start takes a while after the look, with the Lease that it finds. */
 async function looked({
   lease,
+  mayLead,
   during,
 }: {
   lease?: Lease["spec"];
+  mayLead?: () => Promise<boolean>;
   during?: (put: (spec: Lease["spec"]) => void) => void;
 }) {
   const [leases, clock, stop] = [memoryLeases(), manualClock(), new AbortController()];
@@ -33,6 +35,7 @@ async function looked({
     events: { event: () => undefined },
     metrics: new MetricsRegistry().root,
     identity: "me",
+    ...(mayLead && { mayLead }),
     namespace: "kube-system",
     leaseName: "cloud-controller-manager",
   });
@@ -106,4 +109,10 @@ test("a Lease whose holder was removed by hand is not acquired at once, also whe
   await using end = await looked({ lease: record("", 15) });
   expect(end.elector.safelyHeld()).toBeFalse();
   expect(end.leases.calls).not.toContain("update");
+});
+
+test("a candidate that may not lead now writes nothing of a Lease that was released", async () => {
+  await using end = await looked({ lease: record("", 1), mayLead: async () => false });
+  expect(end.elector.safelyHeld()).toBeFalse();
+  expect(end.leases.calls.filter((call) => call !== "get")).toEqual([]);
 });

@@ -56,6 +56,16 @@ describe("an attempt to acquire or renew the Lease", () => {
     expect(now).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
   });
 
+  test("a Lease that is missing is not created on an earlier look once its holder has been observed", async () => {
+    const { lock, leases, clock } = setup();
+    const lookedMs = clock.monotonic();
+    leases.put(held("other"));
+    expect(await lock.tryAcquireOrRenew()).toBeFalse();
+    leases.remove();
+    expect(await lock.tryTake(undefined, lookedMs)).toBeFalse();
+    expect(leases.get()).toBeUndefined();
+  });
+
   test("acquire from an object without a spec", async () => {
     const { lock, leases } = setup();
     leases.put({});
