@@ -91,8 +91,7 @@ export class ExecPlugin {
     const ending = Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
     const ended = await within(this.#clock, timeLimitMs, ending);
     if (!ended.done) {
-      // A program that it has started may outlive it, and keep its output open.
-      child.kill("SIGKILL");
+      endGroup(child.pid);
       throw this.#failed(`did not end within ${timeLimitMs / 1000} s`);
     }
     const [printed, complaint, status] = ended.value;
@@ -110,6 +109,8 @@ export class ExecPlugin {
         stdout: "pipe",
         stderr: "pipe",
         maxBuffer: maxBytes,
+        // A process group of its own: what the plugin has started can outlive it, and keep its output open.
+        detached: true,
       });
     } catch (cause) {
       const hint = textAt(this.#config, "installHint").trim();
@@ -204,5 +205,14 @@ function parseJson(text: string): unknown {
     return JSON.parse(text);
   } catch {
     return undefined;
+  }
+}
+
+/** Kills a process with all that it has started. */
+function endGroup(pid: number): void {
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // It has just ended.
   }
 }

@@ -17,6 +17,14 @@ const throwing = (): never => {
   throw new Error("boom at its start");
 };
 
+/** A controller that fails as the test says, and runs when it is started again. */
+function failingOnce() {
+  const failure = Promise.withResolvers<void>();
+  let started = 0;
+  const failsOnce = (signal: AbortSignal): Promise<void> => (started++ === 0 ? failure.promise : untilAborted(signal));
+  return { failure, failsOnce };
+}
+
 let rig: SlotRig;
 beforeEach(async () => void (rig = await SlotRig.start({ drainTimeout: 200 })));
 afterEach(() => rig[Symbol.asyncDispose]());
@@ -557,10 +565,7 @@ describe("a generation that fails", () => {
     const clock = manualClock();
     await restart({ drainTimeout: 200 }, clock);
     const led = rig.lead();
-    const failure = Promise.withResolvers<void>();
-    let started = 0;
-    const failsOnce = (signal: AbortSignal): Promise<void> =>
-      started++ === 0 ? failure.promise : untilAborted(signal);
+    const { failure, failsOnce } = failingOnce();
     await rig.install(rig.controller("alpha", main, failsOnce));
     await runs("1 alpha");
     await clock.advance(60_001);
@@ -579,11 +584,8 @@ describe("a generation that fails", () => {
     const clock = manualClock();
     await restart({ drainTimeout: 200 }, clock);
     const led = rig.lead();
-    const failure = Promise.withResolvers<void>();
+    const { failure, failsOnce } = failingOnce();
     await rig.install(rig.controller("alpha", main));
-    let started = 0;
-    const failsOnce = (signal: AbortSignal): Promise<void> =>
-      started++ === 0 ? failure.promise : untilAborted(signal);
     await rig.install(rig.controller("beta", main, failsOnce));
     await runs("2 beta");
     await clock.advance(60_001);

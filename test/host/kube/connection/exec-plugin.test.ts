@@ -126,6 +126,16 @@ describe("a credential plugin", () => {
     expect(await calls(1, "client_internal_error")).toBe(1);
   });
 
+  test("a credential plugin is killed with what it has started", async () => {
+    const clock = manualClock();
+    const failed = failure(connect(shell(`(sleep 1; touch "$1.late") & echo $$ > "$1"; wait`), clock));
+    await eventually("it runs", async () => (await Bun.file(join(directory, "own")).exists()) && clock.sleepers > 0);
+    await clock.advance(60_000);
+    await failed;
+    await Bun.sleep(1_500);
+    expect(await Bun.file(join(directory, "own.late")).exists()).toBeFalse();
+  });
+
   test("is run again when its credential was rejected", async () => {
     const access = connect(printing({ token: "t" }));
     const before = await access.credentials();
