@@ -60,6 +60,14 @@ describe("a node is still initialized", () => {
     await eventually("the node is reported as synced", () => cluster.event("Synced"));
     expect(address(cluster)).toEqual(machine.nodeAddresses);
     expect(cluster.sent({ method: "PATCH", path: nodePath })).toHaveLength(1);
+    const asked = memory.callsOf("instanceMetadata").length;
+    const labels = { "failure-domain.beta.kubernetes.io/region": "moved" };
+    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { metadata: { labels } });
+    await eventually("its labels are reconciled", () => {
+      const node = cluster.api.get(kinds.Node, { name: "node0" });
+      return node?.metadata?.labels?.["topology.kubernetes.io/region"] === "moved";
+    });
+    expect(memory.callsOf("instanceMetadata")).toHaveLength(asked);
   });
 
   test("a node gets its addresses when neither a reply nor the watch shows that it is initialized", async () => {
