@@ -9,6 +9,7 @@ import { rejection } from "../../kit/rejection.ts";
 
 let flags: Readonly<Record<string, unknown>> = {};
 let accepted = "";
+let authorization = "";
 let endless = false;
 let sent = 0;
 /** Spaces, which JSON allows everywhere, for as long as they are read. */
@@ -25,6 +26,7 @@ const server = Bun.serve({
   fetch(request) {
     if (endless) return new Response(spaces());
     accepted = request.headers.get("accept") ?? "";
+    authorization = request.headers.get("authorization") ?? "";
     if (Object.hasOwn(flags, "refused")) return new Response("", { status: 403 });
     return Object.hasOwn(flags, "gone") ? new Response("", { status: 404 }) : Response.json({ kind: "Flagz", flags });
   },
@@ -121,10 +123,13 @@ test("a leader that refuses a request is reported with the option that names a t
   );
 });
 
-test("a token is not sent over http to another machine", async () => {
+test("a token is sent over http to this machine, and to no other", async () => {
   const tokenFile = join(await realpath(tmpdir()), `leader-token-${process.pid}`);
   await writeFile(tokenFile, "secret");
   try {
+    flags = { "cluster-name": "prod" };
+    expect(await leaderFlags({ url: leader.url, tokenFile }, [])).toEqual(["--cluster-name=prod"]);
+    expect(authorization).toBe("Bearer secret");
     // The name is not resolved before the refusal.
     const url = "http://leader.invalid:10258";
     expect(await rejection(leaderFlags({ url, tokenFile }, []))).toBe(
