@@ -214,6 +214,68 @@ describeOnRealApiServer("a real API server", (cluster) => {
       expect(await write("loadbalancer", { metadata: { finalizers: null } })).toBe("allowed");
     });
 
+    test("deny the mark of a deployment to users who may not update its Lease", async () => {
+      const kubeconfig = await administrator(cluster);
+      await using stack = new AsyncDisposableStack();
+      stack.defer(() => helm().uninstall(kubeconfig));
+      await helm().install(kubeconfig, modes.secret.values);
+      const accountName = `system:serviceaccount:${namespace}:${release}`;
+      const account = await cluster.kubeconfig(accountName);
+      const tenant = await cluster.kubeconfig("tenant");
+      const rule = { apiGroups: [""], resources: ["services", "services/status"], verbs: ["*"] };
+      const metadata = { name: `${release}-tenant`, namespace };
+      const path = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}`;
+      const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: metadata.name };
+      const subjects = ["tenant", accountName].map((name) => ({ kind: "User", name }));
+      await cluster.admin.request("POST", `${path}/roles`, { metadata, rules: [rule] });
+      stack.defer(() => cluster.admin.request("DELETE", `${path}/roles/${metadata.name}`).then(() => undefined));
+      await cluster.admin.request("POST", `${path}/rolebindings`, { metadata, roleRef, subjects });
+      stack.defer(() => cluster.admin.request("DELETE", `${path}/rolebindings/${metadata.name}`).then(() => undefined));
+
+      const key = "cloud-controller-host/served-by";
+      const own = "cloud-controller-manager";
+      const service = (name: string, annotations?: object): string =>
+        JSON.stringify({
+          apiVersion: "v1",
+          kind: "Service",
+          metadata: { name, annotations },
+          spec: { ports: [{ port: 80 }] },
+        });
+      const create = (as: string, name: string, annotations?: object, ...more: readonly string[]): Promise<string> =>
+        cluster
+          .kubectl(as, ["create", "-f", "-", `--namespace=${namespace}`, ...more], service(name, annotations))
+          .then(() => "allowed", String);
+      const annotate = (as: string, annotations: object, ...more: readonly string[]): Promise<string> =>
+        cluster
+          .kubectl(as, [
+            "patch",
+            "service",
+            "marked",
+            `--namespace=${namespace}`,
+            "--type=merge",
+            "-p",
+            JSON.stringify({ metadata: { annotations } }),
+            ...more,
+          ])
+          .then(() => "allowed", String);
+      const sentence = `only a deployment that serves Services may set the annotation ${key}: remove it, or ask for the permission to update the Lease ${namespace}/`;
+      expect(await create(tenant, "marked")).toBe("allowed");
+      stack.defer(() => cluster.admin.delete(kinds.Service, { name: "marked", namespace }).then(() => undefined));
+      await eventually("the policy is in force", async () =>
+        (await create(tenant, "another", { [key]: "none" }, "--dry-run=server")).includes(`${sentence}none`),
+      );
+      for (const more of [[], ["--subresource=status"]])
+        expect(await annotate(tenant, { [key]: own }, ...more)).toContain(`${sentence}${own}`);
+      // Others' annotations, an empty mark, and what is written with a mark that stays.
+      expect(await annotate(tenant, { "a.test/b": "c" })).toBe("allowed");
+      expect(await annotate(tenant, { [key]: "" })).toBe("allowed");
+      expect(await annotate(account, { [key]: own })).toBe("allowed");
+      expect(await annotate(account, { [key]: "another" })).toContain(`${sentence}another`);
+      expect(await annotate(tenant, { "a.test/b": "d" })).toBe("allowed");
+      expect(await annotate(tenant, { [key]: null })).toBe("allowed");
+      expect(await annotate(kubeconfig, { [key]: "another" })).toBe("allowed");
+    });
+
     test("accept a Pod of the chart in a namespace that enforces the restricted Pod Security Standard", async () => {
       const metadata = { name: "restricted", labels: { "pod-security.kubernetes.io/enforce": "restricted" } };
       await cluster.admin.create(kinds.Namespace, { metadata });
