@@ -114,6 +114,10 @@ export const errorTable = {
     UntrustedCertificate: ["A client or proxy certificate is not trusted.", "Use one that the client CA has signed."],
   },
   "Controllers and clouds": {
+    AddressesNotWritten: [
+      "A node was initialized without its addresses.",
+      "See the log line before it; they are written again.",
+    ],
     CIDRNotWritten: ["A node's pod CIDR could not be written.", ...growing],
     CIDRsExhausted: ["No pod CIDR is free.", "Enlarge --cluster-cidr, or remove nodes."],
     ImplementedElsewhere: ["Another component implements this load balancer.", nothing],

@@ -49,14 +49,15 @@ export async function updateAllAddresses(pass: AddressPass, nodes: readonly Node
 
 /**
  * Writes the cloud's addresses to the node's status where they differ; a node with the uninitialized taint is left
- * alone. Never throws: addresses are compared again every period. A write in flight is not canceled by a stop.
+ * alone. Never rejects: addresses are compared again every period. Resolves with false if they could not be written. A
+ * write in flight is not canceled by a stop.
  */
 export async function updateAddresses(
   { client, log, failing }: WriteContext,
   node: Node,
   metadata: InstanceMetadata,
-): Promise<void> {
-  if (isUninitialized(node)) return;
+): Promise<boolean> {
+  if (isUninitialized(node)) return true;
   const name = keyOf(node);
   let problem = "Failed to update node addresses";
   try {
@@ -69,10 +70,12 @@ export async function updateAddresses(
       log.debug(2, "Updated node addresses", { node: name, addresses: wanted });
     }
     failing.ended(name);
+    return true;
   } catch (error) {
-    if (isNotFound(error)) return;
+    if (isNotFound(error)) return true;
     log.error(problem, { node: name, error });
     failing.failed(name, error);
+    return false;
   }
 }
 

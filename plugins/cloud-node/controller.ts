@@ -23,7 +23,14 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { updateAllAddresses } from "./address-loop.ts";
-import { type DelayMetrics, initializeNode, isUnanswered, type Unanswered } from "./initialize.ts";
+import {
+  completeAddresses,
+  type DelayMetrics,
+  hasNode,
+  type Initialization,
+  initializeNode,
+  type NodeSet,
+} from "./initialize.ts";
 import { reconcileLabels } from "./labels.ts";
 
 type Config = Pick<ComponentConfig, "nodeController" | "nodeStatusUpdateFrequencyMs">;
@@ -113,6 +120,22 @@ class Outcomes {
 /** All but updates that leave an initialized node with its labels: most of them are reports of its status. */
 const needsSync = anyOf<Node>(objectsWhere(isUninitialized), labelsChanged);
 
+/** Initializes a node with the taint. Others get the addresses that they lack, and their labels are reconciled. */
+async function syncNode(work: Initialization, name: string): Promise<void> {
+  const { context, unanswered, addressless, signal } = work;
+  const node = work.nodes.get(name);
+  if (node !== undefined && (isUninitialized(node) || hasNode(unanswered, node))) await initializeNode(work, node);
+  else if (node !== undefined) {
+    if (hasNode(addressless, node)) await completeAddresses(work, node);
+    await reconcileLabels({ client: context.client, signal }, node);
+  }
+  unanswered.delete(name);
+  // Other controllers wait for the addresses, such as pools of them: the next pass over all nodes is minutes away.
+  if (node !== undefined && hasNode(addressless, node))
+    throw new CodedError("AddressesNotWritten", "initialized, but its addresses could not be written");
+  addressless.delete(name);
+}
+
 /** Registers for node changes; `run` works the queue and repeats the address pass until its signal aborts. */
 export function nodeController(context: ControllerContext, instances: Instances, config: Config): Controller {
   const { clock, log } = context;
@@ -122,7 +145,8 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const delays = delayMetrics(context);
   const outcomes = new Outcomes(context);
   const { failing } = outcomes;
-  const unanswered: Unanswered = new Map();
+  const unanswered: NodeSet = new Map();
+  const addressless: NodeSet = new Map();
   const failingAddresses = failingAddressesOf(context, config);
   const parts = { context: { ...context, failing: failingAddresses }, instances };
   const enqueue = (node: Node): void => queue.add(keyOf(node));
@@ -135,15 +159,10 @@ export function nodeController(context: ControllerContext, instances: Instances,
     },
   });
 
-  async function sync(name: string, signal: AbortSignal): Promise<void> {
-    const node = nodes.store.get(name);
-    if (node !== undefined && !isUninitialized(node) && !isUnanswered(unanswered, node))
-      return reconcileLabels({ client: context.client, signal }, node);
-    const synced = (done: Node): void => outcomes.synced(done);
-    const work = { ...parts, nodes: nodes.store, delays, unanswered, synced, signal };
-    if (node !== undefined) await initializeNode(work, node);
-    unanswered.delete(name);
-  }
+  const sync = (name: string, signal: AbortSignal): Promise<void> => {
+    const synced = (node: Node): void => outcomes.synced(node);
+    return syncNode({ ...parts, nodes: nodes.store, delays, unanswered, addressless, synced, signal }, name);
+  };
 
   const workQueue = (signal: AbortSignal): Promise<void> =>
     queue.process({

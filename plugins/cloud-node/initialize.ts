@@ -30,18 +30,22 @@ export interface DelayMetrics {
   readonly synced: Histogram;
 }
 
-/** UIDs, by name, of nodes whose patch has got no reply: it may have been applied, and their addresses are not written. */
-export type Unanswered = Map<string, string | undefined>;
+/** Nodes by name, each with its UID: one that is recreated under the name is another. */
+export type NodeSet = Map<string, string | undefined>;
 
-export const isUnanswered = (unanswered: Unanswered, node: Node): boolean =>
-  unanswered.has(keyOf(node)) && unanswered.get(keyOf(node)) === node.metadata?.uid;
+export const hasNode = (set: NodeSet, node: Node): boolean =>
+  set.has(keyOf(node)) && set.get(keyOf(node)) === node.metadata?.uid;
 
-interface Initialization {
+/** The sync of one node. */
+export interface Initialization {
   readonly context: Pick<ControllerContext, "clock"> & WriteContext;
   readonly instances: Instances;
   readonly nodes: Store<Node>;
   readonly delays: DelayMetrics;
-  readonly unanswered: Unanswered;
+  /** Nodes whose patch has got no reply: it may have been applied, and their addresses are not written. */
+  readonly unanswered: NodeSet;
+  /** Initialized nodes whose addresses could not be written. */
+  readonly addressless: NodeSet;
   /** Called once the node is initialized. */
   readonly synced: (node: Node) => void;
   readonly signal: AbortSignal;
@@ -63,13 +67,20 @@ export async function initializeNode(work: Initialization, node: Node): Promise<
   const written = await patchNode(work, node, metadata);
   if (written === undefined) return;
   delays.taintRemoved.observe(ageInSeconds(context, written));
-  await updateAddresses(context, written, metadata);
+  if (!(await updateAddresses(context, written, metadata))) work.addressless.set(name, written.metadata?.uid);
   context.log.info("Successfully initialized node with cloud provider", {
     node: name,
     providerID: written.spec?.providerID,
   });
   work.synced(written);
   delays.synced.observe(ageInSeconds(context, written));
+}
+
+/** Writes the addresses of a node that was initialized without them. */
+export async function completeAddresses(work: Initialization, node: Node): Promise<void> {
+  const metadata = await fetchMetadata(work.instances, node, work.signal);
+  if (metadata === undefined || (await updateAddresses(work.context, node, metadata)))
+    work.addressless.delete(keyOf(node));
 }
 
 /**
@@ -137,7 +148,7 @@ async function readForWrite(work: Initialization, seen: Node, attempt: number): 
   const current = attempt === 1 ? work.nodes.get(name) : await readLatest(work, name);
   if (current !== undefined && current.metadata?.uid !== seen.metadata?.uid)
     throw new CodedError("NodeReplaced", `node ${name} was deleted and recreated during its initialization`);
-  const isOurs = current !== undefined && (isUninitialized(current) || isUnanswered(work.unanswered, current));
+  const isOurs = current !== undefined && (isUninitialized(current) || hasNode(work.unanswered, current));
   return isOurs ? current : undefined;
 }
 

@@ -91,6 +91,46 @@ describe("a node is still initialized", () => {
     expect(initialized(cluster, "node0")()).toBe(true);
   });
 
+  test("a node gets its addresses with the next attempts when they cannot be written at once", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    memory.machines.set("node0", machine);
+    await cluster.admin.create(kinds.Node, newNode("node0"));
+    cluster.api.faults.add({ match: { verb: "patch", subresource: "status" }, effect: { status: 500 }, times: 3 });
+    const { controller } = await cluster.run(cloudNode, { cloud: memory.cloud });
+    await eventually("the node has its addresses", () => address(cluster)?.length === machine.nodeAddresses.length);
+    const statuses = cluster.sent({ method: "PATCH", path: `${nodePath}/status` }).map(({ status }) => status);
+    expect(statuses).toEqual([500, 500, 500, 200]);
+    expect(cluster.sent({ method: "PATCH", path: nodePath })).toHaveLength(1);
+    await eventually("nothing fails", () => controller.status?.().length === 0);
+    expect(cluster.log.filter((line) => line.includes("its addresses could not be written"))).toHaveLength(3);
+    const asked = memory.callsOf("instanceMetadata").length;
+    const labels = { "failure-domain.beta.kubernetes.io/region": "moved" };
+    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { metadata: { labels } });
+    await eventually("its labels are reconciled", () => {
+      const node = cluster.api.get(kinds.Node, { name: "node0" });
+      return node?.metadata?.labels?.["topology.kubernetes.io/region"] === "moved";
+    });
+    expect(memory.callsOf("instanceMetadata")).toHaveLength(asked);
+  });
+
+  test("a node whose addresses cannot be written no longer fails once it is deleted, and its successor gets its own", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    memory.machines.set("node0", machine);
+    await cluster.admin.create(kinds.Node, newNode("node0"));
+    cluster.api.faults.add({ match: { verb: "patch", subresource: "status" }, effect: { status: 500 }, times: 2 });
+    const { controller } = await cluster.run(cloudNode, { cloud: memory.cloud });
+    await eventually("the node fails", () => controller.status?.().length === 1);
+    await cluster.admin.delete(kinds.Node, { name: "node0" });
+    await eventually("nothing fails", () => controller.status?.().length === 0);
+    await cluster.admin.create(kinds.Node, newNode("node0"));
+    await eventually(
+      "the next node has its addresses",
+      () => address(cluster)?.length === machine.nodeAddresses.length,
+    );
+  });
+
   test("a node is still initialized while another node keeps failing", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();

@@ -147,8 +147,8 @@ export const nodeDefects: Defects = {
   },
   "initializes a node without its addresses": {
     file: "plugins/cloud-node/initialize.ts",
-    from: "await updateAddresses(context, written, metadata);",
-    to: "",
+    from: "if (!(await updateAddresses(context, written, metadata)))",
+    to: "if (context.log === undefined)",
     needs: ["joinNodes"],
     kept: "calm",
   },
