@@ -84,6 +84,8 @@ export function createTransport(api: ApiServer, options: TransportOptions): Tran
 /** upstream: client-go `rest/with_retry.go`. */
 const maxRetries = 10;
 const resetRetryMs = 1000;
+/** A proxy in maintenance may ask for a day, and a caller holds a worker meanwhile. client-go has no limit. */
+const maxRetryMs = 60_000;
 const noReply = "<error>";
 const defaultTimeoutMs = 65_000;
 /**
@@ -219,8 +221,10 @@ class FetchTransport implements Transport {
  * upstream: client-go `rest/with_retry.go`.
  */
 function retryDelayMs(request: ApiRequest, failure: unknown): number | undefined {
-  if (failure instanceof ApiError)
-    return failure.status === 429 || failure.status >= 500 ? failure.retryAfterMs : undefined;
+  if (failure instanceof ApiError) {
+    const mayRetry = failure.retryAfterMs !== undefined && (failure.status === 429 || failure.status >= 500);
+    return mayRetry ? Math.min(failure.retryAfterMs, maxRetryMs) : undefined;
+  }
   const reset = failure instanceof CodedError && isObject(failure.cause) && failure.cause["code"] === "ECONNRESET";
   return reset && request.method === "GET" && !request.stream ? resetRetryMs : undefined;
 }

@@ -45,6 +45,8 @@ const firstReplyMs = 2_000;
 export class ClientCAs {
   readonly #options: ClientCAOptions;
   readonly #check = createBundleCheck();
+  #clientPem: string | undefined;
+  #frontProxy: FrontProxyConfig | undefined;
   #published: DelegatedAuthConfig | undefined;
   #hasReplied = false;
   #clients: { readonly pem: string; readonly verifier: CertificateVerifier } | undefined;
@@ -56,9 +58,9 @@ export class ClientCAs {
    */
   static async open(options: ClientCAOptions): Promise<ClientCAs> {
     const cas = new ClientCAs(options);
-    const files = await readFiles(options, cas.#check);
+    await Promise.all([cas.#readClientCA(), cas.#readFrontProxyCA()]);
     await cas.#lookUp().catch((error: unknown) => cas.#lookUpFailed(error));
-    cas.#apply(files);
+    cas.#apply();
     return cas;
   }
 
@@ -76,24 +78,43 @@ export class ClientCAs {
     return this.#proxies?.config;
   }
 
-  /** Reloads every minute, until the signal aborts. */
+  /** Reloads every minute, until the signal aborts. A source that fails keeps its last content, and holds up no other. */
   async follow(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options;
-    let lastProblem = "";
+    const sources = [() => this.#readClientCA(), () => this.#readFrontProxyCA(), () => this.#lookUp(signal)];
+    let lastProblems: readonly string[] = [];
     while (true) {
       await clock.sleep(this.#hasReplied ? periodMs : firstReplyMs, signal);
       if (signal.aborted) return;
-      try {
-        const files = await readFiles(this.#options, this.#check);
-        // A file is used whether or not the cluster can be asked.
-        await this.#lookUp(signal).finally(() => this.#apply(files));
-        lastProblem = "";
-      } catch (error) {
-        const problem = messageOf(error);
-        if (problem !== lastProblem) log.warn("Failed to reload client CA; keeping the current one", { error });
-        lastProblem = problem;
-      }
+      const outcomes = await Promise.allSettled(sources.map((read) => read()));
+      this.#apply();
+      const errors = outcomes.flatMap((outcome): unknown => (outcome.status === "rejected" ? outcome.reason : []));
+      for (const error of errors)
+        if (!lastProblems.includes(messageOf(error)))
+          log.warn("Failed to reload client CA; keeping the current one", { error });
+      lastProblems = errors.map(messageOf);
     }
+  }
+
+  async #readClientCA(): Promise<void> {
+    const { flags, clientCaFlag = "--client-ca-file" } = this.#options;
+    this.#clientPem = await readBundle(clientCaFlag, flags.clientCaFile, this.#check);
+  }
+
+  async #readFrontProxyCA(): Promise<void> {
+    const { flags } = this.#options;
+    const caPem = await readBundle("--requestheader-client-ca-file", flags.requestheaderClientCaFile, this.#check);
+    this.#frontProxy =
+      caPem === undefined
+        ? undefined
+        : {
+            caPem,
+            usernameHeaders: flags.requestheaderUsernameHeaders,
+            uidHeaders: flags.requestheaderUidHeaders,
+            groupHeaders: flags.requestheaderGroupHeaders,
+            extraHeaderPrefixes: flags.requestheaderExtraHeadersPrefix,
+            allowedNames: flags.requestheaderAllowedNames,
+          };
   }
 
   /** A deleted ConfigMap changes nothing. */
@@ -121,11 +142,11 @@ export class ClientCAs {
     });
   }
 
-  #apply(files: Files): void {
-    const pem = files.clientPem ?? this.#published?.clientPem;
+  #apply(): void {
+    const pem = this.#clientPem ?? this.#published?.clientPem;
     if (pem !== this.#clients?.pem)
       this.#clients = pem === undefined ? undefined : { pem, verifier: this.#verifier(pem, "the client CA") };
-    const trust = files.proxies ?? this.#published?.proxies;
+    const trust = this.#frontProxy ?? this.#published?.proxies;
     if (JSON.stringify(trust) === JSON.stringify(this.#proxies?.trust)) return;
     this.#proxies = trust && {
       trust,
@@ -136,35 +157,6 @@ export class ClientCAs {
   #verifier(pem: string, origin: string): CertificateVerifier {
     return new CertificateVerifier(parseBundle(pem, origin), this.#options.clock);
   }
-}
-
-interface Files {
-  readonly clientPem: string | undefined;
-  readonly proxies: FrontProxyConfig | undefined;
-}
-
-async function readFiles(
-  { flags, clientCaFlag = "--client-ca-file" }: ClientCAOptions,
-  check: BundleCheck,
-): Promise<Files> {
-  const [clientPem, caPem] = await Promise.all([
-    readBundle(clientCaFlag, flags.clientCaFile, check),
-    readBundle("--requestheader-client-ca-file", flags.requestheaderClientCaFile, check),
-  ]);
-  return {
-    clientPem,
-    proxies:
-      caPem === undefined
-        ? undefined
-        : {
-            caPem,
-            usernameHeaders: flags.requestheaderUsernameHeaders,
-            uidHeaders: flags.requestheaderUidHeaders,
-            groupHeaders: flags.requestheaderGroupHeaders,
-            extraHeaderPrefixes: flags.requestheaderExtraHeadersPrefix,
-            allowedNames: flags.requestheaderAllowedNames,
-          },
-  };
 }
 
 async function readBundle(flag: string, path: string, check: BundleCheck): Promise<string | undefined> {

@@ -167,6 +167,21 @@ describe("retries", () => {
     expect(waits).toEqual(Array.from({ length: 11 }, (_, index) => index * 3000));
   });
 
+  test("wait for a minute at most, whatever the server asks for", async () => {
+    const clock = manualClock();
+    const began = clock.now();
+    const waits: number[] = [];
+    api.intercept = () => {
+      waits.push(clock.now() - began);
+      const asks = waits.length === 1 ? "86400" : "9".repeat(400);
+      return waits.length > 2 ? undefined : { ...status(503, "", "in maintenance"), headers: { "retry-after": asks } };
+    };
+    const reply = connect({ clock }).send(get);
+    await settled(clock, reply);
+    expect((await reply).status).toBe(200);
+    expect(waits).toEqual([0, 60_000, 120_000]);
+  });
+
   test("do not happen where the server does not say when", async () => {
     api.intercept = () => status(500, "InternalError", "no");
     expect(await errorOf(connect().send(get))).toMatchObject({ status: 500 });

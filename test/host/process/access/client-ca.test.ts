@@ -75,6 +75,40 @@ test("client CAs of a file that changes are reloaded while the cluster's ConfigM
   await following;
 });
 
+test("client CAs of the cluster are reloaded while a file cannot be read, whose last content stays, with one warning", async () => {
+  let published = "";
+  const publish = async (name: string): Promise<void> => {
+    published = (await createCertificateAuthority(name)).certPem;
+  };
+  await publish("cluster");
+  api.intercept = () => {
+    const data = { "client-ca-file": published, "requestheader-client-ca-file": published };
+    return { status: 200, body: { metadata: { name: "x", resourceVersion: "1" }, data } };
+  };
+  const requestheaderClientCaFile = await caFile("proxy");
+  const clock = manualClock();
+  const { log, lines } = capturedLog(0);
+  const client = createClient(createTransport(api.access(), { userAgent: "test", qps: -1 }));
+  const cas = await ClientCAs.open({ flags: { ...defaultOptions, requestheaderClientCaFile }, client, clock, log });
+  const [clients, proxies] = [cas.clients, cas.proxies];
+  const stop = new AbortController();
+  const following = cas.follow(stop.signal);
+  await rm(requestheaderClientCaFile);
+  await publish("another");
+  await eventually("the cluster's new CA is used", async () => {
+    await clock.advance(60_000);
+    return cas.clients !== clients;
+  });
+  const looks = api.requests.length;
+  await clock.advance(60_000);
+  await eventually("another minute's look is over", () => api.requests.length > looks && clock.sleepers === 1);
+  expect(cas.clients).toBeDefined();
+  expect(cas.proxies).toBe(proxies);
+  expect(JSON.stringify(lines()).split(`cannot read ${requestheaderClientCaFile}`)).toHaveLength(2);
+  stop.abort();
+  await following;
+});
+
 test("client CAs whose text is the same each minute are parsed once, and again when it changes", async () => {
   const real = { ...crypto };
   let parsed = 0;
