@@ -97,3 +97,12 @@ test("the page, its plots and the sizes of a deployment are those of the recorde
   expect(sizes).toMatch(/^\| 15000 +\| \d+ MB/mu);
   expect(sizes).toMatch(/^\| 500 +\| \d+ MB +\| [\d.]+ s /mu);
 });
+
+test("a unit that is too long for a cell, such as a chain of requests, follows the table", () => {
+  const chain = `${"GET loadBalancers, ".repeat(5)}PUT virtualMachines × 2`;
+  const unit = `s for 35 in sequence: ${chain}`;
+  const figures = [{ name: "chainSeconds", value: 1.5, unit }];
+  const page = pageOf(resultsOf([run(10, 1, { figures })]), []);
+  expect(page).toContain("| chainSeconds | 1.50  | s for 35 in sequence, see below |");
+  expect(page).toContain(`\n\nchainSeconds: ${chain}.\n`);
+});

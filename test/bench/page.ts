@@ -116,6 +116,9 @@ const tried = [
   ],
 ] as const;
 
+/** Of a cell. What is longer, such as a chain of requests, follows the table. */
+const maxWidth = 80;
+
 function sectionOf({ command, day, commit, machine, runs, load, figures: all }: Result): readonly string[] {
   const figures = all.filter(({ name }) => name !== "loadAverage" && name !== "runs");
   const isComparison = figures.some(({ against }) => against !== undefined);
@@ -130,9 +133,12 @@ function sectionOf({ command, day, commit, machine, runs, load, figures: all }: 
     name,
     shown(value),
     ...(isComparison ? [shown(against)] : []),
-    unit,
+    unit.length > maxWidth ? `${unit.slice(0, unit.indexOf(":"))}, see below` : unit,
     aim,
   ]);
+  const notes = figures.flatMap(({ name, unit = "" }) =>
+    unit.length > maxWidth ? [`${name}${unit.slice(unit.indexOf(":"))}.`, ""] : [],
+  );
   const times = runs === 1 ? "one run" : `${runs} runs`;
   const loads = [...new Set(load.map(shown))].join(" to ");
   return [
@@ -142,5 +148,6 @@ function sectionOf({ command, day, commit, machine, runs, load, figures: all }: 
     "",
     ...table([head, ...cells]),
     "",
+    ...notes,
   ];
 }
