@@ -89,12 +89,16 @@ export class AzureView {
   /** By node. */
   readonly #machines = new Map<string, Machine>();
   readonly #members = new Map<JsonObject, readonly string[]>();
+  /** The rules of each load balancer, by their frontends. */
+  readonly #users = new Map<JsonObject, ReadonlyMap<string, readonly JsonObject[]>>();
+  readonly #publicIPsById: ReadonlyMap<string, JsonObject>;
 
   constructor(azure: AzureSimulator, machines: readonly Machine[]) {
     this.resources = azure.resources();
     this.#names = new Set(this.resources.map(nameOf));
     this.balancers = this.resources.filter(isOfType("loadbalancers"));
     this.publicIPs = this.resources.filter(isOfType("publicipaddresses"));
+    this.#publicIPsById = new Map(this.publicIPs.map((one) => [(stringAt(one, "id") ?? "").toLowerCase(), one]));
     this.securityRules = this.resources
       .filter(isOfType("networksecuritygroups"))
       .flatMap((group) => objectsAt(propertiesOf(group), "securityRules"));
@@ -128,7 +132,7 @@ export class AzureView {
     let ipTags = "";
     for (const balancer of this.balancers) {
       const properties = propertiesOf(balancer);
-      const own = frontendsUsed(balancer, isOwn).filter(
+      const own = this.#frontendsUsed(balancer, isOwn).filter(
         (frontend) => this.#familyOf(propertiesOf(frontend)) === family,
       );
       const ownIds = new Set(own.map((frontend) => stringAt(frontend, "id")?.toLowerCase()));
@@ -154,6 +158,19 @@ export class AzureView {
     return { frontends, rules: rules.toSorted(), address, publicIP, ipTags, members, opened, failed };
   }
 
+  /** The frontends that rules of a Service use, and those of its name that rules of no other one use. */
+  #frontendsUsed(balancer: JsonObject, isOwn: (part: JsonObject) => boolean): readonly JsonObject[] {
+    const users = this.#users.getOrInsertComputed(balancer, () =>
+      Map.groupBy(objectsAt(propertiesOf(balancer), "loadBalancingRules"), (rule) =>
+        idAt(propertiesOf(rule), "frontendIPConfiguration"),
+      ),
+    );
+    return objectsAt(propertiesOf(balancer), "frontendIPConfigurations").filter((frontend) => {
+      const own = users.get((stringAt(frontend, "id") ?? "").toLowerCase());
+      return own === undefined ? isOwn(frontend) : own.some(isOwn);
+    });
+  }
+
   #familyOf(frontend: JsonObject): string {
     const publicIP = this.publicIPOf(frontend);
     const version =
@@ -165,8 +182,7 @@ export class AzureView {
 
   /** The public IP of the properties of a frontend. */
   publicIPOf(frontend: JsonObject): JsonObject | undefined {
-    const id = idAt(frontend, "publicIPAddress");
-    return this.publicIPs.find((one) => stringAt(one, "id")?.toLowerCase() === id);
+    return this.#publicIPsById.get(idAt(frontend, "publicIPAddress"));
   }
 
   /** The address of the properties of a frontend. */
@@ -246,15 +262,6 @@ export class AzureView {
     );
     return new Map([...parts.map((part) => [nameOf(part), essenceOf(part)] as const), ...tags]);
   }
-}
-
-/** The frontends that rules of a Service use, and those of its name that rules of no other one use. */
-function frontendsUsed(balancer: JsonObject, isOwn: (part: JsonObject) => boolean): readonly JsonObject[] {
-  const rules = objectsAt(propertiesOf(balancer), "loadBalancingRules");
-  return objectsAt(propertiesOf(balancer), "frontendIPConfigurations").filter((frontend) => {
-    const users = rules.filter((rule) => isOn(rule, frontend));
-    return users.length === 0 ? isOwn(frontend) : users.some(isOwn);
-  });
 }
 
 /** True if a load-balancing rule is for a frontend. */

@@ -11,6 +11,10 @@ const firstPausesMs = [200, 500, 1_000];
 const steadyPauseMs = 2_000;
 /** Sixty operations that take minutes would use up ARM's 25 reads per second otherwise. */
 const maxPauseMs = 15_000;
+/** Each of those that are followed at the same time: together they take 17 of ARM's 25 reads per second. */
+const shareMs = 60;
+/** An operation that has not been polled for longer has been given up by its caller. */
+const givenUpMs = 2 * maxPauseMs;
 /** Operations followed at a time; any further one is polled every 2 seconds, the SDK's default. */
 const maxOperations = 1_000;
 
@@ -20,11 +24,14 @@ interface Operation {
   /** Monotonic time before which ARM does not want a poll. */
   readonly notBeforeMs: number;
   polls: number;
+  /** Monotonic time of the last poll, or of the reply to the write. */
+  polledMs: number;
 }
 
 /**
  * Polls of a long-running operation come soon at first, then every 2 seconds, and later after a tenth of the time that it
- * has taken, at most 15 seconds, unless ARM names the pause. The SDK polls right after the reply to the write, even if
+ * has taken, unless ARM names the pause. Where many operations are followed at once, those after the first polls are
+ * further apart, so that all together stay below ARM's limit of reads. No pause is longer than 15 seconds. The SDK polls right after the reply to the write, even if
  * that has a `Retry-After`: this poll waits for it, as in upstream's SDK. Later pauses are passed to the SDK in the header
  * that it reads them from, in place of those with which it would poll without any pause: 0, "-5", and a wait beyond the
  * 24 days that a timer can take.
@@ -39,17 +46,21 @@ export function operationPacingPolicy(clock: Clock): PipelinePolicy {
         const pauseMs = retryAfterMs(response, clock.now()) ?? 0;
         const begunMs = clock.monotonic();
         for (const path of pollPaths(response))
-          operations.set(path, { begunMs, notBeforeMs: begunMs + pauseMs, polls: 0 });
+          operations.set(path, { begunMs, notBeforeMs: begunMs + pauseMs, polls: 0, polledMs: begunMs });
         return response;
       }
-      const operation = operations.get(targetOf(request.url).path);
+      const { path } = targetOf(request.url);
+      const operation = operations.get(path);
       if (operation === undefined) return next(request);
       const { abortSignal } = request;
       const waitMs = operation.notBeforeMs - clock.monotonic();
       if (waitMs > 0) await clock.sleep(waitMs, abortSignal instanceof AbortSignal ? abortSignal : undefined);
       const response = await next(request);
+      operation.polledMs = clock.monotonic();
+      if (hasEnded(response)) operations.delete(path);
       const requestedMs = retryAfterMs(response, clock.now()) ?? 0;
-      const ownMs = firstPausesMs[operation.polls++] ?? laterPauseMs(clock.monotonic() - operation.begunMs);
+      const ownMs =
+        firstPausesMs[operation.polls++] ?? laterPauseMs(operation, followed(operations, operation.polledMs));
       if (requestedMs > 0 && requestedMs < maxRetryAfterMs) return response;
       response.headers.set("retry-after", httpDate(Date.now() + (requestedMs || ownMs)));
       return response;
@@ -57,8 +68,19 @@ export function operationPacingPolicy(clock: Clock): PipelinePolicy {
   };
 }
 
-const laterPauseMs = (elapsedMs: number): number =>
-  Math.min(Math.max(Math.round(elapsedMs / 10), steadyPauseMs), maxPauseMs);
+const laterPauseMs = ({ begunMs, polledMs }: Operation, others: number): number =>
+  Math.min(Math.max(Math.round((polledMs - begunMs) / 10), others * shareMs, steadyPauseMs), maxPauseMs);
+
+/** Number of operations that are followed now. */
+const followed = (operations: LRUCache<string, Operation>, nowMs: number): number =>
+  operations
+    .values()
+    .filter(({ polledMs }) => nowMs - polledMs <= givenUpMs)
+    .toArray().length;
+
+/** Where ARM gives a Location alone, its last reply has no such state: the operation is followed until it is given up. */
+const hasEnded = ({ bodyAsText }: PipelineResponse): boolean =>
+  /"status"\s*:\s*"(?:Succeeded|Failed|Canceled)"/iu.test(bodyAsText ?? "");
 
 function pollPaths({ headers }: PipelineResponse): readonly string[] {
   const urls = [headers.get("azure-asyncoperation"), headers.get("location")];

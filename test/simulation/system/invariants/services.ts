@@ -100,6 +100,13 @@ interface Settled {
   readonly refused?: string;
 }
 
+interface NodesNow {
+  /** By name. */
+  readonly nodes: ReadonlyMap<string, Node>;
+  /** Names of those that may be in no pool, although they are there. */
+  readonly excused: ReadonlySet<string>;
+}
+
 /** Untouched Services stay served, and resources of others stay. */
 export class Continuity {
   readonly #world: World;
@@ -147,17 +154,18 @@ export class Continuity {
     this.#checkForeign(view);
     const nodes = new Map(this.#world.api.list(kinds.Node).map((node) => [keyOf(node), node]));
     const living = new Set<string>();
+    const excused = { true: this.#departures.excused(true), false: this.#departures.excused(false) };
     for (const service of this.#world.services().filter(isBalanced)) {
       const uid = service.metadata?.uid ?? "";
       for (const family of familiesOf(service)) {
         living.add(`${uid} ${family}`);
-        this.#checkService(service, family, view, nodes);
+        this.#checkService(service, family, view, { nodes, excused: excused[`${isInternal(service)}`] });
       }
     }
     for (const key of this.#settled.keys()) if (!living.has(key)) this.#settled.delete(key);
   }
 
-  #checkService(service: Service, family: string, view: AzureView, nodes: ReadonlyMap<string, Node>): void {
+  #checkService(service: Service, family: string, view: AzureView, { nodes, excused }: NodesNow): void {
     const found = view.serviceOf(service, family);
     const wish = wishOf(service);
     const hasSettled = this.#returns.hasSettled(service.metadata?.uid ?? "");
@@ -169,7 +177,6 @@ export class Continuity {
       return;
     }
     const problems = lacking(this.#world, service, family, found);
-    const excused = this.#departures.excused(isInternal(service));
     if (before?.wish === wish && hasSettled) {
       const lost = [...before.members].filter(([name, id]) => {
         if (found.members.has(name) || excused.has(name)) return false;

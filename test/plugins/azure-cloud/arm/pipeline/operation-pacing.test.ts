@@ -15,11 +15,16 @@ function openPolicy() {
   const clock = manualClock(1_000_000);
   const policy = operationPacingPolicy(clock);
   let sent = 0;
-  const send = (url: string, headers: Readonly<Record<string, string>> = {}, method: "GET" | "PUT" = "GET") => {
+  const send = (
+    url: string,
+    headers: Readonly<Record<string, string>> = {},
+    method: "GET" | "PUT" = "GET",
+    bodyAsText = '{"status":"InProgress"}',
+  ) => {
     const request = createPipelineRequest({ url, method });
     const next = async (): Promise<PipelineResponse> => {
       sent += 1;
-      return { request, status: 200, headers: createHttpHeaders({ ...headers }) };
+      return { request, status: 200, headers: createHttpHeaders({ ...headers }), bodyAsText };
     };
     return policy.sendRequest(request, next);
   };
@@ -56,6 +61,38 @@ describe("polls of a long-running operation", () => {
       await clock.advance(seconds * 1_000 - (clock.now() - 1_000_000));
       await expectPause(ms);
     }
+  });
+
+  const numbered = (count: number): readonly string[] =>
+    Array.from({ length: count }, (_, index) => operation.replace("/1?", `/${index}?`));
+
+  test("are further apart after the first ones where many operations are followed at once, until the others have ended or are given up", async () => {
+    const { clock, send } = openPolicy();
+    const urls = numbered(100);
+    for (const url of urls) await send(resource, { "azure-asyncoperation": url }, "PUT");
+    const [first = "", ...others] = urls;
+    const pause = async (): Promise<number> => {
+      const [least, most] = await pauseOf(() => send(first));
+      return Math.round(((least + most) / 2) * 0.01) * 100;
+    };
+    expect(await Promise.all([pause(), pause(), pause()])).toEqual([200, 500, 1_000]);
+    expect(await pause()).toBe(6_000);
+    for (const [index, url] of others.slice(0, 9).entries())
+      await send(url, {}, "GET", `{"status" : "${["Succeeded", "Failed", "canceled"][index % 3]}"}`);
+    expect(await pause()).toBe(5_500);
+    await clock.advance(20_000);
+    for (const url of others.slice(9, 89)) await send(url);
+    await clock.advance(11_000);
+    expect(await pause()).toBe(4_900);
+  });
+
+  test("are never further apart than 15 seconds, however many operations are followed", async () => {
+    const { send } = openPolicy();
+    const urls = numbered(400);
+    for (const url of urls) await send(resource, { "azure-asyncoperation": url }, "PUT");
+    for (let poll = 0; poll < 3; poll++) await send(operation);
+    const [least, most] = await pauseOf(() => send(operation));
+    expect([least <= 15_000, most >= 15_000]).toEqual([true, true]);
   });
 
   test("come when ARM wants them, the first one included", async () => {
