@@ -6,8 +6,11 @@ import { refusedIn } from "./refusals.ts";
 import type { Violate } from "./table.ts";
 
 const minuteMs = 60_000;
-/** Requests of all hosts in a minute, Leases included. */
+/** Requests of all hosts in a minute, Leases included, in a cluster of up to twenty nodes. */
 const maxPerMinute = 1_500;
+const fewNodes = 20;
+/** More of them for each further node: those of a scale set that is replaced all leave and all come in one minute. */
+const maxOfNode = 20;
 /** The same of one host at rest, without renewals and reads of the Lease. */
 const maxAtRest = 30;
 /** Where there are several deployments, each reads the Leases of the others. */
@@ -36,8 +39,13 @@ export class Storms {
     const number = Math.floor(this.#world.now / minuteMs);
     if (number !== this.#minute.number) this.#minute = { number, requests: 0 };
     this.#minute.requests += 1;
-    if (this.#minute.requests === maxPerMinute)
-      this.#violate("no request storm", `${maxPerMinute} requests in a minute`);
+    if (this.#minute.requests < maxPerMinute || this.#minute.requests !== this.#bound()) return;
+    this.#violate("no request storm", `${this.#minute.requests} requests in a minute`);
+  }
+
+  #bound(): number {
+    const nodes = this.#world.api.list(kinds.Node).length;
+    return maxPerMinute + Math.max(0, nodes - fewNodes) * maxOfNode;
   }
 
   /** So many requests were sent at rest, in so many milliseconds. */
