@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import * as protobuf from "protobufjs";
 
-import { type Json, typeNamed } from "./encode.ts";
+import { type Json, pointers, typeNamed } from "./encode.ts";
 
 /** Without `omitempty`: JSON has them whatever their value is. Source: the `json` tags of k8s.io/api. */
 const always = new Set(
@@ -24,19 +24,7 @@ const always = new Set(
   }),
 );
 
-/** Pointers in Go: JSON has them with a zero value, too. */
-const pointers = new Set([
-  "NodeSystemInfo.runningInUserNamespace",
-  "NodeSwapStatus.capacity",
-  "NodeRuntimeHandlerFeatures.recursiveReadOnlyMounts",
-  "NodeRuntimeHandlerFeatures.userNamespaces",
-  "NodeFeatures.supplementalGroupsPolicy",
-  "OwnerReference.controller",
-  "OwnerReference.blockOwnerDeletion",
-  "ObjectMeta.deletionGracePeriodSeconds",
-]);
-
-/** What the compaction drops. */
+/** Fields that the compaction drops. */
 const dropped: ReadonlySet<string> = new Set(["ObjectMeta.managedFields", "NodeStatus.images"]);
 
 const text = fc.oneof(

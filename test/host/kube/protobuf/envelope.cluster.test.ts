@@ -145,10 +145,12 @@ describeOnRealApiServer("a Node from the API server", (cluster: Cluster) => {
   test("is missing with the same error, from the reply and from a watch that is too old", async () => {
     const failure = async (accept: string): Promise<unknown> => {
       const error: unknown = await ask({}, accept, `${path}/none`).catch((cause: unknown) => cause);
-      return error instanceof ApiError ? { ...error, message: error.message } : undefined;
+      if (!(error instanceof ApiError)) return undefined;
+      const { status: code, reason, message } = error;
+      return { code, reason, message };
     };
     expect(await failure(protobufAccept)).toEqual(await failure(json));
-    expect(await failure(protobufAccept)).toMatchObject({ status: 404, reason: "NotFound" });
+    expect(await failure(protobufAccept)).toMatchObject({ code: 404, reason: "NotFound" });
     const future = { watch: "true", resourceVersion: "999999999", timeoutSeconds: "1" };
     const gone = async (accept: string): Promise<unknown> => events(await ask(future, accept)).catch(String);
     expect(await gone(protobufAccept)).toEqual(await gone(json));

@@ -52,25 +52,22 @@ describe("an event", () => {
     for (let depth = 0; depth < 100_000; depth++) writer.uint32(100 * 8 + 3);
     return writer.finish();
   };
+  const whole = encode("Node", node);
+  const wholeAnd = (writer: Writer): Uint8Array => Buffer.concat([whole, writer.finish()]);
+  const envelope = encode("Unknown", { typeMeta: { apiVersion: "v1", kind: "Node" }, raw: whole });
   const broken: readonly (readonly [string, Uint8Array])[] = [
     ["without a type and an object", frame(Buffer.alloc(0))],
-    ["without the envelope of Kubernetes", withRaw(encode("Node", node))],
+    ["without the envelope of Kubernetes", withRaw(whole)],
+    ["in another envelope", withRaw(Buffer.concat([Buffer.from("k8t\0"), envelope]))],
     ["with an empty object", withRaw(Buffer.alloc(0))],
-    ["with metadata of another wire type", inEnvelope("Node", field(1, 0).uint32(5).finish())],
-    [
-      "with metadata longer than the node",
-      inEnvelope(
-        "Node",
-        field(1, 2)
-          .uint32(2 ** 32 - 1)
-          .finish(),
-      ),
-    ],
-    ["with a length that has no end", inEnvelope("Node", field(1, 2).uint64("18446744073709551615").finish())],
-    ["with the field number 0", inEnvelope("Node", field(0, 0).uint32(5).finish())],
-    ["with a wire type that does not exist", inEnvelope("Node", field(100, 7).uint32(5).finish())],
-    ["with a group that is nested without end", inEnvelope("Node", deep())],
-    ["with a group that only ends", inEnvelope("Node", field(100, 4).finish())],
+    ["with metadata of another wire type", inEnvelope("Node", wholeAnd(field(1, 0).uint32(5)))],
+    ["with a name longer than the metadata", inEnvelope("Node", Buffer.concat([Buffer.from([10, 2, 10, 3]), whole]))],
+    ["with metadata longer than the node", inEnvelope("Node", wholeAnd(field(1, 2).uint32(2 ** 32 - 1)))],
+    ["with a length that has no end", inEnvelope("Node", wholeAnd(field(1, 2).uint64("18446744073709551615")))],
+    ["with the field number 0", inEnvelope("Node", wholeAnd(field(0, 0).uint32(5)))],
+    ["with a wire type that does not exist", inEnvelope("Node", wholeAnd(field(100, 7).uint32(5)))],
+    ["with a group that is nested without end", inEnvelope("Node", Buffer.concat([whole, deep()]))],
+    ["with a group that only ends", inEnvelope("Node", wholeAnd(field(100, 4)))],
     ["of a node without metadata", inEnvelope("Node", encode("Node", { spec: {}, status: {} }))],
     ["of a node without its spec", inEnvelope("Node", encode("Node", { metadata: {}, status: {} }))],
     ["of a node without its status", inEnvelope("Node", encode("Node", { metadata: {}, spec: {} }))],
@@ -97,6 +94,12 @@ describe("an event", () => {
       field(3, 2).bytes(Buffer.alloc(0)).finish(),
     ]);
     expect(read(inEnvelope("Node", raw))).toMatchObject([{ object: { metadata: { name: "a\uFFFDb" } } }]);
+  });
+
+  test("without fields that JSON always has gets their zero values", () => {
+    expect(read(frame(encode("WatchEvent", { type: "ADDED", object: { raw: document("Node", node) } })))).toMatchObject(
+      [{ object: { status: { daemonEndpoints: { kubeletEndpoint: { Port: 0 } }, nodeInfo: { machineID: "" } } } }],
+    );
   });
 
   test("of another kind has that kind and nothing else, so that no informer takes it for its own", () => {
