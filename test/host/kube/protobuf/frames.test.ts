@@ -23,8 +23,8 @@ const withRaw = (raw: Uint8Array): Buffer => frame(encode("WatchEvent", { type: 
 const inEnvelope = (kind: string, raw: Uint8Array): Buffer =>
   withRaw(Buffer.concat([Buffer.from("k8s\0"), encode("Unknown", { typeMeta: { apiVersion: "v1", kind }, raw })]));
 
-describe("a stream of frames", () => {
-  test("that ends within one is an error: its object would be missing", () => {
+describe("frames", () => {
+  test("a stream that ends within a frame is an error: its object would be missing", () => {
     const bytes = watchFrame("ADDED", "Node", node);
     for (let at = 1; at < bytes.length; at++)
       expect(errorOf(bytes, bytes.subarray(0, at))).toBe(
@@ -33,19 +33,19 @@ describe("a stream of frames", () => {
     expect(read(bytes, bytes)).toHaveLength(2);
   });
 
-  test("with one of 4 GB is an error at once, before any of it is kept", () => {
+  test("a frame of 4 GB is an error at once, before any of it is kept", () => {
     const header = Buffer.from([0xff, 0xff, 0xff, 0xff]);
     const found = "UnexpectedReply: the API server's reply has a protobuf frame of 4294967295 bytes";
     expect(errorOf(header)).toBe(found);
     expect(errorOf(header.subarray(0, 1), header.subarray(1))).toBe(found);
   });
 
-  test("of JSON under protobuf's content type is an error", () => {
+  test("JSON under the content type of protobuf is an error", () => {
     expect(errorOf(Buffer.from('{"type":"ADDED","object":{}}\n'))).toContain("UnexpectedReply");
   });
 });
 
-describe("an event", () => {
+describe("events in protobuf", () => {
   const field = (number: number, wireType: number): Writer => Writer.create().uint32(number * 8 + wireType);
   const deep = (): Uint8Array => {
     const writer = Writer.create();
@@ -79,11 +79,11 @@ describe("an event", () => {
     ],
   ];
   for (const [what, bytes] of broken)
-    test(`${what} is an error, as what is not JSON is`, () => {
+    test(`an event ${what} is an error, as what is not JSON is`, () => {
       expect(errorOf(bytes)).toBe(invalid);
     });
 
-  test("with a text that is not UTF-8 has replacement characters there, as in JSON", () => {
+  test("a text that is not UTF-8 has replacement characters, as in JSON", () => {
     const metadata = Writer.create()
       .uint32(10)
       .bytes(Buffer.from([0x61, 0xff, 0x62]))
@@ -96,13 +96,13 @@ describe("an event", () => {
     expect(read(inEnvelope("Node", raw))).toMatchObject([{ object: { metadata: { name: "a\uFFFDb" } } }]);
   });
 
-  test("without fields that JSON always has gets their zero values", () => {
+  test("fields that JSON always has get their zero values", () => {
     expect(read(frame(encode("WatchEvent", { type: "ADDED", object: { raw: document("Node", node) } })))).toMatchObject(
       [{ object: { status: { daemonEndpoints: { kubeletEndpoint: { Port: 0 } }, nodeInfo: { machineID: "" } } } }],
     );
   });
 
-  test("of another kind has that kind and nothing else, so that no informer takes it for its own", () => {
+  test("an object of another kind has that kind and nothing else, so that no informer takes it for its own", () => {
     expect(read(inEnvelope("Pod", encode("Node", node)))).toEqual([
       { type: "ADDED", object: { apiVersion: "v1", kind: "Pod" } },
     ]);
