@@ -4,6 +4,7 @@ import { systemClock } from "../async/clock.ts";
 import { createLoopOwner, type LoopOwner } from "../async/loop-owner.ts";
 import type { OutstandingWork } from "../async/outstanding-work.ts";
 import type { Tracer } from "../async/tracer.ts";
+import { contentTypes } from "../config/flags/flags-generic.ts";
 import { logFormat, type Options } from "../config/flags/options.ts";
 import { reportedVersion } from "../config/help/help.ts";
 import type { LeaderMigration } from "../config/parse/migration-config.ts";
@@ -117,6 +118,7 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
   const clientsOptions = {
     qps: options.kubeApiQps,
     burst: options.kubeApiBurst,
+    protobuf: options.kubeApiContentType === contentTypes.protobuf,
     agent: `${component}/${reportedVersion(options)} (${process.platform}/${process.arch})`,
     observer: requestMetrics(metrics.root),
     connections: connectionMetrics(metrics.root),

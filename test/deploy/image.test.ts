@@ -86,6 +86,16 @@ describe("the image", () => {
     expect(Number(await child.stdout.text())).toBeWithin(20, 150);
   });
 
+  test("has the reader of protobuf as one file", async () => {
+    const script = `
+      await import("protobufjs/minimal");
+      console.log(Object.keys(require.cache).filter((path) => path.includes("/node_modules/")).length);`;
+    const command = [process.execPath, "--no-install", "-e", script];
+    const child = Bun.spawn(command, { cwd: join(image.root, "app"), stdout: "pipe" });
+    // As published they are 18.
+    expect(Number(await child.stdout.text())).toBe(1);
+  });
+
   test("has the host as one file with what it imports on demand, and so each plugin", () => {
     const entries = ["host/cli/shown-plan.ts", "host/main.ts", "host/process/profiling/heap-worker.ts"];
     const files = ["host", "plugins", "sdk"].flatMap((top) =>

@@ -28,6 +28,7 @@ interface PackageWall {
 const packageWalls: readonly PackageWall[] = [
   { packages: /^@azure\//, only: ["plugins/azure-cloud/"] },
   { packages: /^elysia$|^@elysiajs\//, only: ["host/process/", "plugins/azure-cloud/simulator/"] },
+  { packages: /^protobufjs$/, only: ["host/kube/protobuf/"] },
   { packages: /^preact$/, only: ["host/console/page/"] },
   { packages: /^@kubernetes\/client-node$/, only: ["host/kube/"], typesAnywhere: true },
 ];

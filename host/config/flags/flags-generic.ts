@@ -24,7 +24,7 @@ export const migrationFlags = {
   ),
 };
 
-const contentTypes = { json: "application/json", protobuf: "application/vnd.kubernetes.protobuf" } as const;
+export const contentTypes = { json: "application/json", protobuf: "application/vnd.kubernetes.protobuf" } as const;
 
 export const clientFlags = {
   "min-resync-period": flag(
@@ -35,13 +35,9 @@ export const clientFlags = {
   ),
   "kube-api-content-type": flag(
     string,
-    contentTypes.json,
-    `Content type of requests to the API server. The Go binaries default to ${contentTypes.protobuf}; that value is accepted, but JSON is sent.`,
-    {
-      check: oneOf(contentTypes.json, contentTypes.protobuf),
-      notice: (type) =>
-        type === contentTypes.json ? undefined : `is ${type}, but this program sends ${contentTypes.json}`,
-    },
+    contentTypes.protobuf,
+    `Content type in which the API server is asked for lists and watches of Nodes; it answers in JSON if it cannot. Everything else is ${contentTypes.json}. Fields of a Node that this version does not know are read from JSON only.`,
+    { check: oneOf(contentTypes.json, contentTypes.protobuf) },
   ),
   "kube-api-qps": flag(
     float32,

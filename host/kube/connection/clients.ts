@@ -11,6 +11,7 @@ export interface ClientsOptions {
   /** As in `TransportOptions`; each client name has a budget of its own, like client-go's clients. */
   readonly qps: number;
   readonly burst: number;
+  readonly protobuf: boolean;
   /** Program and version, the first part of every user agent. */
   readonly agent: string;
   readonly observer: TransportObserver;

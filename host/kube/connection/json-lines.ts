@@ -1,39 +1,28 @@
 import { parseJson } from "./wire.ts";
 
-/** Longest work on chunks that follow each other, without the waits between them, before others get a turn. */
-const budgetMs = 5;
 const newline = 0x0a;
 
-/**
- * Parses newline-delimited JSON, one batch per chunk or, where that takes long, several; the last line may lack its
- * newline. A list of thousands of objects leaves turns of the event loop to others.
- */
-export async function* jsonLines(stream: AsyncIterable<Uint8Array>): AsyncGenerator<readonly unknown[], void, void> {
+/** Splits newline-delimited JSON into its documents. The last line may lack its newline. */
+export class JsonLines {
   /** Of a line that has not ended. A character may be in two of them: they are decoded together. */
-  let pieces: Uint8Array[] = [];
-  let busyMs = 0;
-  for await (const bytes of stream) {
-    let beganMs = performance.now();
-    let documents: unknown[] = [];
+  #pieces: Uint8Array[] = [];
+
+  *push(bytes: Uint8Array): Generator<unknown, void, void> {
     let from = 0;
     for (let end = bytes.indexOf(newline); end >= 0; end = bytes.indexOf(newline, from)) {
-      pieces.push(bytes.subarray(from, end));
+      this.#pieces.push(bytes.subarray(from, end));
       from = end + 1;
-      const line = textOf(pieces);
-      pieces = [];
-      if (line.trim() !== "") documents.push(parseJson(line));
-      if (busyMs + performance.now() - beganMs < budgetMs) continue;
-      yield documents;
-      documents = [];
-      await new Promise((resolve) => void setImmediate(resolve));
-      [busyMs, beganMs] = [0, performance.now()];
+      yield* this.end();
     }
-    if (from < bytes.length) pieces.push(bytes.subarray(from));
-    yield documents;
-    busyMs += performance.now() - beganMs;
+    if (from < bytes.length) this.#pieces.push(bytes.subarray(from));
   }
-  const rest = textOf(pieces);
-  if (rest.trim() !== "") yield [parseJson(rest)];
+
+  /** The document of what remains. */
+  end(): readonly unknown[] {
+    const line = textOf(this.#pieces);
+    this.#pieces = [];
+    return line.trim() === "" ? [] : [parseJson(line)];
+  }
 }
 
 /** A `Buffer` decodes a line in half the time of a `TextDecoder` that keeps the rest of a character for more bytes. */

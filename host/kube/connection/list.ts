@@ -8,9 +8,14 @@ import {
 } from "cloud-controller-host/sdk";
 
 import type { Transport } from "./transport.ts";
-import { documentOf, metadataAccept, objectOf, pathOf, textAt } from "./wire.ts";
+import { acceptOf, documentOf, objectOf, pathOf, textAt } from "./wire.ts";
 
 const pageSize = "500";
+
+export interface ReadOptions<T extends KubeObject> extends ListOptions<T> {
+  /** The reply may be in protobuf, of which nothing is read that the compaction of informers drops. */
+  readonly protobuf?: boolean;
+}
 
 export interface Listing<T extends KubeObject> {
   readonly items: readonly T[];
@@ -25,7 +30,7 @@ export interface Listing<T extends KubeObject> {
 export async function listAll<T extends KubeObject>(
   transport: Transport,
   kind: KindRef<T>,
-  options: ListOptions<T>,
+  options: ReadOptions<T>,
 ): Promise<Listing<T>> {
   let page = await readPage(transport, kind, options, { limit: pageSize });
   const items = [...page.items];
@@ -55,14 +60,14 @@ interface Page<T extends KubeObject> extends Listing<T> {
 async function readPage<T extends KubeObject>(
   transport: Transport,
   kind: KindRef<T>,
-  options: ListOptions<T>,
+  options: ReadOptions<T>,
   paging: { readonly limit?: string; readonly continue?: string },
 ): Promise<Page<T>> {
-  const { namespace, labelSelector, fieldSelector, metadataOnly, signal, trim } = options;
+  const { namespace, labelSelector, fieldSelector, signal, trim } = options;
   const response = await transport.send({
     method: "GET",
     path: pathOf(kind, { namespace }),
-    ...(metadataOnly && { accept: metadataAccept.list }),
+    ...acceptOf("list", options),
     query: { labelSelector: labelSelector || undefined, fieldSelector: fieldSelector || undefined, ...paging },
     signal,
   });

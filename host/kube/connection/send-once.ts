@@ -2,7 +2,7 @@ import { type ApiError, CodedError } from "cloud-controller-host/sdk";
 
 import { LinkedSignal } from "../../async/linked-signal.ts";
 import type { Session } from "./dedicated-session.ts";
-import { statusError } from "./wire.ts";
+import { parseReply, statusError } from "./wire.ts";
 
 /** One attempt of a request. */
 export interface SendOptions {
@@ -74,10 +74,10 @@ const unreachable = (call: SendOptions, cause: unknown): CodedError =>
 const pathOnly = (call: SendOptions): string => call.target.split("?", 1)[0] ?? "";
 
 async function errorOf(call: SendOptions, response: Response): Promise<ApiError> {
-  const text = await response.text();
+  const bytes = await response.bytes();
   let body: unknown;
   try {
-    body = JSON.parse(text);
+    body = parseReply(response, bytes);
   } catch {
     // A gateway's own page: the code describes it.
   }

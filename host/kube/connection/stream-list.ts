@@ -1,17 +1,10 @@
-import {
-  ApiError,
-  CodedError,
-  isObject,
-  type KindRef,
-  type KubeObject,
-  type ListOptions,
-} from "cloud-controller-host/sdk";
+import { ApiError, CodedError, isObject, type KindRef, type KubeObject } from "cloud-controller-host/sdk";
 
 import { LinkedSignal } from "../../async/linked-signal.ts";
-import { jsonLines } from "./json-lines.ts";
-import { listAll, type Listing } from "./list.ts";
+import { listAll, type Listing, type ReadOptions } from "./list.ts";
 import type { Transport } from "./transport.ts";
-import { metadataAccept, objectOf, pathOf, statusError, textAt } from "./wire.ts";
+import { watchEvents } from "./watch-events.ts";
+import { acceptOf, objectOf, pathOf, statusError, textAt } from "./wire.ts";
 
 /** Transports whose server has rejected a streaming list. */
 const unsupported = new WeakSet<Transport>();
@@ -27,7 +20,7 @@ const initialEventsEnd = "k8s.io/initial-events-end";
 export async function streamList<T extends KubeObject>(
   transport: Transport,
   kind: KindRef<T>,
-  options: ListOptions<T>,
+  options: ReadOptions<T>,
 ): Promise<Listing<T>> {
   if (unsupported.has(transport)) return listAll(transport, kind, options);
   try {
@@ -44,13 +37,14 @@ export async function streamList<T extends KubeObject>(
 async function readStream<T extends KubeObject>(
   transport: Transport,
   kind: KindRef<T>,
-  { namespace, labelSelector, fieldSelector, metadataOnly, signal, trim }: ListOptions<T>,
+  options: ReadOptions<T>,
 ): Promise<Listing<T> | undefined> {
+  const { namespace, labelSelector, fieldSelector, signal, trim } = options;
   using link = new LinkedSignal(signal);
   const response = await transport.send({
     method: "GET",
     path: pathOf(kind, { namespace }),
-    ...(metadataOnly && { accept: metadataAccept.object }),
+    ...acceptOf("object", options),
     query: {
       watch: "true",
       sendInitialEvents: "true",
@@ -66,7 +60,7 @@ async function readStream<T extends KubeObject>(
   const stalled = (): CodedError => new CodedError("Timeout", `the list of ${kind.plural} has stalled`);
   const items = new Map<string, T>();
   link.setDeadline(idleLimitMs, stalled);
-  for await (const batch of response.body === null ? [] : jsonLines(response.body)) {
+  for await (const batch of watchEvents(response)) {
     link.setDeadline(idleLimitMs, stalled);
     for (const event of batch) {
       const { type, object } = parseEvent(kind, event);

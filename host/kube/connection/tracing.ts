@@ -8,6 +8,7 @@ export function traceTransport(inner: Transport, tracer: Tracer): Transport {
   return {
     url: inner.url,
     userAgent: inner.userAgent,
+    protobuf: inner.protobuf ?? false,
     send: (request) =>
       request.stream === true
         ? inner.send(request)

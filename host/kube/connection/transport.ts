@@ -60,6 +60,8 @@ export interface TransportOptions {
   readonly timeoutMs?: number;
   readonly observer?: TransportObserver | undefined;
   readonly clock?: Clock;
+  /** Kinds that can be read from protobuf are requested in it. */
+  readonly protobuf?: boolean;
   /** Sends outside of the limit that all `fetch` requests of the process share; no streams. Not through a proxy. */
   readonly dedicated?: boolean;
 }
@@ -68,6 +70,7 @@ export interface TransportOptions {
 export interface Transport {
   readonly url: string;
   readonly userAgent: string;
+  readonly protobuf?: boolean;
   /**
    * Resolves with a 2xx reply. Rejects with `ApiError` for any other reply, with a `CodedError` of code
    * `ApiServerUnreachable` or `Timeout` without a reply, and with the signal's reason when it aborts.
@@ -97,6 +100,7 @@ const repliesPerTurn = 4;
 class FetchTransport implements Transport {
   readonly url: string;
   readonly userAgent: string;
+  readonly protobuf: boolean;
   readonly #host: string;
   readonly #api: ApiServer;
   readonly #bucket: TokenBucket | undefined;
@@ -110,6 +114,7 @@ class FetchTransport implements Transport {
   constructor(api: ApiServer, options: TransportOptions) {
     this.url = api.url;
     this.userAgent = options.userAgent;
+    this.protobuf = options.protobuf ?? false;
     this.#host = new URL(api.url).host;
     this.#api = api;
     this.#clock = options.clock ?? systemClock;

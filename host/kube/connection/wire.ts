@@ -1,5 +1,7 @@
 import { ApiError, apiVersionOf, CodedError, isObject, type KindRef, type KubeObject } from "cloud-controller-host/sdk";
 
+import { isProtobuf, protobufAccept, ProtobufReader } from "../protobuf/envelope.ts";
+
 /** The string in a field, empty if absent. */
 export function textAt(record: Readonly<Record<string, unknown>>, field: string): string {
   const value = record[field];
@@ -33,6 +35,15 @@ export const metadataAccept = {
   list: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
 } as const;
 
+/** The `Accept` header of a read: metadata only, protobuf, or JSON by default. */
+export function acceptOf(
+  form: keyof typeof metadataAccept,
+  read: { readonly metadataOnly?: boolean | undefined; readonly protobuf?: boolean | undefined },
+): { readonly accept?: string } {
+  if (read.metadataOnly === true) return { accept: metadataAccept[form] };
+  return read.protobuf === true ? { accept: protobufAccept } : {};
+}
+
 /** The object of a reply, with `apiVersion` and `kind` added, which list items lack. */
 export function objectOf<T extends KubeObject>(kind: KindRef<T>, value: unknown): T {
   const head = { apiVersion: apiVersionOf(kind), kind: kind.kind };
@@ -43,7 +54,12 @@ export function objectOf<T extends KubeObject>(kind: KindRef<T>, value: unknown)
 
 /** The document of a complete reply. */
 export async function documentOf(response: Response): Promise<unknown> {
-  return parseJson(await response.text());
+  return parseReply(response, await response.bytes());
+}
+
+/** The document of a reply whose body has been read, in the encoding that its headers name. */
+export function parseReply(response: Response, body: Uint8Array): unknown {
+  return isProtobuf(response) ? new ProtobufReader().document(body) : parseJson(new TextDecoder().decode(body));
 }
 
 /** A gateway or proxy may answer in place of the API server. The error quotes nothing: a reply may contain a token. */

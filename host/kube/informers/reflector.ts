@@ -12,10 +12,11 @@ import {
 
 import { Backoff } from "../../async/backoff.ts";
 import { LinkedSignal } from "../../async/linked-signal.ts";
-import { jsonLines } from "../connection/json-lines.ts";
 import { streamList } from "../connection/stream-list.ts";
 import type { Transport } from "../connection/transport.ts";
+import { watchEvents } from "../connection/watch-events.ts";
 import { objectOf, resourceOf, statusError, textAt } from "../connection/wire.ts";
+import { isReadable } from "../protobuf/envelope.ts";
 import { CatchUp, type CatchUpOptions } from "./catch-up.ts";
 import { Compactor } from "./compaction.ts";
 import { isUnreachable, LogOnce } from "./log-once.ts";
@@ -54,6 +55,7 @@ export class Reflector<T extends KubeObject> {
   readonly #refused: LogOnce;
   readonly #backoff = new Backoff({ baseMs: 800, maxMs: 30_000 });
   readonly #compactor: Compactor;
+  readonly #protobuf: boolean;
   /** Resource version of the store; undefined when everything must be listed. */
   #version: string | undefined;
   #refusals = 0;
@@ -74,6 +76,7 @@ export class Reflector<T extends KubeObject> {
     this.#what = resourceOf(kind);
     this.#refused = new LogOnce(log, `${this.#what} are listed and watched again`);
     this.#compactor = new Compactor(kind);
+    this.#protobuf = options.transport.protobuf === true && isReadable(kind);
     this.#catchUp = new CatchUp({
       ...options,
       version: () => this.#version,
@@ -146,6 +149,7 @@ export class Reflector<T extends KubeObject> {
         ...listOptions(selection),
         signal,
         trim: this.#compactor.compact,
+        protobuf: this.#protobuf,
       });
       signal.throwIfAborted();
       this.#options.unreachable.ended();
@@ -162,16 +166,19 @@ export class Reflector<T extends KubeObject> {
   async #watch(from: string, step: LinkedSignal): Promise<void> {
     const { transport, kind, selection, clock } = this.#options;
     const startedAt = clock.monotonic();
-    const response = await transport.send({ ...watchRequest(kind, selection, from), signal: step.signal });
+    const response = await transport.send({
+      ...watchRequest(kind, selection, from, this.#protobuf),
+      signal: step.signal,
+    });
     this.#options.unreachable.ended();
-    const heard = response.body === null ? 0 : await this.#follow(response.body, step);
+    const heard = await this.#follow(response, step);
     if (heard === 0 && clock.monotonic() - startedAt < shortWatchMs)
       throw new CodedError("ShortWatch", "it ended at once and brought nothing");
     this.#succeeded();
   }
 
   /** Applies what the watch brings until it ends, and returns how many events that was. */
-  async #follow(body: ReadableStream<Uint8Array>, step: LinkedSignal): Promise<number> {
+  async #follow(response: Response, step: LinkedSignal): Promise<number> {
     const { clock } = this.#options;
     const ended = new AbortController();
     let heardAt = clock.monotonic();
@@ -184,7 +191,7 @@ export class Reflector<T extends KubeObject> {
     };
     const guarding = guard();
     try {
-      for await (const batch of jsonLines(body)) {
+      for await (const batch of watchEvents(response)) {
         // What was read before a new list was requested must not set the version.
         step.signal.throwIfAborted();
         const heard = batch.length === 0 ? 0 : this.#applyAll(batch);

@@ -1,7 +1,7 @@
 import type { KindRef, ListOptions } from "cloud-controller-host/sdk";
 
 import type { ApiRequest } from "../connection/transport.ts";
-import { metadataAccept, pathOf } from "../connection/wire.ts";
+import { acceptOf, pathOf } from "../connection/wire.ts";
 
 /** Selection of the watched objects of a kind. Empty strings and absent fields select everything. */
 export interface Selection {
@@ -37,10 +37,10 @@ export const listOptions = (
 });
 
 /** The watch of a selection that continues from a version. */
-export const watchRequest = (kind: KindRef, selection: Selection, from: string): ApiRequest => ({
+export const watchRequest = (kind: KindRef, selection: Selection, from: string, protobuf = false): ApiRequest => ({
   method: "GET",
   path: pathOf(kind, { namespace: selection.namespace }),
-  ...(selection.metadataOnly && { accept: metadataAccept.object }),
+  ...acceptOf("object", { metadataOnly: selection.metadataOnly, protobuf }),
   query: {
     watch: "true",
     allowWatchBookmarks: "true",

@@ -290,7 +290,8 @@ function requestOf(incoming: Http2ServerRequest, body: string): StubRequest {
 
 function reply(response: Http2ServerResponse, { status: code, headers, body }: StubReply): void {
   response.writeHead(code, { "content-type": "application/json", ...headers });
-  response.end(body === undefined ? "" : typeof body === "string" ? body : JSON.stringify(body));
+  const isWritten = typeof body === "string" || body instanceof Uint8Array;
+  response.end(body === undefined ? "" : isWritten ? body : JSON.stringify(body));
 }
 
 const pluralOf = (path: string): string =>

@@ -9,8 +9,12 @@ import { SandboxLab } from "../sandbox-lab.ts";
 
 const many = 100;
 
-async function parts(lab: SandboxLab, ending: AsyncDisposableStack): Promise<ProcessParts> {
-  const input = await readCommand(lab.flags(["--kube-api-qps=-1"]), {
+async function parts(
+  lab: SandboxLab,
+  ending: AsyncDisposableStack,
+  flags: readonly string[] = [],
+): Promise<ProcessParts> {
+  const input = await readCommand(lab.flags(["--kube-api-qps=-1", ...flags]), {
     environment: {},
     stdout: () => undefined,
     stderr: () => undefined,
@@ -28,6 +32,17 @@ function tell({ events }: ProcessParts): void {
     recorder.event(subject, "Normal", "Told", "something has happened");
   }
 }
+
+test.each([
+  ["by default", [], true],
+  ["if the flag names it", ["--kube-api-content-type=application/vnd.kubernetes.protobuf"], true],
+  ["unless the flag names JSON", ["--kube-api-content-type=application/json"], false],
+])("informers may read protobuf %s", async (_, flags, expected) => {
+  await using lab = await SandboxLab.open();
+  await using ending = new AsyncDisposableStack();
+  const { clients } = await parts(lab, ending, flags);
+  expect(clients.transport("shared-informers").protobuf).toBe(expected);
+});
 
 describe("events that wait at the end of the process", () => {
   test("are sent before the connections close", async () => {

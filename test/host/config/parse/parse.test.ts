@@ -156,7 +156,6 @@ describe("warnings about a command line", () => {
     ]);
   });
   test.each([
-    ["--kube-api-content-type=application/vnd.kubernetes.protobuf", "sends application/json"],
     ["--contention-profiling", "accepted without effect"],
     ["--node-cidr-mask-size=24", "is ignored"],
     ["--external-cloud-volume-plugin=x", "accepted without effect"],

@@ -109,7 +109,13 @@ const upstreamDefaults = {
     Port: 0,
     Address: "0.0.0.0",
     MinResyncPeriod: "12h0m0s",
-    ClientConnection: { kubeconfig: "", acceptContentTypes: "", contentType: "application/json", qps: 150, burst: 300 },
+    ClientConnection: {
+      kubeconfig: "",
+      acceptContentTypes: "",
+      contentType: "application/vnd.kubernetes.protobuf",
+      qps: 150,
+      burst: 300,
+    },
     ControllerStartInterval: "0s",
     LeaderElection: {
       leaderElect: true,

@@ -21,6 +21,7 @@ afterEach(() => api[Symbol.asyncDispose]());
 
 const registry = (): MetricsRegistry => new MetricsRegistry();
 const optionsWith = (metrics: MetricsRegistry): ClientsOptions => ({
+  protobuf: false,
   qps: -1,
   burst: 0,
   agent: "host/1",

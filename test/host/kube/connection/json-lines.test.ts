@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 
-import { jsonLines } from "../../../../host/kube/connection/json-lines.ts";
+import { JsonLines } from "../../../../host/kube/connection/json-lines.ts";
+import { batches } from "../../../../host/kube/connection/watch-events.ts";
 
 async function* inPieces(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
@@ -12,14 +13,14 @@ test.each(["\n", ""])("documents are whole, in whatever pieces they arrive, with
   const bytes = new TextEncoder().encode(documents.map((each) => JSON.stringify(each)).join("\n") + end);
   for (let size = 1; size <= bytes.length; size++) {
     const parsed: unknown[] = [];
-    for await (const batch of jsonLines(inPieces(bytes, size))) parsed.push(...batch);
+    for await (const batch of batches(inPieces(bytes, size), new JsonLines())) parsed.push(...batch);
     expect(parsed).toEqual(documents);
   }
 });
 
 test("blank lines are no documents, and what is not JSON is an error", async () => {
   const parse = (text: string): Promise<readonly unknown[][]> =>
-    Array.fromAsync(jsonLines(inPieces(new TextEncoder().encode(text), 4)), (batch) => [...batch]);
+    Array.fromAsync(batches(inPieces(new TextEncoder().encode(text), 4), new JsonLines()), (batch) => [...batch]);
   expect((await parse('\n \r\n{"a":1}\r\n\n {}\n  ')).flat()).toEqual([{ a: 1 }, {}]);
   await expect(parse('{"a":1}\n{"a"')).rejects.toThrow("not JSON");
 });
@@ -42,7 +43,7 @@ test.each([
     if (!over) setImmediate(count);
   };
   setImmediate(count);
-  for await (const batch of jsonLines(inPieces(bytes, size))) parsed += batch.length;
+  for await (const batch of batches(inPieces(bytes, size), new JsonLines())) parsed += batch.length;
   over = true;
   expect(parsed).toBe(lines);
   expect(turns).toBeGreaterThan(3);
@@ -50,19 +51,19 @@ test.each([
 
 test("a list of many small objects takes a turn for many of them together", async () => {
   const bytes = new TextEncoder().encode("{}\n".repeat(50_000));
-  let [batches, parsed] = [0, 0];
-  for await (const batch of jsonLines(inPieces(bytes, bytes.length))) {
-    batches += 1;
+  let [taken, parsed] = [0, 0];
+  for await (const batch of batches(inPieces(bytes, bytes.length), new JsonLines())) {
+    taken += 1;
     parsed += batch.length;
   }
   expect(parsed).toBe(50_000);
-  expect(batches).toBeLessThan(1000);
+  expect(taken).toBeLessThan(1000);
 });
 
 test("the work of a reader on a batch counts toward the time after which others get a turn", async () => {
   const small = new TextEncoder().encode("{}\n".repeat(10));
   let turns = 0;
-  for await (const _ of jsonLines(inPieces(small, 3))) {
+  for await (const _ of batches(inPieces(small, 3), new JsonLines())) {
     setImmediate(() => (turns += 1));
     Bun.sleepSync(3);
   }

@@ -9,6 +9,7 @@ import { requestMetrics } from "../../../../host/kube/connection/request-metrics
 import { createTransport, type TransportOptions } from "../../../../host/kube/connection/transport.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
 import { errorOf } from "../../../kit/rejection.ts";
+import { document } from "../protobuf/encode.ts";
 import { status, StubApi } from "../stub-api.ts";
 
 let api: StubApi;
@@ -94,6 +95,19 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
     const error = await errorOf(connectThisWay().send(get));
     expect(error).toBeInstanceOf(ApiError);
     expect(error).toMatchObject({ status: 409, reason: "AlreadyExists", message: 'nodes "a" already exists' });
+  });
+
+  test("a Status in protobuf describes a request that is refused as one in JSON does", async () => {
+    api.intercept = () => ({
+      status: 409,
+      headers: { "content-type": "application/vnd.kubernetes.protobuf" },
+      body: document("Status", { code: 409, reason: "AlreadyExists", message: 'nodes "a" already exists' }),
+    });
+    expect(await errorOf(connectThisWay().send(get))).toMatchObject({
+      status: 409,
+      reason: "AlreadyExists",
+      message: 'nodes "a" already exists',
+    });
   });
 
   test("a request that is refused without a Status is described by its code", async () => {

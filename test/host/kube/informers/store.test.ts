@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
-import { jsonLines } from "../../../../host/kube/connection/json-lines.ts";
+import { JsonLines } from "../../../../host/kube/connection/json-lines.ts";
+import { batches } from "../../../../host/kube/connection/watch-events.ts";
 import { ObjectStore } from "../../../../host/kube/informers/store.ts";
 
 const object = (name: string, version: string) => ({ metadata: { name, namespace: "ns", resourceVersion: version } });
@@ -53,8 +54,8 @@ describe("JSON lines", () => {
 
   test("come out whole, however the stream is cut", async () => {
     for (let size = 1; size <= bytes.length; size++) {
-      const batches = await Array.fromAsync(jsonLines(pieces(size)));
-      expect(batches.flat()).toEqual(documents.map((text): unknown => JSON.parse(text)));
+      const parsed = await Array.fromAsync(batches(pieces(size), new JsonLines()));
+      expect(parsed.flat()).toEqual(documents.map((text): unknown => JSON.parse(text)));
     }
   });
 
@@ -62,6 +63,6 @@ describe("JSON lines", () => {
     const broken = async function* (): AsyncGenerator<Uint8Array> {
       yield new TextEncoder().encode('{"a":1}\n{bad}\n');
     };
-    await expect(Array.fromAsync(jsonLines(broken()))).rejects.toThrow("JSON");
+    await expect(Array.fromAsync(batches(broken(), new JsonLines()))).rejects.toThrow("JSON");
   });
 });
