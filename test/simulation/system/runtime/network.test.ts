@@ -22,3 +22,33 @@ test("a process keeps nothing of the requests that were answered or failed", asy
   for (const signals of sent)
     expect(signals.filter((signal) => signal.deref() !== undefined).length).toBeLessThan(count / 4);
 });
+
+test("a request that is canceled on its way is carried out as late as is decided, or never", async () => {
+  const runtime = new VirtualRuntime(1);
+  const network = new VirtualNetwork(runtime);
+  const arrived: [path: string, at: number][] = [];
+  network.serve(80, ({ url }) => {
+    arrived.push([new URL(url).pathname, runtime.timeline.now]);
+    return new Response();
+  });
+  network.observer = {
+    fate: () => ({ delayMs: 10, replyDelayMs: 10 }),
+    sent: () => undefined,
+    canceled: ({ path }) => (path === "/late" ? 500 : undefined),
+    arrived: () => undefined,
+    done: () => undefined,
+    held: () => 0,
+    passed: (_exchange, part) => ({ parts: [part] }),
+  };
+  const canceled = new AbortController();
+  const send = (path: string, signal?: AbortSignal) =>
+    network.fetch(`http://host:80${path}`, { ...(signal && { signal }) }).then(String, String);
+  const replies = [send("/late", canceled.signal), send("/never", canceled.signal), send("/other")];
+  runtime.timeline.after(5, () => canceled.abort("canceled"));
+  await runtime.timeline.runUntil(1_000, () => true);
+  expect(arrived).toEqual([
+    ["/other", 10],
+    ["/late", 510],
+  ]);
+  expect((await Promise.all(replies)).slice(0, 2)).toEqual(["canceled", "canceled"]);
+});
