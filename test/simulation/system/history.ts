@@ -98,6 +98,8 @@ export interface History {
   readonly operationPolls: number;
   /** Items per page of ARM's lists. Default: all on one. */
   readonly pageSize?: number;
+  /** A creation replaces what is there. Default: it is refused, if it has to be. */
+  readonly ignoresIfNoneMatch?: boolean;
   /** Default: what a client cancels on its way is never carried out. */
   readonly lateWrites?: LateWrites;
   /** Default: `fullPace`. */

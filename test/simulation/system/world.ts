@@ -76,7 +76,7 @@ export class World implements AsyncDisposable {
   #changes = 0;
 
   static async open(program: HostInput, history: History): Promise<World> {
-    const { seed, operationPolls, pageSize, cluster } = history;
+    const { seed, operationPolls, pageSize, cluster, ignoresIfNoneMatch = false } = history;
     await using opening = new AsyncDisposableStack();
     const runtime = new VirtualRuntime(seed);
     const network = new VirtualNetwork(runtime);
@@ -86,7 +86,7 @@ export class World implements AsyncDisposable {
     const api = opening.use(await SandboxApiServer.start());
     const lists = pageSize === undefined ? {} : { pageSize };
     const azure = opening.use(
-      await startSimulator({ directory: folder, operationPolls, identity: hostIdentity, ...lists }),
+      await startSimulator({ directory: folder, operationPolls, identity: hostIdentity, ignoresIfNoneMatch, ...lists }),
     );
     seedCluster(azure, clusters[cluster]);
     await writeFile(join(folder, "kubeconfig"), api.kubeconfig());

@@ -70,6 +70,7 @@ export const leadershipDefects: Defects = {
     to: "this.#renewedMs = this.held ? this.#monotonic() : undefined;",
     needs: ["requests"],
     hosts: 2,
+    kept: "a renewal takes long",
   },
   "releases the lease although work is outstanding": {
     file: `${election}/elector.ts`,
@@ -91,6 +92,7 @@ export const leadershipDefects: Defects = {
     to: "const since = Number.NEGATIVE_INFINITY;",
     needs: ["holdWatches", "killHost"],
     hosts: 2,
+    kept: "a standby whose watches are lost leads",
   },
   "waits for a pause after failures before it reads again for a new lease": {
     file: "host/kube/informers/reflector.ts",
