@@ -30,6 +30,12 @@ export const secondHistories: Readonly<Record<string, History>> = {
     [30, change(0, 3, '"azure-load-balancer-internal":"true"}}')],
     [60, create(3, '"azure-load-balancer-internal":"true"}}')],
   ),
+  // The write of the load balancer is in progress, and the change of its type clears the status.
+  "a Service becomes internal, and changes its type at once": history(
+    { second: { pair: "label", hosts: 1 }, services: 1, operationPolls: 10, convergeMinutes: 6 },
+    [62.1, change(2, 3, '"azure-load-balancer-internal":"true"}}')],
+    [62.3, { kind: "flipService", pick: 2 }],
+  ),
   "two deployments add the same instances to a pool": history({
     second: { pair: "class", hosts: 1 },
     services: 1,
