@@ -68,7 +68,11 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
     warnings: () => [...clients.troubles.warnings, ...guard.warnings],
     explain: explainOf(config, context, clients),
     run: (running) =>
-      runTogether(running, [(until) => maintainServiceTaints(context, until), (until) => loadBalancers.run(until)]),
+      runTogether(running, [
+        (until) => maintainServiceTaints(context, until),
+        (until) => loadBalancers.run(until),
+        (until) => clients.writes.settled(until),
+      ]),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 }

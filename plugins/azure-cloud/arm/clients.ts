@@ -13,6 +13,7 @@ import { resolveEnvironment } from "./credentials/resolve-environment.ts";
 import { Budget } from "./pipeline/budget.ts";
 import { armMetrics } from "./pipeline/metrics.ts";
 import { buildPipeline } from "./pipeline/pipeline.ts";
+import { WritesInFlight } from "./pipeline/writes-in-flight.ts";
 import { planningClient } from "./planning/planning-client.ts";
 import { fetchClient, readAuthorities } from "./transport/fetch-client.ts";
 import { Troubles } from "./transport/troubles.ts";
@@ -29,6 +30,7 @@ export interface ArmClients {
   readonly environment: AzureEnvironment;
   /** Requests that fail now. */
   readonly troubles: Troubles;
+  readonly writes: WritesInFlight;
   readonly budget: Pick<Budget, "headroom" | "status">;
 }
 
@@ -55,18 +57,20 @@ export async function createClients(config: AzureConfig, context: ClientsContext
     loadPackages(),
     resolveEnvironment(config, { ca, signal: context.signal }),
   ]);
-  const transport = { ca, signal: context.signal, createHeaders: sdk.createHttpHeaders };
-  const sending = fetchClient(transport);
+  const transport = { ca, createHeaders: sdk.createHttpHeaders };
+  // The pipeline decides how requests end with the generation.
+  const sending = fetchClient({ ...transport, signal: undefined });
   const { planning } = context;
   const httpClient = planning === undefined ? sending : planningClient(sending, planning, sdk.createHttpHeaders);
   const identities = await credentials(config, {
     environment,
-    httpClient: fetchClient({ ...transport, timeoutMs: loginTimeoutMs }),
+    httpClient: fetchClient({ ...transport, signal: context.signal, timeoutMs: loginTimeoutMs }),
   });
   await checkCredential(identities.compute, environment.scope, context);
   const twoTenants = identities.compute !== identities.network;
   const metrics = armMetrics(context.metrics);
   const troubles = new Troubles(context);
+  const writes = new WritesInFlight(context.clock);
   const shared = {
     httpClient,
     resourceManager: environment.resourceManager,
@@ -81,6 +85,7 @@ export async function createClients(config: AzureConfig, context: ClientsContext
     budget: new Budget(context.clock, metrics, planning && context.signal),
     metrics,
     troubles,
+    writes,
     signal: context.signal,
   };
   const pipeline = await buildPipeline({
@@ -103,6 +108,7 @@ export async function createClients(config: AzureConfig, context: ClientsContext
     networkSubscription,
     environment,
     troubles,
+    writes,
     budget: shared.budget,
   };
 }

@@ -57,7 +57,8 @@ describe("a minute", () => {
 
   test("minutes have every kind of action that other histories have", () => {
     const happened = new Set(minutes.flatMap(({ actions }) => actions.map(({ kind }) => kind)));
-    expect(actionKinds.filter((kind) => !happened.has(kind))).toEqual(["retireNode", "replayWatches", "loseWatches"]);
+    const ofOthers = actionKinds.filter((kind) => !happened.has(kind));
+    expect(ofOthers).toEqual(["retireNode", "endAtWrite", "replayWatches", "loseWatches"]);
   });
 
   test("a minute with Services of another controller has no second deployment", () => {

@@ -1,4 +1,5 @@
 import { randomOf } from "../timeline.ts";
+import { type LateWrites, lateWritesOf } from "./canceled-requests.ts";
 import { type ClusterName, clusterNameOf } from "./clusters.ts";
 import { type Second, secondOf } from "./deployments.ts";
 import { fullPace, type Pace, paceOf } from "./pace.ts";
@@ -33,6 +34,8 @@ export const rates = {
   killHost: 3,
   killAtWrite: 8,
   stopHost: 3,
+  // From numbers of its own: see `apart`.
+  endAtWrite: 0,
   pauseHost: 3,
   pauseAtWrite: 4,
   stepClock: 2,
@@ -95,6 +98,10 @@ export interface History {
   readonly operationPolls: number;
   /** Items per page of ARM's lists. Default: all on one. */
   readonly pageSize?: number;
+  /** A creation replaces what is there. Default: it is refused, if it has to be. */
+  readonly ignoresIfNoneMatch?: boolean;
+  /** Default: what a client cancels on its way is never carried out. */
+  readonly lateWrites?: LateWrites;
   /** Default: `fullPace`. */
   readonly pace?: Pace;
   /** Default: there is one deployment. Its hosts have the numbers after those of the first. */
@@ -128,6 +135,7 @@ const apart: readonly {
 }[] = [
   { kind: "reachQuota", salt: 0x0901_7a36, atMost: 3, forMs: (random) => 20_000 + Math.floor(random() * 100_000) },
   { kind: "excludeNode", salt: 0x0e5c_1de5, atMost: 5, forMs: usualSpan },
+  { kind: "endAtWrite", salt: 0x0e0d_a7e5, atMost: 4, forMs: usualSpan },
   { kind: "serveElsewhere", salt: 0x07e1_25e5, atMost: 6, forMs: usualSpan },
 ];
 
@@ -219,6 +227,7 @@ export function historyOf(seed: number): History {
     services: 1 + below(4),
     operationPolls: pick([0, 0, 1, 3, 10, 25], 0),
     ...pageSizeOf(seed),
+    ...lateWritesOf(seed),
     pace,
     ...(second && { second }),
     actions: [...actions, ...others, ...ofBoth].toSorted((one, other) => one.at - other.at),

@@ -59,6 +59,18 @@ export interface HostOptions {
   readonly ended: () => void;
 }
 
+interface Countdown {
+  left: number;
+  readonly work: () => void;
+}
+
+/** Counts one, and does the work with the last. */
+function isOver(countdown: Countdown): boolean {
+  countdown.left -= 1;
+  if (countdown.left === 0) countdown.work();
+  return countdown.left <= 0;
+}
+
 /** A real host in a process of the simulated world. */
 export class SimulatedHost {
   readonly index: number;
@@ -70,7 +82,8 @@ export class SimulatedHost {
   exitStatus: number | undefined;
   readonly #runtime: VirtualRuntime;
   readonly #ended: () => void;
-  #afterWrites: { left: number; readonly work: () => void } | undefined;
+  #afterWrites: Countdown | undefined;
+  #atWrites: Countdown | undefined;
 
   constructor({ runtime, program, lease, index, deployment, second, kubeconfig, podCIDR, log, ended }: HostOptions) {
     const { options } = program;
@@ -138,14 +151,19 @@ export class SimulatedHost {
     this.#afterWrites = { left: writes, work };
   }
 
+  /** Does something as so many more of its writes are on their way to Azure. */
+  atWrites(writes: number, work: () => void): void {
+    this.#atWrites = { left: writes, work };
+  }
+
   /** A write of its has taken effect. */
   wrote(): void {
-    const pending = this.#afterWrites;
-    if (pending === undefined) return;
-    pending.left -= 1;
-    if (pending.left > 0) return;
-    this.#afterWrites = undefined;
-    pending.work();
+    if (this.#afterWrites !== undefined && isOver(this.#afterWrites)) this.#afterWrites = undefined;
+  }
+
+  /** A write of its is on its way to Azure. */
+  isWriting(): void {
+    if (this.#atWrites !== undefined && isOver(this.#atWrites)) this.#atWrites = undefined;
   }
 
   stop(): void {

@@ -1,4 +1,5 @@
 import { randomOf } from "../timeline.ts";
+import { lateWritesOf } from "./canceled-requests.ts";
 import { clusterNameOf } from "./clusters.ts";
 import { secondOf } from "./deployments.ts";
 import { type Action, type ActionKind, type History, pageSizeOf, quietMs, usualSpan, weighted } from "./history.ts";
@@ -46,6 +47,7 @@ export function minuteOf(seed: number, needs: readonly ActionKind[] = []): Histo
     services: 1 + below(3),
     operationPolls: pick([0, 1, 10], 0),
     ...pageSizeOf(seed),
+    ...lateWritesOf(seed),
     pace: { lease: paceOf(seed).lease, eventfulMs: beganMs + widthMs + restMs, silentMs: 2 * 60_000 },
     ...(second && { second }),
     actions: actions.toSorted((one, other) => one.at - other.at),

@@ -23,7 +23,8 @@ import { Storms } from "./invariants/storms.ts";
 import type { InvariantName, Violation } from "./invariants/table.ts";
 import { isDirect } from "./invariants/wishes.ts";
 import { fullPace, type Pace } from "./pace.ts";
-import { type HostRequest, World, type WorldObserver } from "./world.ts";
+import type { HostRequest, WorldObserver } from "./requests.ts";
+import { World } from "./world.ts";
 
 export interface Outcome {
   readonly violations: readonly Violation[];

@@ -12,8 +12,8 @@ export class WatchWeather {
   #backUntil = 0;
   #back = 0;
   #spacingMs = 0;
-  /** Watches that began before are silent. */
-  #lostAt = Number.NEGATIVE_INFINITY;
+  /** Watches that began before are silent: those of a process, or of all. */
+  readonly #lostAt = new Map<ProcessTime | "all", number>();
   /** The last events that a process got of a kind. */
   readonly #recent = new WeakMap<ProcessTime, Map<string, readonly Part[]>>();
 
@@ -33,9 +33,9 @@ export class WatchWeather {
     this.#spacingMs = spacingMs;
   }
 
-  /** No watch of now delivers anything any more. */
-  lose(): void {
-    this.#lostAt = this.#now();
+  /** No watch of now delivers anything any more: none at all, or none of a process. */
+  lose(of: ProcessTime | "all"): void {
+    this.#lostAt.set(of, this.#now());
   }
 
   clear(): void {
@@ -44,7 +44,8 @@ export class WatchWeather {
   }
 
   passed({ process, path, sentAt }: Exchange, part: Part): Passed {
-    if (sentAt < this.#lostAt) return { parts: [] };
+    if (sentAt < Math.max(...[...this.#lostAt].map(([of, at]) => (of === "all" || of === process ? at : 0))))
+      return { parts: [] };
     if (path.includes("sendInitialEvents")) return { parts: [part] };
     const ofProcess = this.#recent.get(process) ?? new Map<string, readonly Part[]>();
     this.#recent.set(process, ofProcess);

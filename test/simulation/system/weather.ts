@@ -49,6 +49,7 @@ const keptFaults = {
   refused: { rate: 1, fate: () => ({ reset: "before" }) },
   "replies reset": { rate: 1, fate: () => ({ reset: "after" }) },
   "late requests": { rate: 1, fate: () => ({ delayMs: 4_000 }) },
+  "late replies": { rate: 1, fate: () => ({ replyDelayMs: 50_000 }) },
   overtaken: { rate: 1, fate: (request) => (request.isWrite ? answer(412, request) : {}) },
 } as const satisfies Readonly<Record<string, Fault>>;
 

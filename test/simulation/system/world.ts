@@ -8,6 +8,7 @@ import type { HostInput } from "../../../host/run/process-parts.ts";
 import { type AzureSimulator, startSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
 import { SandboxApiServer } from "../../../sdk/testing/api-server/index.ts";
 import { AzureView } from "./azure-view.ts";
+import { CanceledRequests } from "./canceled-requests.ts";
 import { type Cluster, clusters, seedCluster } from "./clusters.ts";
 import type { Deployment } from "./deployments.ts";
 import { HeldReads } from "./held-reads.ts";
@@ -16,6 +17,7 @@ import { configKey, configSecret, SimulatedHost } from "./host-program.ts";
 import { LongOperations } from "./long-operations.ts";
 import { type Machine, Machines } from "./machines.ts";
 import { fullPace, leases, type LeaseTimings } from "./pace.ts";
+import { type HostRequest, isOwnedWrite, type WorldObserver } from "./requests.ts";
 import { enter } from "./runtime/install.ts";
 import { type Exchange, type Fate, VirtualNetwork } from "./runtime/network.ts";
 import { releaseSignals } from "./runtime/signals.ts";
@@ -24,30 +26,12 @@ import { Trace } from "./trace.ts";
 import { WatchWeather } from "./watch-weather.ts";
 import { type Target, Weather } from "./weather.ts";
 
-/** A request of a host, in the terms of invariants. */
-export interface HostRequest {
-  readonly host: SimulatedHost;
-  readonly target: Target;
-  readonly exchange: Exchange;
-  /** Changes a resource that controllers own: neither a Lease, an event nor a token. */
-  readonly isWrite: boolean;
-}
-
-export interface WorldObserver {
-  sent(request: HostRequest): void;
-  /** A request of a host or its reply is going to be lost. */
-  lost(host: SimulatedHost): void;
-  /** `status` is undefined if no reply came. */
-  done(request: HostRequest, text: string, status: number | undefined): void;
-}
-
 /** How often the kubelet looks: it starts the next process one look after it has seen the end of the last. */
 const restartMs = 1_500;
 /** A process that has just begun to lead knows every Service after so long. */
 const settleMs = 60_000;
 /** Always the same, so that the hash of the config is. */
 const hostIdentity = { clientSecret: "simulated-secret", federatedToken: "simulated-token" } as const;
-const notOwned = /\/leases|\/events|\/oauth2\/|\/tokenreviews|\/subjectaccessreviews/u;
 
 /** A cluster, a simulated Azure, hosts and the network between them, in one process and on one clock. */
 export class World implements AsyncDisposable {
@@ -56,6 +40,7 @@ export class World implements AsyncDisposable {
   readonly weather: Weather;
   readonly watches: WatchWeather;
   readonly reads = new HeldReads();
+  readonly canceled: CanceledRequests;
   readonly operations: LongOperations;
   readonly api: SandboxApiServer;
   readonly azure: AzureSimulator;
@@ -91,7 +76,7 @@ export class World implements AsyncDisposable {
   #changes = 0;
 
   static async open(program: HostInput, history: History): Promise<World> {
-    const { seed, operationPolls, pageSize, cluster } = history;
+    const { seed, operationPolls, pageSize, cluster, ignoresIfNoneMatch = false } = history;
     await using opening = new AsyncDisposableStack();
     const runtime = new VirtualRuntime(seed);
     const network = new VirtualNetwork(runtime);
@@ -101,7 +86,7 @@ export class World implements AsyncDisposable {
     const api = opening.use(await SandboxApiServer.start());
     const lists = pageSize === undefined ? {} : { pageSize };
     const azure = opening.use(
-      await startSimulator({ directory: folder, operationPolls, identity: hostIdentity, ...lists }),
+      await startSimulator({ directory: folder, operationPolls, identity: hostIdentity, ignoresIfNoneMatch, ...lists }),
     );
     seedCluster(azure, clusters[cluster]);
     await writeFile(join(folder, "kubeconfig"), api.kubeconfig());
@@ -130,6 +115,7 @@ export class World implements AsyncDisposable {
     this.random = runtime.random;
     this.trace = new Trace(runtime.timeline);
     this.weather = new Weather(runtime.random, () => runtime.timeline.now);
+    this.canceled = new CanceledRequests(history.seed, history.lateWrites);
     this.watches = new WatchWeather(() => runtime.timeline.now);
     this.operations = new LongOperations(parts.azure, () => runtime.timeline.now);
     this.#program = parts.program;
@@ -141,7 +127,8 @@ export class World implements AsyncDisposable {
     };
     network.observer = {
       fate: (exchange) => this.#fateOf(exchange),
-      sent: (exchange) => this.#observe(exchange, (request) => this.observer?.sent(request)),
+      sent: (exchange) => this.#observe(exchange, (request) => this.#sent(request)),
+      canceled: (exchange) => this.#lateBy(exchange),
       arrived: () => undefined,
       passed: (exchange, part) => this.watches.passed(exchange, part),
       done: (exchange, status, text) => this.#done(exchange, status, text),
@@ -264,6 +251,23 @@ export class World implements AsyncDisposable {
     return fate;
   }
 
+  #lateBy(exchange: Exchange): number | undefined {
+    const host = this.#processes.get(exchange.process);
+    if (host === undefined || !isOwnedWrite(exchange)) return undefined;
+    const target = this.#targetOf(exchange);
+    const lateMs = this.canceled.lateBy(target);
+    const what = `${target} ${exchange.method} ${exchange.path.split("?")[0]}`;
+    if (lateMs !== undefined)
+      this.note(`host${host.index}`, `has canceled ${what}, which arrives ${Math.round(lateMs)} ms late`);
+    return lateMs;
+  }
+
+  #sent(request: HostRequest): void {
+    const { host, isWrite, target } = request;
+    this.observer?.sent(request);
+    if (isWrite && target === "azure") host.isWriting();
+  }
+
   #targetOf({ port }: Exchange): Target {
     return this.#ports[port] ?? "kube";
   }
@@ -271,8 +275,7 @@ export class World implements AsyncDisposable {
   #observe(exchange: Exchange, observe: (request: HostRequest) => void): void {
     const host = this.#processes.get(exchange.process);
     if (host === undefined) return;
-    const isWrite = exchange.method !== "GET" && !notOwned.test(exchange.path);
-    observe({ host, target: this.#targetOf(exchange), exchange, isWrite });
+    observe({ host, target: this.#targetOf(exchange), exchange, isWrite: isOwnedWrite(exchange) });
   }
 
   #done(exchange: Exchange, status: number | undefined, text: string): void {

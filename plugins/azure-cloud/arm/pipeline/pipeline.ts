@@ -22,6 +22,7 @@ import { operationPacingPolicy } from "./operation-pacing.ts";
 import { pagingPolicy } from "./paging.ts";
 import { correlationOf, recordPolicy } from "./record.ts";
 import { isRead, targetOf } from "./target.ts";
+import type { WritesInFlight } from "./writes-in-flight.ts";
 
 export interface PipelineParts {
   readonly httpClient: HttpClient;
@@ -40,7 +41,8 @@ export interface PipelineParts {
   readonly metrics: ArmMetrics;
   readonly recordWrite?: CloudContext["recordWrite"];
   readonly troubles: Troubles;
-  /** Ends every wait of a request: no drain of the generation waits for a retry. */
+  readonly writes: WritesInFlight;
+  /** Ends every wait of a request but that for the reply to a write: no drain of the generation waits for a retry. */
   readonly signal: AbortSignal;
 }
 
@@ -76,7 +78,7 @@ export async function buildPipeline(parts: PipelineParts): Promise<Pipeline> {
   pipeline.addPolicy(ownHostPolicy(parts.resourceManager));
   pipeline.addPolicy(authenticationPolicy([credential, ...auxiliary], signers, parts.clock));
   pipeline.addPolicy(parts.budget.policy);
-  pipeline.addPolicy(fencePolicy(parts.fence));
+  pipeline.addPolicy(fencePolicy(parts.fence, parts.writes));
   return boundTo(pipeline, httpClient);
 }
 
@@ -155,13 +157,13 @@ function failedOperation(request: PipelineRequest, response: PipelineResponse): 
 }
 
 /** No write is sent once the generation may no longer write, and one in flight is aborted when the fence closes. */
-function fencePolicy(fence: Fence): PipelinePolicy {
+function fencePolicy(fence: Fence, writes: WritesInFlight): PipelinePolicy {
   return {
     name: "fence",
     async sendRequest(request, next) {
       if (isRead(request.method)) return next(request);
       fence.check(`ARM ${request.method} ${targetOf(request.url).path}`);
-      return sendLinked(fence.signal, request, next);
+      return writes.send(request, next, fence.signal);
     },
   };
 }
@@ -169,22 +171,19 @@ function fencePolicy(fence: Fence): PipelinePolicy {
 /** After the record of writes, which knows a request by its own signal. */
 const endPolicy = (signal: AbortSignal): PipelinePolicy => ({
   name: "end",
-  sendRequest: (request, next) => sendLinked(signal, request, next),
+  async sendRequest(request, next) {
+    const outer = request.abortSignal;
+    const link = linkSignals(signal, outer);
+    request.abortSignal = link.signal;
+    try {
+      return await next(request);
+    } finally {
+      link.release();
+      if (outer === undefined) delete request.abortSignal;
+      else request.abortSignal = outer;
+    }
+  },
 });
-
-/** Sends a request that the signal aborts, too. */
-async function sendLinked(signal: AbortSignal, request: PipelineRequest, next: SendRequest): Promise<PipelineResponse> {
-  const outer = request.abortSignal;
-  const link = linkSignals(signal, outer);
-  request.abortSignal = link.signal;
-  try {
-    return await next(request);
-  } finally {
-    link.release();
-    if (outer === undefined) delete request.abortSignal;
-    else request.abortSignal = outer;
-  }
-}
 
 /**
  * Refuses requests to any other host than the resource manager's. Replies have addresses that the SDK follows (the next

@@ -9,7 +9,8 @@ export interface LinkedSignal {
   release(): void;
 }
 
-const reasonOf = (signal: SignalLike): unknown => (signal instanceof AbortSignal ? signal.reason : undefined);
+export const reasonOf = (signal: SignalLike | undefined): unknown =>
+  signal instanceof AbortSignal ? signal.reason : undefined;
 
 /** A signal that aborts when either of two does, with its reason. */
 export function linkSignals(first: AbortSignal, second: SignalLike | undefined): LinkedSignal {

@@ -1,6 +1,7 @@
 import type { Action } from "../history.ts";
 import type { SimulatedHost } from "../host-program.ts";
 import type { World } from "../world.ts";
+import { stealLease } from "./leases.ts";
 
 const living = (world: World, { host }: Action): SimulatedHost | undefined => {
   const found = world.hosts[host % world.hosts.length];
@@ -77,6 +78,24 @@ export function stopHost(world: World, action: Action): void {
   if (host === undefined) return;
   world.note("node", `stops host${host.index}`);
   host.stop();
+}
+
+/** What ends the work of a process, or of its generation, while a write is on its way to Azure. */
+export const endings: readonly ((world: World, action: Action) => void)[] = [
+  stopHost,
+  stopHost,
+  reload,
+  retag,
+  stealLease,
+];
+
+export function endAtWrite(world: World, action: Action): void {
+  const host = living(world, action);
+  if (host === undefined) return;
+  const writes = 1 + (action.pick % 5);
+  const end = endings[Math.floor(action.pick / 5) % endings.length] ?? stopHost;
+  world.note("node", `ends the work of host${host.index} at its write no. ${writes} from now`);
+  host.atWrites(writes, () => world.after(1, () => end(world, action)));
 }
 
 export function pauseHost(world: World, action: Action): void {

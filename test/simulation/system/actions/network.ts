@@ -47,10 +47,14 @@ export function replayWatches(world: World, { pick, forMs }: Action): void {
   world.api.watches.drop("abort");
 }
 
-/** The server of all watches is gone, and no client hears of it: their connections stay open, and silent. */
-export function loseWatches(world: World): void {
-  world.note("network", "loses all watches without closing them");
-  world.watches.lose();
+/** The server of watches is gone, and no client hears of it: their connections stay open, and silent. */
+export function loseWatches(world: World, { host, pick }: Action): void {
+  const of = pick % 2 === 0 ? undefined : world.hosts[host];
+  world.note(
+    "network",
+    `loses ${of === undefined ? "all watches" : `the watches of host${host}`} without closing them`,
+  );
+  world.watches.lose(of?.process ?? "all");
 }
 
 export function compact(world: World): void {

@@ -127,9 +127,12 @@ export function replaceVM(world: World, { pick, forMs }: Action): void {
   const set = name === undefined ? undefined : world.machineOf(name)?.set;
   if (name === undefined || set === undefined) return;
   world.note("cloud", `replaces the VM ${name}`);
+  const uidOf = (): string | undefined => world.api.get(kinds.Node, { name })?.metadata?.uid;
+  const former = uidOf();
   world.machines.remove(name);
   world.machines.add(set, 1, name);
-  world.after(graceMs, () => become(world, name, "Unknown"));
+  // A user may delete the node of the former VM before, so that the kubelet of the new one registers its own.
+  world.after(graceMs, () => uidOf() === former && become(world, name, "Unknown"));
   world.after(graceMs + forMs * 0.2, () => registerAgain(world, name));
 }
 

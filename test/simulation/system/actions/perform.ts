@@ -3,6 +3,7 @@ import type { World } from "../world.ts";
 import { serveElsewhere } from "./elsewhere.ts";
 import {
   badConfig,
+  endAtWrite,
   killAtWrite,
   killHost,
   pauseAtWrite,
@@ -82,6 +83,7 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   killHost,
   killAtWrite,
   stopHost,
+  endAtWrite,
   pauseHost,
   pauseAtWrite,
   stepClock,

@@ -4,6 +4,13 @@ const election = "host/process/leader-election";
 
 /** Of the Lease, of generations that follow each other, and of the fence between them. */
 export const leadershipDefects: Defects = {
+  "cuts off a write that ARM may have received, and releases the lease": {
+    file: "plugins/azure-cloud/arm/pipeline/writes-in-flight.ts",
+    from: "await this.#clock.sleep(replyLimitMs, replied.signal);",
+    to: "await this.#clock.sleep(0, replied.signal);",
+    needs: ["endAtWrite"],
+    kept: "a process is stopped as it takes an instance out of its pools",
+  },
   "writes without holding the lease": {
     file: "host/generation/scope/fence.ts",
     from: 'return this.#safelyHeld() ? undefined : "the leader election lease is not safely held";',
@@ -63,6 +70,7 @@ export const leadershipDefects: Defects = {
     to: "this.#renewedMs = this.held ? this.#monotonic() : undefined;",
     needs: ["requests"],
     hosts: 2,
+    kept: "a renewal takes long",
   },
   "releases the lease although work is outstanding": {
     file: `${election}/elector.ts`,
@@ -84,6 +92,7 @@ export const leadershipDefects: Defects = {
     to: "const since = Number.NEGATIVE_INFINITY;",
     needs: ["holdWatches", "killHost"],
     hosts: 2,
+    kept: "a standby whose watches are lost leads",
   },
   "waits for a pause after failures before it reads again for a new lease": {
     file: "host/kube/informers/reflector.ts",

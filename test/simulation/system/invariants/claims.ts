@@ -1,7 +1,8 @@
 import { defaultLoadBalancerName, keyOf, kinds, type Service } from "cloud-controller-host/sdk";
 
 import { areAllMarked, type Deployment, markOf } from "../deployments.ts";
-import type { HostRequest, World } from "../world.ts";
+import type { HostRequest } from "../requests.ts";
+import type { World } from "../world.ts";
 import type { Violate } from "./table.ts";
 
 /** A deployment that marks nothing may still end what it does for a Service that it has served until then. */

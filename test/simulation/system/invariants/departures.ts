@@ -3,7 +3,8 @@ import { defaultLoadBalancerName, keyOf, kinds } from "cloud-controller-host/sdk
 import { isExcluded } from "../actions/nodes.ts";
 import { type AzureView, nameOf, propertiesOf } from "../azure-view.ts";
 import type { Machine } from "../machines.ts";
-import type { HostRequest, World } from "../world.ts";
+import type { HostRequest } from "../requests.ts";
+import type { World } from "../world.ts";
 import { isBalanced, isInternal } from "./wishes.ts";
 
 /** Longest time until a process has seen that an operation has ended, has planned again, and its write has ended. */

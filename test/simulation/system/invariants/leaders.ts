@@ -2,7 +2,8 @@ import { keyOf, kinds } from "cloud-controller-host/sdk";
 
 import { type Deployment, deploymentNames, deploymentOf } from "../deployments.ts";
 import type { SimulatedHost } from "../host-program.ts";
-import type { HostRequest, World } from "../world.ts";
+import type { HostRequest } from "../requests.ts";
+import type { World } from "../world.ts";
 import { Claims } from "./claims.ts";
 import { type Problem, problemsOf } from "./problems.ts";
 import type { Violate } from "./table.ts";

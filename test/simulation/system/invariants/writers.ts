@@ -3,7 +3,8 @@ import { kinds, type Lease } from "cloud-controller-host/sdk";
 import { intruder } from "../actions/leases.ts";
 import { type Deployment, leaseNames } from "../deployments.ts";
 import type { SimulatedHost } from "../host-program.ts";
-import type { HostRequest, World } from "../world.ts";
+import type { HostRequest } from "../requests.ts";
+import type { World } from "../world.ts";
 import type { Violate } from "./table.ts";
 
 /** Which host of a deployment may write, by the API server's own record of its Lease. */

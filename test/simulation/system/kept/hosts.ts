@@ -1,5 +1,5 @@
 import type { History } from "../history.ts";
-import { change, create, history } from "./history.ts";
+import { change, create, history, weather } from "./history.ts";
 
 /** Of two hosts, this seed has this one lead first. */
 const leader = 1;
@@ -31,6 +31,20 @@ export const hostHistories: Readonly<Record<string, History>> = {
     [78.7, create(2)],
     [78.8, { kind: "holdWatches", forMs: 25_000 }],
     [78.9, { kind: "emptyLease", host: leader }],
+  ),
+  // What the former leader has changed since is not in its caches, and stays.
+  "a standby whose watches are lost leads": history(
+    { hosts: 2 },
+    [60, { kind: "loseWatches", host: 1 - leader, pick: 1 }],
+    [61, change(0, 2, "tcp-443")],
+    [65, { kind: "killHost", host: leader }],
+  ),
+  // Its holder counts from the time at which it was sent.
+  "a renewal takes long": history(
+    { lease: "slow", services: 1, convergeMinutes: 8, eventfulMinutes: 6 },
+    [60, { ...weather("kube", "late replies", 40), pick: 0 }],
+    [100, { ...weather("kube", "cut", 150), pick: 0 }],
+    [220, create(2)],
   ),
   "a Lease is stolen": history({}, [60, { kind: "stealLease", pick: 19 }], [77, create(2)]),
   "a Service is created after a reload": history({}, [60, { kind: "reload", pick: 1 }], [75, create(2)]),

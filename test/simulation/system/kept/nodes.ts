@@ -1,3 +1,4 @@
+import { endings, stopHost } from "../actions/hosts.ts";
 import { operations } from "../actions/network.ts";
 import type { History } from "../history.ts";
 import { change, history, pickOf, rowWith, weather } from "./history.ts";
@@ -52,6 +53,18 @@ export const nodeHistories: Readonly<Record<string, History>> = {
     [60, { kind: "prolongOperation", pick: pickOf(rowWith(operations, "/virtualMachine")), forMs: 3_240_000 }],
     [70, { kind: "returnNode", pick: 1, forMs: 200_000 }],
     [80, { kind: "killHost" }],
+  ),
+  // Its request arrives when the next process has seen the instance in its pools, to which the node is back.
+  "a process is stopped as it takes an instance out of its pools": history(
+    { lateWrites: { share: 1, minMs: 5_000, maxMs: 5_000 } },
+    [60, { kind: "endAtWrite", pick: pickOf([1, 5, 0], [5, endings.length, endings.indexOf(stopHost)]) }],
+    [60.1, { kind: "returnNode", pick: 1, forMs: 1_000 }],
+  ),
+  // The cached list has the former VM for minutes.
+  "a VM is replaced, and its node deleted before its kubelet is silent": history(
+    { convergeMinutes: 8 },
+    [60, { kind: "replaceVM", pick: 1, forMs: 1_000 }],
+    [62, { kind: "returnNode", pick: 2, forMs: 10_000 }],
   ),
   "a node returns": history({}, [60, { kind: "returnNode", pick: 1, forMs: 50_000 }]),
   "a VM is stopped": history(

@@ -1,6 +1,6 @@
 import { ways } from "../actions/second.ts";
 import type { Action, History } from "../history.ts";
-import { history, pickOf } from "./history.ts";
+import { change, create, history, pickOf } from "./history.ts";
 
 /** Something with a Service of a kind, by number. */
 function second(way: keyof typeof ways, index = 0, of = 1, more: Partial<Action> = {}) {
@@ -22,6 +22,19 @@ export const secondHistories: Readonly<Record<string, History>> = {
     { second: { pair: "label", hosts: 1 }, services: 1, operationPolls: 20, convergeMinutes: 8 },
     [100, { kind: "changeService", pick: 9 * 7 }],
     [101, second("move")],
+  ),
+  // The first one has read before that there is none, and Azure lets a creation replace what is there.
+  "two deployments create one load balancer": history(
+    { second: { pair: "label", hosts: 1 }, services: 0, ignoresIfNoneMatch: true },
+    [20, create(2)],
+    [30, change(0, 3, '"azure-load-balancer-internal":"true"}}')],
+    [60, create(3, '"azure-load-balancer-internal":"true"}}')],
+  ),
+  // The write of the load balancer is in progress, and the change of its type clears the status.
+  "a Service becomes internal, and changes its type at once": history(
+    { second: { pair: "label", hosts: 1 }, services: 1, operationPolls: 10, convergeMinutes: 6 },
+    [62.1, change(2, 3, '"azure-load-balancer-internal":"true"}}')],
+    [62.3, { kind: "flipService", pick: 2 }],
   ),
   "two deployments add the same instances to a pool": history({
     second: { pair: "class", hosts: 1 },

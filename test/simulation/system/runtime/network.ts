@@ -33,6 +33,8 @@ export interface Fate {
 export interface NetworkObserver {
   fate(exchange: Exchange): Fate;
   sent(exchange: Exchange): void;
+  /** How many milliseconds later one arrives whose connection was closed on its way; undefined: never. */
+  canceled(exchange: Exchange): number | undefined;
   /** Right before the server sees it. */
   arrived(exchange: Exchange): void;
   /** Right after the server has carried it out; undefined without a reply. */
@@ -147,18 +149,28 @@ class Call {
     const { delayMs, lost, reset } = this.#fate;
     if (lost === "request") return;
     this.#runtime.timeline.after(delayMs, () => {
-      // A request whose connection was closed before it arrived is not carried out.
-      if (this.#connection.signal.aborted) return;
-      if (reset === "before") this.#fail("ECONNRESET");
-      else this.#runtime.as(this.#runtime.outside, () => void this.#carryOut().catch(this.#crashed));
+      if (this.#connection.signal.aborted) this.#arriveLate();
+      else if (reset === "before") this.#fail("ECONNRESET");
+      else this.#arrive(this.#connection.signal);
     });
+  }
+
+  /** The server may have all of a request whose connection is closed. */
+  #arriveLate(): void {
+    if (this.#fate.reset === "before") return;
+    const lateMs = this.#observer?.canceled(this.#exchange);
+    if (lateMs !== undefined) this.#runtime.timeline.after(lateMs, () => this.#arrive());
+  }
+
+  #arrive(signal?: AbortSignal): void {
+    this.#runtime.as(this.#runtime.outside, () => void this.#carryOut(signal).catch(this.#crashed));
   }
 
   readonly #crashed = (error: unknown): void => {
     this.#runtime.unhandled.push(`${this.#exchange.method} ${this.#exchange.path}: ${String(error)}`);
   };
 
-  async #carryOut(): Promise<void> {
+  async #carryOut(signal: AbortSignal | undefined): Promise<void> {
     const { method, port } = this.#exchange;
     const { url, headers, body } = this.#init;
     const { instead, lost, reset } = this.#fate;
@@ -167,7 +179,7 @@ class Call {
     this.#observer?.arrived(this.#exchange);
     const request = new Request(url, {
       method,
-      signal: this.#connection.signal,
+      ...(signal === undefined ? {} : { signal }),
       ...(headers === undefined ? {} : { headers }),
       ...(body === undefined ? {} : { body }),
     });

@@ -1,4 +1,4 @@
-import type { LoadBalancingRule, SecurityRule } from "@azure/arm-network";
+import type { LoadBalancingRule, PublicIPAddress, SecurityRule } from "@azure/arm-network";
 import { defaultLoadBalancerName, keyOf, type Node, type Service, type ServicePort } from "cloud-controller-host/sdk";
 
 import { isServiceFrontend } from "../../model/names.ts";
@@ -10,6 +10,7 @@ import { baseOf, rulesOn } from "../draft/edits.ts";
 import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
 import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
 import { indexPublicIPs, wantedPublicIPs } from "../public-ip/desired.ts";
+import { clusterIn, servicesIn } from "../public-ip/owners.ts";
 import { accessOf } from "./access.ts";
 import type { Holder } from "./edits.ts";
 import { hasRulesFor, isInForce } from "./settled.ts";
@@ -39,6 +40,25 @@ const openedAddresses = (draft: Draft, { key }: Subject): readonly string[] =>
   (draft.observed.opened?.get(key) ?? []).flatMap((former) =>
     chosenAddresses(draft, readSubject(former, draft.config).subject),
   );
+
+/**
+ * Addresses of the public IPs that a Service owns. They are deleted last: a change of its type in the midst of a move clears
+ * the status, when the frontend that had the address is gone as well.
+ */
+const ownedAddresses = ({ observed, config }: Draft, { key }: Subject): readonly string[] =>
+  (publicIPsByOwner(observed.publicIPs).get(key.toLowerCase()) ?? []).flatMap(({ tags, ipAddress = "" }) =>
+    ipAddress !== "" && ["", config.clusterName.toLowerCase()].includes(clusterIn(tags).toLowerCase())
+      ? [ipAddress]
+      : [],
+  );
+
+const publicIPsByOwner = oncePer((publicIPs: Draft["observed"]["publicIPs"]) => {
+  const owned = new Map<string, PublicIPAddress[]>();
+  for (const publicIP of publicIPs)
+    for (const owner of servicesIn(publicIP.tags))
+      owned.getOrInsertComputed(owner.toLowerCase(), () => []).push(publicIP);
+  return owned;
+});
 
 /** The Services of the cluster that are not planned. */
 function othersOf({ services, observed }: Draft): readonly Service[] {
@@ -101,7 +121,8 @@ function plannedHolder(
   backendAddresses: BackendAddresses,
 ): Holder {
   const told = formerAddresses(draft, subject);
-  const former = [...new Set([...told, ...openedAddresses(draft, subject)])];
+  const own = isShared(draft) ? ownedAddresses(draft, subject) : [];
+  const former = [...new Set([...told, ...own, ...openedAddresses(draft, subject)])];
   const addresses = action === "delete" ? former : addressesOf(draft, subject);
   if (addresses === undefined) return pendingHolder(draft, subject, former);
   // In a shared group, what opens before a frontend or the status tells its address could not be found again.

@@ -207,3 +207,29 @@ describe("rules of an address that Services share", () => {
     expect(openedBy(narrow, denying, [denying, other], other, other)).not.toContain("*");
   });
 });
+
+test.each([
+  ["wants an internal load balancer", "ensure", "", true],
+  ["is deleted", "delete", "", true],
+  ["has a namesake in another cluster, to which that belongs", "delete", "elsewhere", false],
+] as const)(
+  "the port of a Service is closed where only its public IP tells of its address in a group that deployments share: it %s",
+  (_, action, cluster, closes) => {
+    const shared = { ...config, shardSuffix: "" };
+    const web = (annotations: Record<string, string>) => intentOf({ name: "web", nodes, annotations });
+    const { observed: before } = converge([web({})], world({ nodes }), shared);
+    const addresses = before.publicIPs.map(({ ipAddress }) => ipAddress);
+    const opened = ({ securityGroup }: typeof before): boolean =>
+      (securityGroup?.securityRules ?? []).flatMap(destinationsOf).some((one) => addresses.includes(one));
+    expect(opened(before)).toBe(true);
+    // Its type has changed, which clears the status, after the write that removed its frontend.
+    const publicIPs = before.publicIPs.map((one) =>
+      cluster === "" ? one : { ...one, tags: { ...one.tags, "k8s-azure-cluster-name": cluster } },
+    );
+    const bare = { ...before, loadBalancers: [], publicIPs };
+    const { service } = web({ "azure-load-balancer-internal": "true" });
+    const intent: ServiceIntent = { action, service, nodes };
+    const services = action === "delete" ? [] : [service];
+    expect(opened(converge([intent], { ...bare, services }, shared).observed)).toBe(!closes);
+  },
+);
