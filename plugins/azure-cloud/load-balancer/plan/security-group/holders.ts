@@ -52,6 +52,15 @@ const ownedAddresses = ({ observed, config }: Draft, { key }: Subject): readonly
       : [],
   );
 
+/**
+ * Addresses of the public IPs that a Service names and that nothing has any more: its frontend may have been removed while
+ * the security group could not be written, when the API server has cleared the status with the type.
+ */
+const freeAddresses = ({ observed, config }: Draft, subject: Subject): readonly string[] =>
+  wantedPublicIPs(subject, indexPublicIPs(observed.publicIPs), config).flatMap(({ ipAddress, ipConfiguration }) =>
+    ipConfiguration === undefined ? (ipAddress ?? []) : [],
+  );
+
 const publicIPsByOwner = oncePer((publicIPs: Draft["observed"]["publicIPs"]) => {
   const owned = new Map<string, PublicIPAddress[]>();
   for (const publicIP of publicIPs)
@@ -121,8 +130,9 @@ function plannedHolder(
   backendAddresses: BackendAddresses,
 ): Holder {
   const told = formerAddresses(draft, subject);
-  const own = isShared(draft) ? ownedAddresses(draft, subject) : [];
-  const former = [...new Set([...told, ...own, ...openedAddresses(draft, subject)])];
+  const own = action === "delete" || isShared(draft) ? ownedAddresses(draft, subject) : [];
+  const free = action === "delete" ? freeAddresses(draft, subject) : [];
+  const former = [...new Set([...told, ...own, ...free, ...openedAddresses(draft, subject)])];
   const addresses = action === "delete" ? former : addressesOf(draft, subject);
   if (addresses === undefined) return pendingHolder(draft, subject, former);
   // In a shared group, what opens before a frontend or the status tells its address could not be found again.

@@ -233,3 +233,43 @@ test.each([
     expect(opened(converge([intent], { ...bare, services }, shared).observed)).toBe(!closes);
   },
 );
+
+/** A Service whose load balancer is gone and whose status the API server has cleared with its type, and its rules. */
+function afterItsFrontend(annotations: Record<string, string>, isUsed: boolean) {
+  const shared = { ...config, shardSuffix: "" };
+  const web = intentOf({ name: "web", nodes, annotations });
+  const start = world({ nodes, publicIPs: [publicIP("mine", "20.1.1.1")] });
+  const { observed: before } = converge([web], start, shared);
+  const ipConfiguration = { id: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/x/another" };
+  const publicIPs = before.publicIPs.map((one) => ({ ...one, ipConfiguration: isUsed ? ipConfiguration : undefined }));
+  const observed = { ...before, loadBalancers: [], publicIPs, services: [] };
+  const intent: ServiceIntent = { action: "delete", service: web.service, nodes };
+  return { observed, intent, shared };
+}
+
+test.each([
+  ["its own", {}, false, []],
+  ["one that it names", { "azure-pip-name": "mine" }, false, []],
+  ["one that it names and that another frontend has", { "azure-pip-name": "mine" }, true, ["20.1.1.1"]],
+] as const)(
+  "the deletion of a Service whose frontend is gone closes its port on a public IP by itself: %s",
+  (_, annotations, isUsed, left) => {
+    const { observed, intent, shared } = afterItsFrontend(annotations, isUsed);
+    const { securityGroup } = converge([intent], observed, shared).observed;
+    const opened = (securityGroup?.securityRules ?? []).flatMap(destinationsOf);
+    expect(opened.filter((one) => one !== "*")).toEqual([...left]);
+  },
+);
+
+test("a public IP stays until the security group, which other Services leave as well, no longer opens it", () => {
+  const [web, other] = ["web", "other"].map((name) => intentOf({ name, nodes }));
+  if (web === undefined || other === undefined) throw new Error("there are two");
+  const { observed: before } = converge([web, other], world({ nodes }), config);
+  const { observed: without } = converge([{ ...web, action: "delete" }, other], before, config);
+  // The load balancer was written while an operation held the security group.
+  const observed = { ...before, loadBalancers: without.loadBalancers, services: [] };
+  const deletions = [web, other].map((intent): ServiceIntent => ({ ...intent, action: "delete" }));
+  const { stages } = plan(deletions, observed, config);
+  const [group] = stages.flatMap(({ name, writes }) => (name === "security-group" ? writes : []));
+  expect(group?.services).toEqual(["default/other", "default/web"]);
+});
