@@ -78,7 +78,7 @@ const followed = (operations: LRUCache<string, Operation>, nowMs: number): numbe
     .filter(({ polledMs }) => nowMs - polledMs <= givenUpMs)
     .toArray().length;
 
-/** Where ARM gives a Location alone, its last reply has no such state: the operation is followed until it is given up. */
+/** Without such a state in the last reply, as where ARM gives a Location alone, an operation is followed until it is given up. */
 const hasEnded = ({ bodyAsText }: PipelineResponse): boolean =>
   /"status"\s*:\s*"(?:Succeeded|Failed|Canceled)"/iu.test(bodyAsText ?? "");
 

@@ -33,7 +33,7 @@ export const secondDefects: Defects = {
   },
   "does not know the address of a Service from its public IP": {
     file: "plugins/azure-cloud/load-balancer/plan/security-group/holders.ts",
-    from: "const own = isShared(draft) ? ownedAddresses(draft, subject) : [];",
+    from: 'const own = action === "delete" || isShared(draft) ? ownedAddresses(draft, subject) : [];',
     to: "const own: readonly string[] = [];",
     needs: ["serveSecond", "changeService", "flipService"],
     kept: "a Service becomes internal, and changes its type at once",

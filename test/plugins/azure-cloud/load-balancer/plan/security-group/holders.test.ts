@@ -241,7 +241,9 @@ function afterItsFrontend(annotations: Record<string, string>, isUsed: boolean) 
   const start = world({ nodes, publicIPs: [publicIP("mine", "20.1.1.1")] });
   const { observed: before } = converge([web], start, shared);
   const ipConfiguration = { id: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/x/another" };
-  const publicIPs = before.publicIPs.map((one) => ({ ...one, ipConfiguration: isUsed ? ipConfiguration : undefined }));
+  const publicIPs = before.publicIPs.map(({ ipConfiguration: _former, ...free }) =>
+    isUsed ? { ...free, ipConfiguration } : free,
+  );
   const observed = { ...before, loadBalancers: [], publicIPs, services: [] };
   const intent: ServiceIntent = { action: "delete", service: web.service, nodes };
   return { observed, intent, shared };
