@@ -99,10 +99,10 @@ describe("a node is still initialized", () => {
     cluster.api.faults.add({ match: { verb: "patch", subresource: "status" }, effect: { status: 500 }, times: 3 });
     const { controller } = await cluster.run(cloudNode, { cloud: memory.cloud });
     await eventually("the node has its addresses", () => address(cluster)?.length === machine.nodeAddresses.length);
+    await eventually("nothing fails", () => controller.status?.().length === 0);
     const statuses = cluster.sent({ method: "PATCH", path: `${nodePath}/status` }).map(({ status }) => status);
     expect(statuses).toEqual([500, 500, 500, 200]);
     expect(cluster.sent({ method: "PATCH", path: nodePath })).toHaveLength(1);
-    await eventually("nothing fails", () => controller.status?.().length === 0);
     expect(cluster.log.filter((line) => line.includes("its addresses could not be written"))).toHaveLength(3);
     const asked = memory.callsOf("instanceMetadata").length;
     const labels = { "failure-domain.beta.kubernetes.io/region": "moved" };

@@ -34,7 +34,9 @@ export class MovedNodes {
 
   /** Called once a write has changed the nodes behind a load balancer. Its own Services have been planned with them. */
   moved({ id, services }: Pick<Write, "id" | "services">): void {
-    const { config, outdate, services: present } = this.#options;
+    const { context, config, outdate, services: present } = this.#options;
+    // The reply to a write may come after the generation has ended: the next one plans all Services.
+    if (context.signal.aborted) return;
     const others = present()
       .filter((service) => !readSubject(service, config).subject.floatingIP)
       .map(keyOf)

@@ -45,6 +45,14 @@ test("Services without floating IP that were not planned with nodes that have mo
   expect([planned, outdated, logged]).toEqual([["default/b"], [balancer], []]);
 });
 
+test("nodes that move by a write whose reply comes after the generation has ended are left to the next one", async () => {
+  const { stop, moved, outdated, planned } = fixture(named("a"), named("b"));
+  stop.abort();
+  moved("default/a");
+  await setImmediate();
+  expect([planned, outdated]).toEqual([[], []]);
+});
+
 test("nothing is read or planned again where every Service without floating IP was planned with the nodes", () => {
   const { moved, outdated, planned } = fixture(named("a"), serviceOf("c"));
   moved("default/a");
