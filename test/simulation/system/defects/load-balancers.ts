@@ -316,21 +316,18 @@ export const loadBalancerDefects: Defects = {
     from: '(isClosing && stage === "load-balancers" && earlier === "security-group") ||',
     to: "",
     needs: ["serveElsewhere", "flipService"],
-    kept: "a Service of a shared security group changes its type while the group is written",
   },
   "forgets an address in a shared security group as its Service moves": {
     file: "plugins/azure-cloud/load-balancer/plan/security-group/holders.ts",
     from: "(isShared(draft) || isRuled(draft, one))",
     to: "isRuled(draft, one)",
     needs: ["serveElsewhere", "changeService"],
-    kept: "a Service of a shared security group becomes internal before its status shows its address",
   },
   "opens ports in a shared security group before a frontend tells their address": {
     file: "plugins/azure-cloud/load-balancer/plan/security-group/holders.ts",
     from: 'action === "ensure" && isShared(draft)',
     to: 'action === "delete" && isShared(draft)',
     needs: ["serveElsewhere", "changeService", "denyWrites"],
-    kept: "a Service of a shared security group becomes internal while its load balancer is denied",
   },
   "leaves what a deleted Service opened before it gave up floating IP": {
     file: "plugins/azure-cloud/load-balancer/plan/security-group/holders.ts",

@@ -1,10 +1,7 @@
 import { ways } from "../actions/elsewhere.ts";
-import { denials, refusals } from "../actions/network.ts";
+import { refusals } from "../actions/network.ts";
 import type { Action, History } from "../history.ts";
-import { change, create, history, pickOf, rowWith } from "./history.ts";
-
-/** The feature of a private address, and nothing else. */
-const internal = '{"azure-load-balancer-internal":"true"}}';
+import { change, history, pickOf, rowWith } from "./history.ts";
 
 /** Something with the first Service of a kind. */
 const elsewhere = (way: keyof typeof ways, more: Partial<Action> = {}) => ({
@@ -26,25 +23,6 @@ export const elsewhereHistories: Readonly<Record<string, History>> = {
     [60, elsewhere("createMarked")],
     [100, { kind: "killHost" }],
     [100.5, elsewhere("giveAway")],
-  ),
-  "a Service of a shared security group changes its type while the group is written": history(
-    { operationPolls: 10, convergeMinutes: 12 },
-    [60, elsewhere("createMarked")],
-    [100, change(1, 3, "192.0.2.0/24")],
-    [102, { kind: "flipService", pick: 0 }],
-  ),
-  "a Service of a shared security group becomes internal before its status shows its address": history(
-    { operationPolls: 10, convergeMinutes: 12 },
-    [60, elsewhere("createMarked")],
-    [100, create(3)],
-    [135, change(3, 4, internal)],
-  ),
-  "a Service of a shared security group becomes internal while its load balancer is denied": history(
-    { convergeMinutes: 12 },
-    [60, elsewhere("createMarked")],
-    [99, { kind: "denyWrites", pick: pickOf(rowWith(denials, "/loadBalancers/")), forMs: 10_000 }],
-    [100, create(3)],
-    [120, change(3, 4, internal)],
   ),
   "a Service of a shared security group that gave up floating IP is deleted": history(
     {},
