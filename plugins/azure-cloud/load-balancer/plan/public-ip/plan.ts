@@ -124,16 +124,24 @@ function ensureOne(draft: Draft, subject: Subject, family: Family, desired: Desi
     });
 }
 
+/** By the owners that their tags name, in lower case. */
+const byOwner = oncePer((publicIPs: readonly PublicIP[]): ReadonlyMap<string, readonly PublicIP[]> => {
+  const owned = new Map<string, PublicIP[]>();
+  for (const one of publicIPs)
+    for (const owner of servicesIn(one.tags)) owned.getOrInsertComputed(owner.toLowerCase(), () => []).push(one);
+  return owned;
+});
+
+const taggedFor = ({ observed }: Draft, { key }: Subject): readonly PublicIP[] =>
+  byOwner(observed.publicIPs).get(key.toLowerCase()) ?? [];
+
+/** The public IPs that a Service of this cluster owns. */
+export const ownPublicIPs = (draft: Draft, subject: Subject): readonly PublicIP[] =>
+  taggedFor(draft, subject).filter((one) => ownership(one, subject, draft.config.clusterName).owned);
+
 function releaseUnused(draft: Draft, targets: PublicIPTargets): void {
-  const byService = new Map<string, string[]>();
-  for (const [id, { observed }] of draft.publicIPs)
-    for (const service of servicesIn(observed?.tags)) {
-      const ids = byService.get(service.toLowerCase());
-      if (ids === undefined) byService.set(service.toLowerCase(), [id]);
-      else ids.push(id);
-    }
   for (const planned of draft.services)
-    for (const id of byService.get(planned.subject.key.toLowerCase()) ?? []) releaseOne(draft, planned, id, targets);
+    for (const one of taggedFor(draft, planned.subject)) releaseOne(draft, planned, lowerId(one), targets);
 }
 
 function releaseOne(draft: Draft, { subject, action }: PlannedService, id: string, targets: PublicIPTargets): void {

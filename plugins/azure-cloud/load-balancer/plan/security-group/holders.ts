@@ -1,4 +1,4 @@
-import type { LoadBalancingRule, PublicIPAddress, SecurityRule } from "@azure/arm-network";
+import type { LoadBalancingRule, SecurityRule } from "@azure/arm-network";
 import { defaultLoadBalancerName, keyOf, type Node, type Service, type ServicePort } from "cloud-controller-host/sdk";
 
 import { isServiceFrontend } from "../../model/names.ts";
@@ -10,7 +10,7 @@ import { baseOf, rulesOn } from "../draft/edits.ts";
 import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
 import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
 import { indexPublicIPs, wantedPublicIPs } from "../public-ip/desired.ts";
-import { clusterIn, servicesIn } from "../public-ip/owners.ts";
+import { ownPublicIPs } from "../public-ip/plan.ts";
 import { accessOf } from "./access.ts";
 import type { Holder } from "./edits.ts";
 import { hasRulesFor, isInForce } from "./settled.ts";
@@ -45,12 +45,8 @@ const openedAddresses = (draft: Draft, { key }: Subject): readonly string[] =>
  * Addresses of the public IPs that a Service owns. They are deleted last: a change of its type in the midst of a move clears
  * the status, when the frontend that had the address is gone as well.
  */
-const ownedAddresses = ({ observed, config }: Draft, { key }: Subject): readonly string[] =>
-  (publicIPsByOwner(observed.publicIPs).get(key.toLowerCase()) ?? []).flatMap(({ tags, ipAddress = "" }) =>
-    ipAddress !== "" && ["", config.clusterName.toLowerCase()].includes(clusterIn(tags).toLowerCase())
-      ? [ipAddress]
-      : [],
-  );
+const ownedAddresses = (draft: Draft, subject: Subject): readonly string[] =>
+  ownPublicIPs(draft, subject).flatMap(({ ipAddress }) => ipAddress || []);
 
 /**
  * Addresses of the public IPs that a Service names and that nothing has any more: its frontend may have been removed while
@@ -60,14 +56,6 @@ const freeAddresses = ({ observed, config }: Draft, subject: Subject): readonly 
   wantedPublicIPs(subject, indexPublicIPs(observed.publicIPs), config).flatMap(({ ipAddress, ipConfiguration }) =>
     ipConfiguration === undefined ? (ipAddress ?? []) : [],
   );
-
-const publicIPsByOwner = oncePer((publicIPs: Draft["observed"]["publicIPs"]) => {
-  const owned = new Map<string, PublicIPAddress[]>();
-  for (const publicIP of publicIPs)
-    for (const owner of servicesIn(publicIP.tags))
-      owned.getOrInsertComputed(owner.toLowerCase(), () => []).push(publicIP);
-  return owned;
-});
 
 /** The Services of the cluster that are not planned. */
 function othersOf({ services, observed }: Draft): readonly Service[] {

@@ -275,3 +275,12 @@ test("a public IP stays until the security group, which other Services leave as 
   const [group] = stages.flatMap(({ name, writes }) => (name === "security-group" ? writes : []));
   expect(group?.services).toEqual(["default/other", "default/web"]);
 });
+
+test("the deletion of a Service closes nothing of the one that has its name now and no load balancer yet", () => {
+  const shared = { ...config, shardSuffix: "" };
+  const successor = intentOf({ name: "web", uid: "successor", nodes });
+  const { observed: before } = converge([successor], world({ nodes }), shared);
+  const observed = { ...before, loadBalancers: [], services: [successor.service] };
+  const former: ServiceIntent = { action: "delete", service: intentOf({ name: "web", nodes }).service, nodes };
+  expect(plan([former], observed, shared).stages).toEqual([]);
+});
