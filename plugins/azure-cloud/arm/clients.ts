@@ -59,7 +59,7 @@ export async function createClients(config: AzureConfig, context: ClientsContext
   ]);
   const transport = { ca, createHeaders: sdk.createHttpHeaders };
   // The pipeline decides how requests end with the generation.
-  const sending = fetchClient({ ...transport, signal: undefined });
+  const sending = fetchClient(transport);
   const { planning } = context;
   const httpClient = planning === undefined ? sending : planningClient(sending, planning, sdk.createHttpHeaders);
   const identities = await credentials(config, {

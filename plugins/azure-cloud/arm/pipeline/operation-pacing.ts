@@ -11,7 +11,7 @@ const firstPausesMs = [200, 500, 1_000];
 const steadyPauseMs = 2_000;
 /** Sixty operations that take minutes would use up ARM's 25 reads per second otherwise. */
 const maxPauseMs = 15_000;
-/** Each of those that are followed at the same time: together they take 17 of ARM's 25 reads per second. */
+/** Per operation that is followed at the same time: up to 250 together take 17 of ARM's 25 reads per second. */
 const shareMs = 60;
 /** An operation that has not been polled for longer has been given up by its caller. */
 const givenUpMs = 2 * maxPauseMs;
@@ -31,7 +31,7 @@ interface Operation {
 /**
  * Polls of a long-running operation come soon at first, then every 2 seconds, and later after a tenth of the time that it
  * has taken, unless ARM names the pause. Where many operations are followed at once, those after the first polls are
- * further apart, so that all together stay below ARM's limit of reads. No pause is longer than 15 seconds. The SDK polls right after the reply to the write, even if
+ * further apart, so that together they stay below ARM's limit of reads. No pause is longer than 15 seconds. The SDK polls right after the reply to the write, even if
  * that has a `Retry-After`: this poll waits for it, as in upstream's SDK. Later pauses are passed to the SDK in the header
  * that it reads them from, in place of those with which it would poll without any pause: 0, "-5", and a wait beyond the
  * 24 days that a timer can take.

@@ -12,7 +12,7 @@ import { objectAt, parseJson, stringAt } from "../../json.ts";
 import type { RenewableCredential } from "../credentials/credential.ts";
 import { ArmError, uncoded } from "../errors.ts";
 import { minimumRetryAfterPolicy, retryPolicy } from "../transport/retry.ts";
-import { linkSignals } from "../transport/signals.ts";
+import { linkSignals, sendWith } from "../transport/signals.ts";
 import type { Troubles } from "../transport/troubles.ts";
 import { apiVersionPolicy } from "./api-versions.ts";
 import type { Budget } from "./budget.ts";
@@ -172,15 +172,11 @@ function fencePolicy(fence: Fence, writes: WritesInFlight): PipelinePolicy {
 const endPolicy = (signal: AbortSignal): PipelinePolicy => ({
   name: "end",
   async sendRequest(request, next) {
-    const outer = request.abortSignal;
-    const link = linkSignals(signal, outer);
-    request.abortSignal = link.signal;
+    const link = linkSignals(signal, request.abortSignal);
     try {
-      return await next(request);
+      return await sendWith(link.signal, request, next);
     } finally {
       link.release();
-      if (outer === undefined) delete request.abortSignal;
-      else request.abortSignal = outer;
     }
   },
 });

@@ -1,7 +1,7 @@
 import type { PipelineRequest, PipelineResponse, SendRequest } from "@azure/core-rest-pipeline";
 import type { Clock } from "cloud-controller-host/sdk";
 
-import { linkSignals, reasonOf } from "../transport/signals.ts";
+import { linkSignals, reasonOf, sendWith } from "../transport/signals.ts";
 
 /** ARM answers most writes within two seconds. Well within the time that a generation has for its drain. */
 const replyLimitMs = 10_000;
@@ -50,15 +50,12 @@ export class WritesInFlight {
     const onStop = (): void => void stop();
     sender?.addEventListener("abort", onStop);
     const link = linkSignals(fence, limit.signal);
-    request.abortSignal = link.signal;
     try {
-      return await next(request);
+      return await sendWith(link.signal, request, next);
     } finally {
       replied.abort();
       link.release();
       sender?.removeEventListener("abort", onStop);
-      if (sender === undefined) delete request.abortSignal;
-      else request.abortSignal = sender;
     }
   }
 }

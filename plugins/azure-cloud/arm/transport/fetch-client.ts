@@ -86,21 +86,19 @@ export async function readAuthorities(file: string): Promise<readonly string[] |
   return [...rootCertificates, text];
 }
 
-const neverAborted = new AbortController().signal;
-
 type CreateHeaders = (headers: Record<string, string>) => PipelineRequest["headers"];
 
 /** The SDK's transport. A request ends when its own signal aborts, or the given one. */
 export function fetchClient(options: {
   readonly ca: readonly string[] | undefined;
-  readonly signal: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
   readonly createHeaders: CreateHeaders;
   readonly timeoutMs?: number;
 }): HttpClient {
-  const { ca, createHeaders, timeoutMs } = options;
+  const { ca, createHeaders, timeoutMs, signal = new AbortController().signal } = options;
   return {
     async sendRequest(request) {
-      const link = linkSignals(options.signal ?? neverAborted, request.abortSignal);
+      const link = linkSignals(signal, request.abortSignal);
       try {
         const body = bodyOf(request);
         const { url, method } = request;

@@ -1,4 +1,4 @@
-import type { PipelineRequest } from "@azure/core-rest-pipeline";
+import type { PipelineRequest, PipelineResponse, SendRequest } from "@azure/core-rest-pipeline";
 
 /** A signal as the SDK passes it on; not always a real one. */
 type SignalLike = NonNullable<PipelineRequest["abortSignal"]>;
@@ -29,6 +29,22 @@ export function linkSignals(first: AbortSignal, second: SignalLike | undefined):
       second.removeEventListener("abort", onSecond);
     },
   };
+}
+
+/** Sends a request with a signal in place of its own, by which outer policies know it. */
+export async function sendWith(
+  signal: AbortSignal,
+  request: PipelineRequest,
+  next: SendRequest,
+): Promise<PipelineResponse> {
+  const own = request.abortSignal;
+  request.abortSignal = signal;
+  try {
+    return await next(request);
+  } finally {
+    if (own === undefined) delete request.abortSignal;
+    else request.abortSignal = own;
+  }
 }
 
 /** Settles like the work, or rejects as soon as the caller's own signal aborts; shared work continues. */
