@@ -116,8 +116,13 @@ const tried = [
   ],
 ] as const;
 
-/** Of a cell. What is longer, such as a chain of requests, follows the table. */
 const maxWidth = 80;
+
+/** What the cell of a unit has, and what follows the table: a chain of requests is too long for a cell. */
+function partsOf(unit: string): readonly [cell: string, note?: string] {
+  const at = unit.length > maxWidth ? unit.indexOf(": ") : -1;
+  return at < 0 ? [unit] : [`${unit.slice(0, at)}, see below`, unit.slice(at + 2)];
+}
 
 function sectionOf({ command, day, commit, machine, runs, load, figures: all }: Result): readonly string[] {
   const figures = all.filter(({ name }) => name !== "loadAverage" && name !== "runs");
@@ -133,12 +138,13 @@ function sectionOf({ command, day, commit, machine, runs, load, figures: all }: 
     name,
     shown(value),
     ...(isComparison ? [shown(against)] : []),
-    unit.length > maxWidth ? `${unit.slice(0, unit.indexOf(":"))}, see below` : unit,
+    partsOf(unit)[0],
     aim,
   ]);
-  const notes = figures.flatMap(({ name, unit = "" }) =>
-    unit.length > maxWidth ? [`${name}${unit.slice(unit.indexOf(":"))}.`, ""] : [],
-  );
+  const notes = figures.flatMap(({ name, unit = "" }) => {
+    const [, note] = partsOf(unit);
+    return note === undefined ? [] : [`${name}: ${note}.`, ""];
+  });
   const times = runs === 1 ? "one run" : `${runs} runs`;
   const loads = [...new Set(load.map(shown))].join(" to ");
   return [

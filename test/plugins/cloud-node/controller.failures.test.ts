@@ -47,6 +47,16 @@ describe("a node is still initialized", () => {
     expect(cluster.log.filter((line) => line.includes("error syncing 'node0'"))).toHaveLength(2);
   });
 
+  /** Resolves once the node has been synced after a change of its labels. */
+  async function updated({ admin, api }: TestCluster): Promise<void> {
+    const labels = { "failure-domain.beta.kubernetes.io/region": "moved" };
+    await admin.patch(kinds.Node, { name: "node0" }, "merge", { metadata: { labels } });
+    await eventually("its labels are reconciled", () => {
+      const node = api.get(kinds.Node, { name: "node0" });
+      return node?.metadata?.labels?.["topology.kubernetes.io/region"] === "moved";
+    });
+  }
+
   const address = (cluster: TestCluster) => cluster.api.get(kinds.Node, { name: "node0" })?.status?.addresses;
 
   test("a node gets its addresses at once when the reply to its initialization is lost", async () => {
@@ -61,12 +71,7 @@ describe("a node is still initialized", () => {
     expect(address(cluster)).toEqual(machine.nodeAddresses);
     expect(cluster.sent({ method: "PATCH", path: nodePath })).toHaveLength(1);
     const asked = memory.callsOf("instanceMetadata").length;
-    const labels = { "failure-domain.beta.kubernetes.io/region": "moved" };
-    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { metadata: { labels } });
-    await eventually("its labels are reconciled", () => {
-      const node = cluster.api.get(kinds.Node, { name: "node0" });
-      return node?.metadata?.labels?.["topology.kubernetes.io/region"] === "moved";
-    });
+    await updated(cluster);
     expect(memory.callsOf("instanceMetadata")).toHaveLength(asked);
   });
 
@@ -105,12 +110,7 @@ describe("a node is still initialized", () => {
     expect(cluster.sent({ method: "PATCH", path: nodePath })).toHaveLength(1);
     expect(cluster.log.filter((line) => line.includes("its addresses could not be written"))).toHaveLength(3);
     const asked = memory.callsOf("instanceMetadata").length;
-    const labels = { "failure-domain.beta.kubernetes.io/region": "moved" };
-    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { metadata: { labels } });
-    await eventually("its labels are reconciled", () => {
-      const node = cluster.api.get(kinds.Node, { name: "node0" });
-      return node?.metadata?.labels?.["topology.kubernetes.io/region"] === "moved";
-    });
+    await updated(cluster);
     expect(memory.callsOf("instanceMetadata")).toHaveLength(asked);
   });
 
@@ -119,11 +119,13 @@ describe("a node is still initialized", () => {
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
     await cluster.admin.create(kinds.Node, newNode("node0"));
-    cluster.api.faults.add({ match: { verb: "patch", subresource: "status" }, effect: { status: 500 }, times: 2 });
+    const refused = { match: { verb: "patch", subresource: "status" }, effect: { status: 500 }, times: 1_000 };
+    const fault = cluster.api.faults.add(refused);
     const { controller } = await cluster.run(cloudNode, { cloud: memory.cloud });
     await eventually("the node fails", () => controller.status?.().length === 1);
     await cluster.admin.delete(kinds.Node, { name: "node0" });
     await eventually("nothing fails", () => controller.status?.().length === 0);
+    fault.remove();
     await cluster.admin.create(kinds.Node, newNode("node0"));
     await eventually(
       "the next node has its addresses",

@@ -154,12 +154,13 @@ export class Continuity {
     this.#checkForeign(view);
     const nodes = new Map(this.#world.api.list(kinds.Node).map((node) => [keyOf(node), node]));
     const living = new Set<string>();
-    const excused = { true: this.#departures.excused(true), false: this.#departures.excused(false) };
+    const [ofExternal, ofInternal] = [this.#departures.excused(false), this.#departures.excused(true)];
     for (const service of this.#world.services().filter(isBalanced)) {
       const uid = service.metadata?.uid ?? "";
       for (const family of familiesOf(service)) {
         living.add(`${uid} ${family}`);
-        this.#checkService(service, family, view, { nodes, excused: excused[`${isInternal(service)}`] });
+        const excused = isInternal(service) ? ofInternal : ofExternal;
+        this.#checkService(service, family, view, { nodes, excused });
       }
     }
     for (const key of this.#settled.keys()) if (!living.has(key)) this.#settled.delete(key);

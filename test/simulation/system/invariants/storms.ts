@@ -39,7 +39,7 @@ export class Storms {
     const number = Math.floor(this.#world.now / minuteMs);
     if (number !== this.#minute.number) this.#minute = { number, requests: 0 };
     this.#minute.requests += 1;
-    if (this.#minute.requests < maxPerMinute || this.#minute.requests !== this.#bound()) return;
+    if (this.#minute.requests < maxPerMinute || this.#minute.requests < this.#bound()) return;
     this.#violate("no request storm", `${this.#minute.requests} requests in a minute`);
   }
 
