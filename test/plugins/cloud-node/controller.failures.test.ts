@@ -114,8 +114,9 @@ describe("a node is still initialized", () => {
     expect(memory.callsOf("instanceMetadata")).toHaveLength(asked);
   });
 
-  test("a node whose addresses cannot be written no longer fails once it is deleted, and its successor gets its own", async () => {
-    await using cluster = await TestCluster.start();
+  /** A node that is initialized without its addresses, which are refused until the fault is removed. */
+  async function withoutAddresses() {
+    const cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
     await cluster.admin.create(kinds.Node, newNode("node0"));
@@ -123,14 +124,40 @@ describe("a node is still initialized", () => {
     const fault = cluster.api.faults.add(refused);
     const { controller } = await cluster.run(cloudNode, { cloud: memory.cloud });
     await eventually("the node fails", () => controller.status?.().length === 1);
+    const hasEnded = () => eventually("nothing fails", () => controller.status?.().length === 0);
+    const hasAddresses = () =>
+      eventually("the node has its addresses", () => address(cluster)?.length === machine.nodeAddresses.length);
+    return { cluster, memory, fault, hasEnded, hasAddresses };
+  }
+
+  test("a node whose addresses cannot be written no longer fails once it is deleted, and its successor gets its own", async () => {
+    const { cluster, fault, hasEnded, hasAddresses } = await withoutAddresses();
+    await using _ = cluster;
     await cluster.admin.delete(kinds.Node, { name: "node0" });
-    await eventually("nothing fails", () => controller.status?.().length === 0);
+    await hasEnded();
     fault.remove();
     await cluster.admin.create(kinds.Node, newNode("node0"));
-    await eventually(
-      "the next node has its addresses",
-      () => address(cluster)?.length === machine.nodeAddresses.length,
-    );
+    await hasAddresses();
+  });
+
+  test("a node that was recreated while no watch showed it gets its addresses although those of the former were refused", async () => {
+    const { cluster, fault, hasEnded, hasAddresses } = await withoutAddresses();
+    await using _ = cluster;
+    cluster.api.watches.pause();
+    await cluster.admin.delete(kinds.Node, { name: "node0" });
+    await cluster.admin.create(kinds.Node, newNode("node0"));
+    fault.remove();
+    cluster.api.watches.drop("end");
+    cluster.api.watches.resume();
+    await hasAddresses();
+    await hasEnded();
+  });
+
+  test("a node whose addresses cannot be written no longer fails once the cloud has none for it", async () => {
+    const { cluster, memory, hasEnded } = await withoutAddresses();
+    await using _ = cluster;
+    memory.intercept("instanceMetadata", () => Promise.resolve(undefined));
+    await hasEnded();
   });
 
   test("a node is still initialized while another node keeps failing", async () => {

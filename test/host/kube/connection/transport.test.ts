@@ -196,6 +196,12 @@ describe("retries", () => {
     expect(waits).toEqual([0, 60_000, 120_000]);
   });
 
+  test.each([403, 404, 409])("do not happen for a refusal, whatever the server asks for: %d", async (code) => {
+    api.intercept = () => ({ ...status(code, "", "no"), headers: { "retry-after": "0" } });
+    expect(await errorOf(connect().send(get))).toMatchObject({ status: code, retryAfterMs: 0 });
+    expect(api.requests).toHaveLength(1);
+  });
+
   test("do not happen where the server does not say when", async () => {
     api.intercept = () => status(500, "InternalError", "no");
     expect(await errorOf(connect().send(get))).toMatchObject({ status: 500 });

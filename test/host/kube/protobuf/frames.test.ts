@@ -33,6 +33,14 @@ describe("frames", () => {
     expect(read(bytes, bytes)).toHaveLength(2);
   });
 
+  test("a frame of a megabyte that comes byte by byte is put together once, not with each of them", () => {
+    const bytes = watchFrame("ADDED", "Node", { ...node, metadata: { name: "a".repeat(2 ** 20) } });
+    const frames = new Frames();
+    const events: unknown[] = [];
+    for (let at = 0; at < bytes.length; at++) events.push(...frames.push(bytes.subarray(at, at + 1)));
+    expect([events.length, frames.end()]).toEqual([1, []]);
+  }, 10_000);
+
   test("a frame of 4 GB is an error at once, before any of it is kept", () => {
     const header = Buffer.from([0xff, 0xff, 0xff, 0xff]);
     const found = "UnexpectedReply: the API server's reply has a protobuf frame of 4294967295 bytes";
