@@ -2,7 +2,7 @@ import { decode, type Decoded, type Environment, isObject } from "cloud-controll
 
 import type { JsonObject } from "../json.ts";
 import { isKnownCloud } from "./environments.ts";
-import { chooseIdentity, type Identity } from "./identity.ts";
+import { chooseIdentity, type Identity, isCrossTenant } from "./identity.ts";
 import { type Diagnostics, normalize } from "./normalize.ts";
 import { brokenRules } from "./rules.ts";
 import { type ConfigKeys, configSchema } from "./schema.ts";
@@ -37,7 +37,7 @@ export function decodeConfig(document: JsonObject, environment: Environment): De
   const keys: ConfigKeys = { ...decoded.value, resourceGroup: decoded.value.resourceGroup.toLowerCase() };
   const { identity, problems } = chooseIdentity(keys);
   const all = [...diagnostics.problems, ...brokenRules(keys), ...problems];
-  const warnings = [...documentWarnings(diagnostics), ...keyWarnings(keys)];
+  const warnings = [...documentWarnings(diagnostics), ...keyWarnings(keys, identity)];
   if (all.length > 0 || identity === undefined) return { ok: false, problems: all, warnings };
   const environmentFile = environment["AZURE_ENVIRONMENT_FILEPATH"] ?? "";
   return { ok: true, value: { ...keys, identity, environmentFile }, warnings };
@@ -58,7 +58,7 @@ function documentWarnings({ unknown, warnings }: Diagnostics): readonly string[]
   return [...(unknown.length === 0 ? [] : [`unknown keys are ignored: ${unknown.join(", ")}`]), ...warnings];
 }
 
-function keyWarnings(keys: ConfigKeys): readonly string[] {
+function keyWarnings(keys: ConfigKeys, identity: Identity | undefined): readonly string[] {
   const withoutEffect = [
     ...(keys.cloudProviderRateLimit
       ? ["cloudProviderRateLimit has no effect: requests are paced by the limits that Azure reports"]
@@ -66,6 +66,11 @@ function keyWarnings(keys: ConfigKeys): readonly string[] {
     ...(keys.enableMigrateToIPBasedBackendPoolAPI
       ? [
           "enableMigrateToIPBasedBackendPoolAPI has no effect: the interfaces leave a pool before the addresses join it, and its Services have no backends in between",
+        ]
+      : []),
+    ...(identity?.kind === "workload-identity" && isCrossTenant(keys)
+      ? [
+          "networkResourceTenantID has no effect with workload identity: requests for network resources carry a token of tenantId; use a service principal",
         ]
       : []),
   ];

@@ -143,6 +143,16 @@ describe("decoding the cloud config", () => {
     expect(warningsOf({ [key]: false })).toEqual([]);
   });
 
+  test("warns that workload identity has no token of the tenant of the network resources", () => {
+    const file = { aadFederatedTokenFile: "/token", aadClientId: "client", tenantId: "home" };
+    const federated = { ...file, useFederatedWorkloadIdentityExtension: true, useManagedIdentityExtension: false };
+    expect(warningsOf({ ...federated, networkResourceTenantID: "other" })).toEqual([
+      "networkResourceTenantID has no effect with workload identity: requests for network resources carry a token of tenantId; use a service principal",
+    ]);
+    for (const networkResourceTenantID of ["", "HOME"])
+      expect(warningsOf({ ...federated, networkResourceTenantID })).toEqual([]);
+  });
+
   test("lower-cases the resource group", () => {
     expect(valueOf({ resourceGroup: "MC_Group" }).resourceGroup).toBe("mc_group");
   });
