@@ -49,7 +49,8 @@ export async function forEachConcurrently<T>(
   const pause = createCooperativeYield();
   const worker = async (): Promise<void> => {
     for (const [index, item] of iterator) {
-      for (let turn = pause(); turn !== undefined; turn = pause()) await turn;
+      // A stop does not wait for the turns of others.
+      for (let turn = pause(); turn !== undefined && !options.signal?.aborted; turn = pause()) await turn;
       if (options.signal?.aborted) return;
       await work(item, index);
     }

@@ -43,3 +43,16 @@ test("starts no further item when the signal aborts while the event loop is left
   });
   expect(started).toEqual([1]);
 });
+
+test("ends with the work that it has begun when the signal aborts, without a turn of the event loop", async () => {
+  const stop = new AbortController();
+  let turned = false;
+  const work = forEachConcurrently({ workers: 1, signal: stop.signal }, [1, 2], async () => {
+    burn(10);
+    await Promise.resolve();
+    stop.abort();
+  });
+  setImmediate(() => (turned = true));
+  await work;
+  expect(turned).toBe(false);
+});

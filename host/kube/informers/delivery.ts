@@ -13,6 +13,47 @@ import type { Change } from "./store.ts";
 const loggedErrors = 5;
 const loggedEvery = 1000;
 
+type Pause = ReturnType<typeof createCooperativeYield>;
+
+interface Delivery {
+  readonly pending: number;
+  deliver(pause: Pause): Promise<void> | undefined;
+}
+
+/**
+ * Works for every delivery of the process, in turn. With a budget each, a turn of the event loop would last as long as
+ * those of all the handlers that a large list has.
+ */
+class DeliveryLoop {
+  readonly #waiting = new Fifo<Delivery>();
+  #running = false;
+
+  /** Until nothing of it is pending. Begins later than the call. */
+  add(delivery: Delivery): void {
+    this.#waiting.push(delivery);
+    if (!this.#running) void this.#run();
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true;
+    await Promise.resolve();
+    const pause = createCooperativeYield();
+    try {
+      for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
+        const stopped = next.deliver(pause);
+        if (next.pending > 0) this.#waiting.push(next);
+        // After the last change others get their turn anyway.
+        const turn = this.#waiting.size === 0 ? undefined : (stopped ?? pause());
+        if (turn !== undefined) await turn;
+      }
+    } finally {
+      this.#running = false;
+    }
+  }
+}
+
+const loop = new DeliveryLoop();
+
 /**
  * Delivers changes to one handler, sequentially and in order, and never from within the call that made the change. An
  * exception of the handler is logged, and delivery continues with the next change.
@@ -24,7 +65,8 @@ export class HandlerDelivery<T extends KubeObject> {
   readonly #delivered: (durationMs: number) => void;
   readonly #turnEnds: () => void;
   readonly #pending = new Fifo<Change<T>>();
-  #running = false;
+  /** In the loop. */
+  #isWaiting = false;
   #errors = 0;
 
   constructor(options: {
@@ -50,7 +92,9 @@ export class HandlerDelivery<T extends KubeObject> {
 
   bring(changes: Iterable<Change<T>>): void {
     for (const change of changes) this.#pending.push(change);
-    if (!this.#running && this.#pending.size > 0) void this.#run();
+    if (this.#isWaiting || this.#pending.size === 0) return;
+    this.#isWaiting = true;
+    loop.add(this);
   }
 
   /** Stops delivery; queued changes are dropped. */
@@ -58,23 +102,19 @@ export class HandlerDelivery<T extends KubeObject> {
     this.#pending.clear();
   }
 
-  /** Never rejects; ends when the queue is empty. */
-  async #run(): Promise<void> {
-    this.#running = true;
-    const pause = createCooperativeYield();
-    await Promise.resolve();
+  /** Tells the handler what is pending, until that is all or a promise says that it is the turn of others. */
+  deliver(pause: Pause): Promise<void> | undefined {
+    let turn: Promise<void> | undefined;
     for (let change = this.#pending.shift(); change !== undefined; change = this.#pending.shift()) {
       const began = performance.now();
       this.#tell(change);
       this.#delivered(performance.now() - began);
-      // After the last change others get their turn anyway.
-      const turn = this.#pending.size === 0 ? undefined : pause();
-      if (turn === undefined) continue;
-      this.#turnEnds();
-      await turn;
+      turn = this.#pending.size === 0 ? undefined : pause();
+      if (turn !== undefined) break;
     }
-    this.#running = false;
+    this.#isWaiting = this.#pending.size > 0;
     this.#turnEnds();
+    return turn;
   }
 
   #tell(change: Change<T>): void {

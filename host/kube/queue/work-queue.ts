@@ -129,7 +129,8 @@ class KeyQueue implements WorkQueue {
 
   async #work(options: ProcessOptions, pause: () => Promise<void> | undefined): Promise<void> {
     for (;;) {
-      for (let turn = pause(); turn !== undefined; turn = pause()) await turn;
+      // A stop does not wait for the turns of others.
+      for (let turn = pause(); turn !== undefined && !options.signal.aborted; turn = pause()) await turn;
       // Not awaited where one is ready: all workers would pass the check above before one of them works.
       const key = this.#takeReady(options.signal) ?? (await this.#take(options.signal));
       if (key === undefined) return;

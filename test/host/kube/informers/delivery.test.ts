@@ -60,3 +60,51 @@ test("a handler that always throws is logged five times, and then once per thous
   expect(calls).toBe(2_500);
   expect(lines().map(({ errors }) => errors)).toEqual([1, 2, 3, 4, 5, 1_000, 2_000]);
 });
+
+/** A delivery of as many changes, each of which keeps its handler busy for so long. */
+function busyDelivery(changes: number, ms: number, added: () => void): { readonly over: Promise<void> } {
+  const over = Promise.withResolvers<void>();
+  const delivery: HandlerDelivery<Widget> = new HandlerDelivery<Widget>({
+    handler: {
+      added() {
+        for (const until = performance.now() + ms; performance.now() < until;);
+        added();
+      },
+    },
+    what: "widgets",
+    log: capturedLog().log,
+    delivered: () => undefined,
+    turnEnds: () => void (delivery.pending === 0 && over.resolve()),
+  });
+  delivery.bring(Array.from({ length: changes }, () => ({ type: "added", object: { metadata: { name: "a" } } })));
+  return { over: over.promise };
+}
+
+test.each([
+  { handlers: 6, changes: 50, ms: 1, withBudgetsOfTheirOwn: "ten turns" },
+  { handlers: 25, changes: 1, ms: 6, withBudgetsOfTheirOwn: "one turn" },
+])(
+  "$handlers handlers that work for $changes × $ms ms share the turns of the event loop, and do not take $withBudgetsOfTheirOwn",
+  async ({ handlers, changes, ms }) => {
+    let [turns, told, isOver] = [0, 0, false];
+    const count = (): void => {
+      turns += 1;
+      if (!isOver) setImmediate(count);
+    };
+    setImmediate(count);
+    const deliveries = Array.from({ length: handlers }, () => busyDelivery(changes, ms, () => void (told += 1)));
+    await Promise.all(deliveries.map(({ over }) => over));
+    isOver = true;
+    expect(told).toBe(handlers * changes);
+    expect(turns).toBeGreaterThan(20);
+  },
+);
+
+test("a handler with many changes and one with few take turns", async () => {
+  let told = 0;
+  const many = busyDelivery(100, 1, () => void (told += 1));
+  await busyDelivery(1, 1, () => undefined).over;
+  expect(told).toBeLessThan(50);
+  await many.over;
+  expect(told).toBe(100);
+});

@@ -213,4 +213,24 @@ describe("working the queue", () => {
       expect(turns).toBeGreaterThan(20);
     },
   );
+
+  test("ends with the work that it has begun when the signal aborts, without a turn of the event loop", async () => {
+    const { queue } = setUp();
+    const stop = new AbortController();
+    let turned = false;
+    for (const key of ["a", "b"]) queue.add(key);
+    const work = queue.process({
+      workers: 1,
+      signal: stop.signal,
+      async sync() {
+        for (const until = performance.now() + 10; performance.now() < until;);
+        await Promise.resolve();
+        stop.abort();
+      },
+    });
+    void setImmediate().then(() => (turned = true));
+    await work;
+    expect(turned).toBe(false);
+    queue.shutDown();
+  });
 });
