@@ -42,6 +42,18 @@ async function bring(watch: ReturnType<typeof body>, text: string): Promise<void
 }
 
 describe("proving a large store fresh", () => {
+  test("cancels the read of a proof that began before the time that is asked for now", async () => {
+    const watch = await watching();
+    await request();
+    const former = rig.signal();
+    const since = await request();
+    expect(further()).toEqual(["VERSION", "VERSION"]);
+    expect([former?.aborted, rig.signal()?.aborted]).toEqual([true, false]);
+    await rig.reply(versionIs("12"));
+    await bring(watch, event("MODIFIED", "a", 12));
+    expect(rig.reflector.freshAt).toBe(since);
+  });
+
   test("takes a read of one object and a change of the version that it returned", async () => {
     const watch = await watching({ catchUpFrom: 2, labelSelector: "a=b" });
     const since = await request();

@@ -101,9 +101,11 @@ test("deployments have Services in common unless class or labels exclude them, o
 test("does not lead beside a shard with Services in common, until that one's Lease is free or has not changed for its duration", async () => {
   const { shards, clock, lines, cluster } = shardsOf({ shard: "a", serviceSelector: "shard=a" });
   cluster.leases = [announcing("ccm-b", "two", { shard: "b", serviceSelector: "shard in (a,b)" })];
-  expect(await shards.mayLead()).toBe(false);
-  expect(await shards.mayLead()).toBe(false);
-  expect(lines).toEqual(["error Not leading: another shard serves some of the same Services"]);
+  const logged = ["error Not leading: another shard serves some of the same Services"];
+  for (let attempt = 0; attempt < 2; attempt++) {
+    expect(await shards.mayLead()).toBe(false);
+    expect(lines).toEqual(logged);
+  }
   expect(shards.known).toMatchObject([{ lease: "ccm-b", leader: "two", relation: "overlaps" }]);
   await clock.advance(14_000);
   cluster.leases = [

@@ -225,6 +225,12 @@ describe("the IP configurations of a private link service", () => {
     ["static to dynamic: changed", [fixed], [dynamic], false],
     ["static IP differs: changed", [{ ...fixed, privateIPAddress: "10.0.0.2" }], [fixed], false],
     ["dynamic only: unchanged", [{ ...dynamic, name: "any", privateIPAddress: "10.0.0.7" }], [dynamic], true],
+    [
+      "primary left out where it is false: unchanged",
+      [dynamic, { subnet, privateIPAllocationMethod: "Dynamic" }],
+      [dynamic, { ...dynamic, primary: false }],
+      true,
+    ],
     ["same static: unchanged", [fixed], [{ ...fixed, subnet: { id: "/SUBNET" } }], true],
   ])("%s", (_title, present, desired, expected) => {
     expect(sameIPConfigurations(present, desired)).toBe(expected);
