@@ -157,6 +157,7 @@ describe("warnings about a command line", () => {
   });
   test.each([
     ["--contention-profiling", "accepted without effect"],
+    ["--log-flush-frequency=1s", "accepted without effect"],
     ["--node-cidr-mask-size=24", "is ignored"],
     ["--external-cloud-volume-plugin=x", "accepted without effect"],
     ["--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA", "TLS_RSA_WITH_AES_128_CBC_SHA, which is insecure"],

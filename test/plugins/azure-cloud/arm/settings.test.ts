@@ -10,3 +10,14 @@ test("the settings of a resource lack the regional tier, which ARM adds, and kee
   const tags = { scope: "Regional" };
   expect(settingsOf({ tags }, "microsoft.network/publicipaddresses")["tags"]).toEqual(tags);
 });
+
+test("the settings of a pool lack the interfaces that ARM lists among its addresses, and keep the addresses", () => {
+  const withAddresses = (...loadBalancerBackendAddresses: readonly object[]) => ({
+    properties: { backendAddressPools: [{ name: "pool", properties: { loadBalancerBackendAddresses } }] },
+  });
+  const address = { name: "a", properties: { ipAddress: "10.0.0.4" } };
+  const type = "microsoft.network/loadbalancers";
+  expect(settingsOf(withAddresses({ name: "nic" }, address), type)).toEqual(settingsOf(withAddresses(address), type));
+  expect(JSON.stringify(settingsOf(withAddresses(address), type))).toContain("10.0.0.4");
+  expect(JSON.stringify(settingsOf(withAddresses({ name: "nic" }), type))).not.toContain("nic");
+});

@@ -84,6 +84,13 @@ describe("Services in rejected writes of a resource", () => {
     expect(rejections.next(free)).toBe(false);
   });
 
+  test("do not count as rejected alone where others were in the write", () => {
+    const rejections = new Rejections();
+    rejections.rejected("lb", error, services);
+    for (const one of services) rejections.wanted(one);
+    expect(waiting(rejections)).toEqual(["s2", "s3"]);
+  });
+
   test("wait behind the others when ARM names them", () => {
     const rejections = new Rejections();
     const uid = services[0]?.metadata?.uid?.replaceAll("-", "").slice(0, 31);
