@@ -144,6 +144,25 @@ describe("the json log", () => {
     });
   });
 
+  test.each<[what: string, value: unknown, shown: unknown]>([
+    ["a date", new Date(0), "1970-01-01T00:00:00.000Z"],
+    ["a date that is none", new Date(Number.NaN), "<invalid date>"],
+    [
+      "a URL without its secrets",
+      new URL("https://a.example/b?sig=hunter2&x=1"),
+      "https://a.example/b?sig=[redacted]&x=1",
+    ],
+    ["bytes by their number", new Uint8Array(3), "<3 bytes>"],
+    ["a function by its name", function named() {}, "<function named>"],
+    ["a symbol", Symbol("s"), "Symbol(s)"],
+    ["a set", new Set(["a"]), ["a"]],
+    ["a map", new Map([["a", 1]]), { a: 1 }],
+    ["a hundred items", Array.from({ length: 102 }, () => 0), [...Array.from({ length: 100 }, () => 0), "… 2 more"]],
+    ["nothing", null, null],
+  ])("shows %s", (_what, value, shown) => {
+    expect(json((log) => log.info("m", { value }))[0]?.["value"]).toEqual(shown);
+  });
+
   test("shows six levels of nested values", () => {
     const nested = (depth: number): unknown => (depth === 0 ? [{}, []] : { in: nested(depth - 1) });
     const [line] = json((log) => log.info("m", { five: nested(5), six: nested(6) }));
