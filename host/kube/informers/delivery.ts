@@ -21,10 +21,10 @@ interface Delivery {
 }
 
 /**
- * Works for every delivery of the process, in turn. With a budget each, a turn of the event loop would last as long as
- * those of all the handlers that a large list has.
+ * Works for the deliveries of a pool, in turn. With a budget each, a turn of the event loop would last as long as those of
+ * all the handlers that a large list has.
  */
-class DeliveryLoop {
+export class DeliveryLoop {
   readonly #waiting = new Fifo<Delivery>();
   #running = false;
 
@@ -52,13 +52,12 @@ class DeliveryLoop {
   }
 }
 
-const loop = new DeliveryLoop();
-
 /**
  * Delivers changes to one handler, sequentially and in order, and never from within the call that made the change. An
  * exception of the handler is logged, and delivery continues with the next change.
  */
 export class HandlerDelivery<T extends KubeObject> {
+  readonly #loop: DeliveryLoop;
   readonly #handler: InformerHandler<T>;
   readonly #what: string;
   readonly #log: Logger;
@@ -70,6 +69,7 @@ export class HandlerDelivery<T extends KubeObject> {
   #errors = 0;
 
   constructor(options: {
+    readonly loop: DeliveryLoop;
     readonly handler: InformerHandler<T>;
     /** The resource, for the log. */
     readonly what: string;
@@ -79,6 +79,7 @@ export class HandlerDelivery<T extends KubeObject> {
     /** Called when the event loop is left to others, and at the end: `pending` has become less. */
     readonly turnEnds: () => void;
   }) {
+    this.#loop = options.loop;
     this.#handler = options.handler;
     this.#what = options.what;
     this.#log = options.log;
@@ -94,7 +95,7 @@ export class HandlerDelivery<T extends KubeObject> {
     for (const change of changes) this.#pending.push(change);
     if (this.#isWaiting || this.#pending.size === 0) return;
     this.#isWaiting = true;
-    loop.add(this);
+    this.#loop.add(this);
   }
 
   /** Stops delivery; queued changes are dropped. */

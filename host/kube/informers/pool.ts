@@ -22,6 +22,7 @@ import { within } from "../../async/timeout.ts";
 import type { Transport } from "../connection/transport.ts";
 import { resourceOf } from "../connection/wire.ts";
 import type { CatchUpOptions } from "./catch-up.ts";
+import { DeliveryLoop } from "./delivery.ts";
 import { LogOnce } from "./log-once.ts";
 import { informerMetrics } from "./metrics.ts";
 import { type Selection, watchKeyOf } from "./requests.ts";
@@ -78,6 +79,7 @@ export class InformerPool {
   readonly #log: Logger;
   readonly #entries = new Map<string, Entry>();
   readonly #ownWrites = new WriteTracker();
+  readonly #loop = new DeliveryLoop();
   #closed = false;
 
   constructor(options: InformerPoolOptions) {
@@ -158,6 +160,7 @@ export class InformerPool {
     const { transport, clock, metrics } = this.#options;
     const chosen = [selection.namespace, selection.labelSelector, selection.fieldSelector].filter(Boolean);
     const informer = new SharedInformer<T>({
+      loop: this.#loop,
       kind,
       selection,
       transport,

@@ -1,6 +1,6 @@
 import type { Clock, InformerHandler, KindRef, KubeObject, Logger } from "cloud-controller-host/sdk";
 
-import { HandlerDelivery } from "./delivery.ts";
+import { type DeliveryLoop, HandlerDelivery } from "./delivery.ts";
 import type { InformerMetrics } from "./metrics.ts";
 import { Reflector, type ReflectorOptions } from "./reflector.ts";
 import { type Change, ObjectStore } from "./store.ts";
@@ -12,6 +12,8 @@ export interface SharedInformerOptions<T extends KubeObject> extends Omit<
   "store" | "changed" | "synced"
 > {
   readonly metrics: InformerMetrics | undefined;
+  /** Of all informers whose handlers share the turns of the event loop. */
+  readonly loop: DeliveryLoop;
 }
 
 /** The objects of a watch and, while its kind may not be read, the API server's reply. */
@@ -28,6 +30,7 @@ export class SharedInformer<T extends KubeObject> {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #metrics: InformerMetrics | undefined;
+  readonly #loop: DeliveryLoop;
   readonly #deliveries = new Set<HandlerDelivery<T>>();
   readonly #waiters = new Set<() => void>();
   readonly #stop = new AbortController();
@@ -42,6 +45,7 @@ export class SharedInformer<T extends KubeObject> {
     this.#clock = options.clock;
     this.#log = options.log;
     this.#metrics = options.metrics;
+    this.#loop = options.loop;
     const reflector = new Reflector<T>({
       ...options,
       store: this.store,
@@ -106,6 +110,7 @@ export class SharedInformer<T extends KubeObject> {
   /** Adds a handler and delivers everything in the store to it. `resyncMs` of 0 means never; the minimum is a second. */
   handle(handler: InformerHandler<T>, resyncMs: number): { remove(): void } {
     const delivery = new HandlerDelivery<T>({
+      loop: this.#loop,
       handler,
       what: this.#kind.plural,
       log: this.#log,

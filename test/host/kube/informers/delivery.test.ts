@@ -1,12 +1,13 @@
 import { expect, test } from "bun:test";
 
-import { HandlerDelivery } from "../../../../host/kube/informers/delivery.ts";
+import { DeliveryLoop, HandlerDelivery } from "../../../../host/kube/informers/delivery.ts";
 import { capturedLog } from "../captured-log.ts";
 import type { Widget } from "../stub-api.ts";
 
 test("a delivery reports how long its handler took", async () => {
   const took = Promise.withResolvers<number>();
   const delivery = new HandlerDelivery<Widget>({
+    loop: new DeliveryLoop(),
     handler: { added: () => Bun.sleepSync(20) },
     what: "widgets",
     log: capturedLog().log,
@@ -22,6 +23,7 @@ test("a delivery reports at the end of each turn how many changes wait", async (
   const waiting: number[] = [];
   const over = Promise.withResolvers<void>();
   const delivery: HandlerDelivery<Widget> = new HandlerDelivery<Widget>({
+    loop: new DeliveryLoop(),
     handler: { added: () => Bun.sleepSync(6) },
     what: "widgets",
     log: capturedLog().log,
@@ -43,6 +45,7 @@ test("a handler that always throws is logged five times, and then once per thous
   const over = Promise.withResolvers<void>();
   let calls = 0;
   const delivery = new HandlerDelivery<Widget>({
+    loop: new DeliveryLoop(),
     handler: {
       added() {
         calls += 1;
@@ -62,9 +65,15 @@ test("a handler that always throws is logged five times, and then once per thous
 });
 
 /** A delivery of as many changes, each of which keeps its handler busy for so long. */
-function busyDelivery(changes: number, ms: number, added: () => void): { readonly over: Promise<void> } {
+function busyDelivery(
+  loop: DeliveryLoop,
+  changes: number,
+  ms: number,
+  added: () => void,
+): { readonly over: Promise<void> } {
   const over = Promise.withResolvers<void>();
   const delivery: HandlerDelivery<Widget> = new HandlerDelivery<Widget>({
+    loop,
     handler: {
       added() {
         for (const until = performance.now() + ms; performance.now() < until;);
@@ -92,7 +101,8 @@ test.each([
       if (!isOver) setImmediate(count);
     };
     setImmediate(count);
-    const deliveries = Array.from({ length: handlers }, () => busyDelivery(changes, ms, () => void (told += 1)));
+    const loop = new DeliveryLoop();
+    const deliveries = Array.from({ length: handlers }, () => busyDelivery(loop, changes, ms, () => void (told += 1)));
     await Promise.all(deliveries.map(({ over }) => over));
     isOver = true;
     expect(told).toBe(handlers * changes);
@@ -101,9 +111,10 @@ test.each([
 );
 
 test("a handler with many changes and one with few take turns", async () => {
+  const loop = new DeliveryLoop();
   let told = 0;
-  const many = busyDelivery(100, 1, () => void (told += 1));
-  await busyDelivery(1, 1, () => undefined).over;
+  const many = busyDelivery(loop, 100, 1, () => void (told += 1));
+  await busyDelivery(loop, 1, 1, () => undefined).over;
   expect(told).toBeLessThan(50);
   await many.over;
   expect(told).toBe(100);

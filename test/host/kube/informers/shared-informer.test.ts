@@ -5,6 +5,7 @@ import { ApiError } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import type { ApiRequest, Transport } from "../../../../host/kube/connection/transport.ts";
+import { DeliveryLoop } from "../../../../host/kube/informers/delivery.ts";
 import { LogOnce } from "../../../../host/kube/informers/log-once.ts";
 import { SharedInformer } from "../../../../host/kube/informers/shared-informer.ts";
 import { capturedLog } from "../captured-log.ts";
@@ -34,6 +35,7 @@ function setUp() {
   const transport: Transport = { url: "https://stub", userAgent: "test", close: () => undefined, send };
   const queued: number[] = [];
   const informer = new SharedInformer<Widget>({
+    loop: new DeliveryLoop(),
     kind: widgets,
     selection: {},
     transport,
