@@ -25,12 +25,13 @@ interface Delivery {
  * all the handlers that a large list has.
  */
 export class DeliveryLoop {
-  readonly #waiting = new Fifo<Delivery>();
+  /** In the order of their turns. */
+  readonly #waiting = new Set<Delivery>();
   #running = false;
 
   /** Until nothing of it is pending. Begins later than the call. */
   add(delivery: Delivery): void {
-    this.#waiting.push(delivery);
+    this.#waiting.add(delivery);
     if (!this.#running) void this.#run();
   }
 
@@ -39,9 +40,11 @@ export class DeliveryLoop {
     await Promise.resolve();
     const pause = createCooperativeYield();
     try {
-      for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
+      // A set shows what is added while it is gone through, at its end.
+      for (const next of this.#waiting) {
+        this.#waiting.delete(next);
         const stopped = next.deliver(pause);
-        if (next.pending > 0) this.#waiting.push(next);
+        if (next.pending > 0) this.#waiting.add(next);
         // After the last change others get their turn anyway.
         const turn = this.#waiting.size === 0 ? undefined : (stopped ?? pause());
         if (turn !== undefined) await turn;
@@ -64,8 +67,6 @@ export class HandlerDelivery<T extends KubeObject> {
   readonly #delivered: (durationMs: number) => void;
   readonly #turnEnds: () => void;
   readonly #pending = new Fifo<Change<T>>();
-  /** In the loop. */
-  #isWaiting = false;
   #errors = 0;
 
   constructor(options: {
@@ -93,9 +94,7 @@ export class HandlerDelivery<T extends KubeObject> {
 
   bring(changes: Iterable<Change<T>>): void {
     for (const change of changes) this.#pending.push(change);
-    if (this.#isWaiting || this.#pending.size === 0) return;
-    this.#isWaiting = true;
-    this.#loop.add(this);
+    if (this.#pending.size > 0) this.#loop.add(this);
   }
 
   /** Stops delivery; queued changes are dropped. */
@@ -113,7 +112,6 @@ export class HandlerDelivery<T extends KubeObject> {
       turn = this.#pending.size === 0 ? undefined : pause();
       if (turn !== undefined) break;
     }
-    this.#isWaiting = this.#pending.size > 0;
     this.#turnEnds();
     return turn;
   }

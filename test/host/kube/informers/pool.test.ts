@@ -461,3 +461,21 @@ test("the content of a watch has the refusal of the API server for as long as th
   api.put(widgets, widget("a"));
   await becomes(undefined);
 });
+
+test("the handlers of all informers of a pool share the turns of the event loop", async () => {
+  api.put(widgets, widget("a"));
+  const { pool } = setUp();
+  const share = pool.share();
+  const informers = ["", "b", "!c"].map((labelSelector) => share.of(widgets, { labelSelector }));
+  await share.synced();
+  const told: string[] = [];
+  let turns = 0;
+  const added = ({ metadata: { name = "" } = {} }: Widget): void => {
+    for (const until = performance.now() + 6; performance.now() < until;);
+    told.push(name);
+  };
+  for (let index = 0; index < 10; index++) for (const informer of informers) informer.handle({ added });
+  for (; told.length < 30; turns++) await setImmediate();
+  // Ten where each informer has turns of its own.
+  expect(turns).toBeGreaterThan(20);
+});
