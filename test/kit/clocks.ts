@@ -2,10 +2,13 @@ import type { Clock } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../../host/async/clock.ts";
 
+/** What looks again after each sleep would else keep the processor busy. */
+const minHurriedMs = 5;
+
 /** Real time in which sleeps are `times` shorter: waits that are meant for a service elsewhere. */
 export const hurriedClock = (times: number): Clock => ({
   ...systemClock,
-  sleep: (ms, signal) => systemClock.sleep(Math.max(1, ms / times), signal),
+  sleep: (ms, signal) => systemClock.sleep(Math.min(ms, Math.max(minHurriedMs, ms / times)), signal),
 });
 
 /** Real time that can be set forward; sleeps end with it. */

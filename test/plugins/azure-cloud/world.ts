@@ -76,7 +76,7 @@ export interface CreateOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** Default: 1, as at the start of the process. */
   readonly generation?: number;
-  /** Default: time passes as it does, but no sleep is longer than a millisecond. */
+  /** Default: time passes as it does, but no sleep is longer than 5 ms. */
   readonly clock?: CloudContext["clock"];
   /** What else of the context the test provides itself. */
   readonly context?: Partial<CloudContext>;

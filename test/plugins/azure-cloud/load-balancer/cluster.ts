@@ -137,6 +137,7 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
   const confirmed = new Set<string>();
   const records: CloudWrite[] = [];
   const watchers = new Set<(before: KubeObject | undefined, after: KubeObject | undefined) => void>();
+  const generations: Generation[] = [];
   world.simulator.clearLog();
   return {
     slices,
@@ -162,11 +163,12 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
     world,
     services,
     nodes,
-    start: async (changes = {}, clock?, own = {}) =>
-      generationOf(world, { services, nodes, slices, namespaces, hidden, confirmed, records, watchers }, changes, {
-        clock,
-        own,
-      }),
+    async start(changes = {}, clock?, own = {}) {
+      const objects = { services, nodes, slices, namespaces, hidden, confirmed, records, watchers };
+      const generation = await generationOf(world, objects, changes, { clock, own });
+      generations.push(generation);
+      return generation;
+    },
     async ensure({ balancers }, service) {
       services.set(keyOf(service), { ...service, ...statusOf(services.get(keyOf(service))) });
       const listed = nodes.filter(({ metadata }) => !hidden.has(metadata?.name ?? ""));
@@ -182,7 +184,10 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
       world.simulator.log.flatMap(({ method, path }) =>
         method === "GET" || method === "POST" ? [] : [`${method} ${path.split("/").slice(-2).join("/")}`],
       ),
-    [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),
+    async [Symbol.asyncDispose]() {
+      for (const generation of generations) generation.crash();
+      await world[Symbol.asyncDispose]();
+    },
   };
 }
 
