@@ -2,7 +2,7 @@ import type { Clock } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../../host/async/clock.ts";
 
-/** What looks again after each sleep would else keep the processor busy. */
+/** Shorter sleeps would keep the processor busy: loops look again after each. */
 const minHurriedMs = 5;
 
 /** Real time in which sleeps are `times` shorter: waits that are meant for a service elsewhere. */
