@@ -1,9 +1,9 @@
 /**
  * What `bun run test` runs: control planes for the tests that want a real API server, then `bun test` on all files, in
  * workers side by side and with bundled hosts, or on those named, in one process and with hosts from source. Files that
- * measure come last, with fewer beside them. A few files that failed beside others run once more, alone, and tests that
- * pass only then are named at the end. Arguments go through. The last line is always `N passed, N failed`, however the
- * tests ended.
+ * wait for most of their time have a worker of their own. Files that measure come last, with fewer beside them. A few files
+ * that failed beside others run once more, alone, and tests that pass only then are named at the end. Arguments go through.
+ * The last line is always `N passed, N failed`, however the tests ended.
  */
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
@@ -26,6 +26,7 @@ import {
 } from "./runner/outcome.ts";
 import { prepareControlPlanes, prepareHost } from "./runner/prepare.ts";
 import { temporaryRoot } from "./runner/temporary-root.ts";
+import { waitingFiles } from "./runner/waiting-files.ts";
 
 const perTestMs = 120_000;
 /** The order of the tests. A fixed one: a test that fails in CI fails again with the same command. */
@@ -46,16 +47,21 @@ process.exitCode = outcome.failed === 0 ? 0 : 1;
 async function runTests(args: readonly string[]): Promise<Outcome> {
   const namesFiles = args.some((arg) => !arg.startsWith("-"));
   const processors = availableParallelism();
-  await using planes = await prepareControlPlanes(namesFiles ? 1 : workersOf(processors));
-  if (namesFiles) return outcomeOf(await bunTest(["--parallel=1", ...args], planes.environment));
+  const workers = workersOf(processors);
+  await using planes = await prepareControlPlanes(namesFiles ? [1] : [workers, 1]);
+  const [beside, apart] = planes.environments;
+  if (namesFiles) return outcomeOf(await bunTest(["--parallel=1", ...args], { ...beside }));
   await using host = await prepareHost();
-  const environment = { ...planes.environment, ...host.environment };
-  const runIn = (workers: number, more: readonly string[]): Promise<Ending> =>
-    bunTest([`--parallel=${workers}`, ...args, ...more], environment);
+  const environment = { ...beside, ...host.environment };
+  const runIn = (count: number, files: readonly string[], own: typeof environment = environment): Promise<Ending> =>
+    bunTest([`--parallel=${count}`, ...args, ...files], own);
 
-  const measuring = measuringFiles.filter((file) => existsSync(file));
-  const others = measuring.map((file) => `--path-ignore-patterns=${file}`);
-  const endings = [await runIn(workersOf(processors), others)];
+  const present = (files: readonly string[]): readonly string[] => files.filter((file) => existsSync(file));
+  const [waiting, measuring] = [present(waitingFiles), present(measuringFiles)];
+  const others = [...waiting, ...measuring].map((file) => `--path-ignore-patterns=${file}`);
+  const sideBySide = [runIn(workers, others)];
+  if (waiting.length > 0) sideBySide.push(runIn(1, waiting, { ...environment, ...apart }));
+  const endings = await Promise.all(sideBySide);
   if (measuring.length > 0) endings.push(await runIn(measuringWorkersOf(processors), measuring));
 
   print("the costliest files, in seconds of processor time and of the clock:", costliestFiles(endings));

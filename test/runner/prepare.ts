@@ -13,28 +13,38 @@ export interface Prepared extends AsyncDisposable {
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** Starts a control plane for each worker that runs test files, or returns the reason why it cannot. */
-export async function prepareControlPlanes(workers: number): Promise<Prepared> {
+/** For each of several processes that run tests side by side. */
+interface PreparedApart extends AsyncDisposable {
+  readonly environments: readonly Prepared["environment"][];
+}
+
+/**
+ * Starts a control plane for each worker that runs test files, or returns the reason why it cannot. `workers`: of each
+ * process that runs tests.
+ */
+export async function prepareControlPlanes(workers: readonly number[]): Promise<PreparedApart> {
   await using planes = new AsyncDisposableStack();
   try {
     const assets = await findAssets(process.env);
-    if (!assets.found) return absent(assets.reason);
-    const starting = Array.from({ length: workers }, async () => planes.use(await startControlPlane(assets.directory)));
+    if (!assets.found) return absent(workers, assets.reason);
+    const all = workers.reduce((sum, one) => sum + one, 0);
+    const starting = Array.from({ length: all }, async () => planes.use(await startControlPlane(assets.directory)));
     // Waits for all of them: one that starts after another has failed must be stopped, too.
     await Promise.allSettled(starting);
     const started = await Promise.all(starting);
+    const files = started.map(({ handoverFile }) => handoverFile);
     const kept = planes.move();
     return {
-      environment: passOn(started.map(({ handoverFile }) => handoverFile)),
+      environments: workers.map((count) => passOn(files.splice(0, count))),
       [Symbol.asyncDispose]: () => kept.disposeAsync(),
     };
   } catch (error) {
-    return absent(messageOf(error));
+    return absent(workers, messageOf(error));
   }
 }
 
-const absent = (reason: string): Prepared => ({
-  environment: { [absentVariable]: reason },
+const absent = (workers: readonly number[], reason: string): PreparedApart => ({
+  environments: workers.map(() => ({ [absentVariable]: reason })),
   [Symbol.asyncDispose]: () => Promise.resolve(),
 });
 

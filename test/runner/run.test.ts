@@ -7,6 +7,7 @@ import { dirname, join } from "node:path";
 import { compilation } from "../kit/compilation.ts";
 import { hostMainVariable } from "../kit/host-main.ts";
 import { measuringFiles } from "./measuring-files.ts";
+import { waitingFiles } from "./waiting-files.ts";
 
 /** Fails the first time that it runs. */
 const flaky = `test("flaky", async () => {
@@ -57,10 +58,29 @@ async function run(
   }
 }
 
-test("the files that measure are there", () => {
+test("the files that measure and those that wait are there, and none is both", () => {
   const root = join(import.meta.dir, "../..");
-  expect(measuringFiles.filter((file) => !existsSync(join(root, file)))).toEqual([]);
+  const all = [...measuringFiles, ...waitingFiles];
+  expect(all.filter((file) => !existsSync(join(root, file)))).toEqual([]);
+  expect(new Set(all).size).toBe(all.length);
 });
+
+test("files that wait run one after another beside all others, and their failures count as theirs", async () => {
+  const meet = (own: string, other: string): string => `test("meets", async () => {
+    await Bun.write("${own}", "");
+    while (!(await Bun.file("${other}").exists())) await Bun.sleep(10);
+  });`;
+  const alone = `test("alone", async () => {
+    const { mkdirSync, rmdirSync } = await import("node:fs");
+    mkdirSync("running");
+    await Bun.sleep(300);
+    rmdirSync("running");
+  });`;
+  const [first = "", second = ""] = waitingFiles.map((file) => file.replace(/\.test\.ts$/u, ""));
+  const [one, other] = [meet("a", "b") + alone + failing, meet("c", "d") + alone];
+  const lines = await run({ "0": meet("b", "a"), "1": meet("d", "c"), [first]: one, [second]: other });
+  expect(lines.slice(-2)).toEqual(["6 passed, 1 failed", "exit 1"]);
+}, 120_000);
 
 test("a file that measures runs once all others have ended, and its failures count and are repeated as theirs", async () => {
   const slow = `test("slow", async () => { await Bun.sleep(1_000); await Bun.write("ended", ""); });`;
