@@ -152,6 +152,18 @@ test("a write that validation rejects fails: the Service is not taken for anothe
   expect(await errorOf(parts.writes.status(seen, { ingress }))).toMatchObject({ cause: { status: 422 } });
 });
 
+test("a mark that cannot be removed is an error, unless its Service is gone", async () => {
+  await using parts = await makeParts();
+  const marked = parts.seen(aService({ meta: { annotations: { [markKey]: "other" } } }));
+  const { faults } = parts.cluster.api;
+  const refused = faults.add({ match: { verb: "patch", resource: "services" }, effect: { status: 403 } });
+  expect(await errorOf(parts.writes.unmark(marked))).toMatchObject({ status: 403 });
+  expect(stored(parts)).toEqual(marked);
+  refused.remove();
+  parts.remove(marked);
+  await parts.writes.unmark(marked);
+});
+
 test("a patch of an outdated Service changes its finalizer and status, and nothing that others wrote meanwhile", async () => {
   await using parts = await makeParts();
   const outdated = parts.seen(aService());

@@ -1,6 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 
-import { kinds } from "cloud-controller-host/sdk";
+import { kinds, type Service } from "cloud-controller-host/sdk";
 import { eventually, type ManualClock, manualClock, memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import plugin from "../../../plugins/service-lb/plugin.ts";
@@ -79,6 +79,22 @@ test("records one Warning event for each pending Service and writes nothing else
   expect(await scene.cluster.admin.list(kinds.Event)).toHaveLength(2);
   expect(scene.cluster.writes()).toEqual([]);
   expect(scene.cluster.api.get(kinds.Service, web)).toEqual(labeled);
+});
+
+test("a Service that wants a load balancer later gets its event then, and other changes of it add none", async () => {
+  await using scene = await open();
+  scene.service({ spec: { type: "ClusterIP" } });
+  await scene.run();
+  const web = { namespace: "default", name: "web" };
+  const change = (to: (now: Service) => Service): void => void scene.cluster.api.update(kinds.Service, web, to);
+  change((now) => ({ ...now, spec: { ...now.spec, type: "LoadBalancer" } }));
+  await scene.untilEvents(1);
+  const { store } = scene.cluster.generation(plugin).context.informers.of(kinds.Service);
+  const sleepers = scene.clock.sleepers;
+  change((now) => ({ ...now, metadata: { ...now.metadata, labels: { changed: "true" } } }));
+  await eventually("the change is seen", () => store.get("default/web")?.metadata?.labels?.["changed"]);
+  expect(scene.clock.sleepers).toBe(sleepers);
+  expect(await scene.eventsOf("web")).toEqual([unsupported()]);
 });
 
 test("a Service that another controller serves within ten seconds gets no event", async () => {

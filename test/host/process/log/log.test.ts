@@ -72,6 +72,9 @@ describe("the text log", () => {
     const [line = ""] = logged({}, (log) => log.error(long, { id: long, inside: [long], error: new Error(long) }));
     expect(line.length).toBeLessThan(70_000);
     expect(line.split("x… (233616 more characters)")).toHaveLength(5);
+    const longest = "x".repeat(16_384);
+    expect(logged({}, (log) => log.info(longest))[0]).toEndWith(`"${longest}"\n`);
+    expect(logged({}, (log) => log.info(`${longest}y`))[0]).toContain("x… (1 more characters)");
   });
 
   test("quotes strings, but not numbers and booleans", () => {

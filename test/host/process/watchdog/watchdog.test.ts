@@ -24,6 +24,12 @@ describe("the watchdog of the event loop", () => {
     );
   });
 
+  test("names the last controller of a loop that is blocked once its work has ended, and says that it does not run", async () => {
+    await using child = start("20000", "text", "500", "leader", "", "1", "after");
+    const [stderr] = await Promise.all([child.stderr.text(), child.exited]);
+    expect(stderr).toMatch(/^E.*watchdog\] "Event loop blocked .*" controller="busy-controller" running=false /m);
+  });
+
   test("logs one JSON object on stdout under --logging-format=json", async () => {
     await using child = start("20000", "json");
     const [stdout] = await Promise.all([child.stdout.text(), child.exited]);
