@@ -233,6 +233,19 @@ describe("a Service with an address of which Azure has nothing any more", () => 
     await cluster.remove(next, serviceOf("web"));
   });
 
+  test("is kept for that minute alone: one that is created in the same round gets its address", async () => {
+    await using cluster = await gone();
+    cluster.services.set("default/new", serviceOf("new"));
+    const next = await cluster.start();
+    void next.balancers.run(new AbortController().signal);
+    const [removed, ensured] = await Promise.all([
+      errorOf(next.balancers.ensureLoadBalancerDeleted("kubernetes", serviceOf("web"))),
+      errorOf(cluster.ensure(next, serviceOf("new"))),
+    ]);
+    expect([removed, ensured]).toEqual([contradictory, undefined]);
+    expect(frontendsOf(cluster, "kubernetes")).toBe(1);
+  });
+
   test("is deleted at once if that was requested a minute ago: nothing was written for it since", async () => {
     await using cluster = await gone();
     const next = await cluster.start();
