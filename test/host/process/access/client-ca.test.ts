@@ -99,6 +99,7 @@ test("client CAs of the cluster are reloaded while a file cannot be read, whose 
     await clock.advance(60_000);
     return cas.clients !== clients;
   });
+  await eventually("this minute's look is over", () => clock.sleepers === 1);
   const looks = api.requests.length;
   await clock.advance(60_000);
   await eventually("another minute's look is over", () => api.requests.length > looks && clock.sleepers === 1);
