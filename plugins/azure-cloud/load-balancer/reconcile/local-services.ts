@@ -57,11 +57,8 @@ export class LocalServices {
 
   /** Resolves once nothing is under way for the Service, which another process serves. */
   async left(service: Service): Promise<void> {
-    const key = keyOf(service);
     this.deleted(service);
-    await this.#refreshing.get(key);
-    // What failed is noted again.
-    this.#changed.delete(key);
+    await this.#refreshing.get(keyOf(service));
   }
 
   async run(signal: AbortSignal): Promise<void> {

@@ -398,6 +398,15 @@ describe("shares", () => {
     expect(getEventListeners(signal.signal, "abort")).toHaveLength(0);
   });
 
+  test("shares that have waited for their first list leave nothing behind on the signal", async () => {
+    const { pool } = setUp();
+    const share = pool.share();
+    share.of(widgets);
+    const { signal } = new AbortController();
+    await share.synced(signal);
+    expect(getEventListeners(signal, "abort")).toHaveLength(0);
+  });
+
   test("shares of a closed pool are refused, and closing leaves no watch and no timer", async () => {
     const { pool, clock } = setUp();
     const share = pool.share();

@@ -1,10 +1,12 @@
 import { describe, expect, test } from "bun:test";
+import { setImmediate } from "node:timers/promises";
 
 import type { EndpointSlice, Informer, InformerHandler, KindRef, KubeObject, Service } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { objectAt, objectsAt, stringAt } from "../../../../../plugins/azure-cloud/json.ts";
 import { LocalServices } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/local-services.ts";
+import type { Reconciled } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/wanted.ts";
 import { type Cluster, openCluster, serviceOf } from "../cluster.ts";
 
 const config = {
@@ -97,7 +99,10 @@ describe("endpoint slices of a local Service", () => {
     endpoints: nodeNames.map((nodeName) => ({ addresses: ["10.0.0.1"], nodeName })),
   });
 
-  function follow({ current = (service: Service): Service | undefined => service } = {}) {
+  function follow({
+    current = (service: Service): Service | undefined => service,
+    result = (): Promise<Reconciled> => Promise.resolve({ status: undefined, writes: 0 }),
+  } = {}) {
     const clock = manualClock();
     const handlers = new Set<Required<InformerHandler<EndpointSlice>>>();
     const informers = {
@@ -124,7 +129,7 @@ describe("endpoint slices of a local Service", () => {
       current,
       refresh(service) {
         refreshed.push(service.metadata?.name ?? "");
-        return Promise.resolve({ status: undefined, writes: 0 });
+        return result();
       },
     });
     const stop = new AbortController();
@@ -172,6 +177,21 @@ describe("endpoint slices of a local Service", () => {
     locals.ensured(local);
     expect(await refreshes((handler) => handler.deleted(sliceOf("a", "node-0")))).toBe(0);
     expect(events).toEqual([]);
+    await stop();
+  });
+
+  test("are waited for before another process serves the Service, and change nothing from then on, even if that failed", async () => {
+    const underway = Promise.withResolvers<never>();
+    const { locals, refreshes, stop } = follow({ result: () => underway.promise });
+    locals.ensured(local);
+    expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toBe(1);
+    let hasLeft = false;
+    const leaving = locals.left(local).then(() => void (hasLeft = true));
+    for (const _ of [1, 2, 3]) await setImmediate();
+    expect(hasLeft).toBe(false);
+    underway.reject(new Error("refused"));
+    await leaving;
+    expect(await refreshes((handler) => handler.updated(sliceOf("a", "node-0"), sliceOf("a", "node-1")))).toBe(0);
     await stop();
   });
 });
