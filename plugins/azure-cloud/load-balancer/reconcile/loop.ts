@@ -18,7 +18,7 @@ import { LockKeeper, type ResourceLock } from "./resource-lock.ts";
 import { createdPools, isAbandoning, keptMs, planRound, type Round, withoutAwaited, withShared } from "./rounds.ts";
 import { planningPace, Ticker } from "./ticker.ts";
 import type { UnendedOperations } from "./unended-operations.ts";
-import { doneKey, type Reconciled, Wanted } from "./wanted.ts";
+import { doneKey, type Reconciled, superseded, Wanted } from "./wanted.ts";
 
 type Input = Pick<GuardedRound<Round>, "intents" | "observed">;
 
@@ -103,7 +103,7 @@ export class Loop {
     const isWaiting = (key: ServiceKey): boolean => busy.has(key) || this.#outcomes.rejections.isWaiting(key);
     const entries = [...this.#wanted.values()].filter(({ key, failure }) => failure === undefined && !isWaiting(key));
     const before = new Map(entries.map((entry) => [entry, entry.intent] as const));
-    const intents = entries.flatMap((entry) => this.#newest(entry) ?? entry.supersede());
+    const intents = entries.flatMap((entry) => this.#newest(entry.intent) ?? entry.supersede());
     for (const entry of entries) entry.planned();
     try {
       if (intents.length > 0)
@@ -115,8 +115,8 @@ export class Loop {
     this.#outcomes.nextGroups([]);
   }
 
-  /** The newest intent: a Service may change, or leave, during a write that takes minutes, before its caller reacts. */
-  #newest({ intent }: Wanted): ServiceIntent | undefined {
+  /** The newest intent: a Service may change, or leave, during reads and writes, before its caller reacts. */
+  #newest(intent: ServiceIntent): ServiceIntent | undefined {
     if (intent.action === "delete") return this.#options.observer.isTaken(intent.service) ? undefined : intent;
     const service = this.#options.observer.newest(intent.service);
     return service && { action: "ensure", service, nodes: this.nodes };
@@ -125,8 +125,7 @@ export class Loop {
   /** Services that are wanted as well, and wait for a write or for their turn. */
   #others(planned: readonly ServiceIntent[]): readonly ServiceIntent[] {
     const keys = new Set(planned.map(({ service }) => keyOf(service)));
-    const others = [...this.#wanted.values()].filter(({ key }) => !keys.has(key));
-    return others.flatMap((entry) => this.#newest(entry) ?? []);
+    return [...this.#wanted.values()].flatMap(({ key, intent }) => (keys.has(key) ? [] : (this.#newest(intent) ?? [])));
   }
 
   async #carryOut(
@@ -140,7 +139,8 @@ export class Loop {
     this.#options.drains?.keep(observation.observed, flights);
     this.#options.unended.seen(observation.observed, flights);
     const readable = intents.filter((intent) => {
-      const error = observer.blocked(intent, observation);
+      const left = this.#newest(intent) ? undefined : superseded(keyOf(intent.service));
+      const error = observer.blocked(intent, observation) ?? left;
       if (error !== undefined) this.#wanted.get(keyOf(intent.service))?.fail(error);
       return error === undefined;
     });

@@ -68,17 +68,23 @@ export const isSameExceptEtags = (left: unknown, right: unknown): boolean => wit
 const uidOf = ({ metadata }: Service): string => metadata?.uid ?? "";
 
 /**
- * Services that were created since this process has led: no other one has written for them. What has their UID in its
- * name exists nowhere, whatever a list shows, until this process creates it. Everything else that is to be created is
- * read first.
+ * Services that were created since this process has led, where no other deployment serves some: nothing else has written
+ * for them. What has their UID in its name exists nowhere, whatever a list shows, until this process creates it.
+ * Everything else that is to be created is read first.
  */
 export class NewServices {
+  readonly #areShared: (services: readonly Service[]) => boolean;
   /** Undefined where no controller of Services runs. */
   #services: Informer<Service> | undefined;
   /** UIDs of all others. */
   #others: ReadonlySet<string> | undefined;
   /** UIDs of those for which something was created. */
   readonly #taken = new Set<string>();
+
+  /** `areShared` tells whether another deployment serves some of the Services. */
+  constructor(areShared: (services: readonly Service[]) => boolean) {
+    this.#areShared = areShared;
+  }
 
   watch(services: Informer<Service>): void {
     this.#services = services;
@@ -91,7 +97,7 @@ export class NewServices {
   }
 
   has(service: Service): boolean {
-    return this.#others?.has(uidOf(service)) === false;
+    return this.#others?.has(uidOf(service)) === false && !this.#areShared(this.#services?.store.list() ?? []);
   }
 
   /** True if the write creates something that cannot exist; true once for each Service. */

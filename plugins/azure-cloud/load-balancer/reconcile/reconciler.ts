@@ -109,7 +109,7 @@ export class Reconciler {
   /** Called for Services of this process alone, each until it is deleted here or has left. */
   reconcile(intent: ServiceIntent, signal?: AbortSignal): Promise<Reconciled> {
     const { service, action } = intent;
-    if (action === "ensure" && !this.#served.has(keyOf(service))) this.#takeovers.arrived(service);
+    if (!this.#served.has(keyOf(service))) this.#takeovers.arrived(intent);
     if (action === "ensure") this.#served.set(keyOf(service), service);
     else this.#served.delete(keyOf(service));
     return this.#loop.submit(intent, signal);

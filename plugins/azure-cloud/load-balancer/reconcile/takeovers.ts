@@ -1,5 +1,6 @@
 import type { Clock, Service } from "cloud-controller-host/sdk";
 
+import type { ServiceIntent } from "../model/model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { isShared } from "../service/identity.ts";
 import type { Observer } from "./observe.ts";
@@ -17,25 +18,31 @@ export interface TakeoverOptions {
 
 /**
  * Services that come from another deployment. It may have removed what it had for them, which the caches of this process
- * still show: nothing would be written, and the Service would have no load balancer.
+ * still show: nothing would be written, and the Service would have no load balancer. Or they lack what it has created: of
+ * a Service that is deleted here, that would be left.
  */
 export class Takeovers {
   readonly #options: TakeoverOptions;
   /** When the first Service came: the process may have stood by for long. */
   #beganMs: number | undefined;
+  /** A deletion that fails is tried again with the same object. */
+  readonly #seen = new WeakSet<Service>();
 
   constructor(options: TakeoverOptions) {
     this.#options = options;
   }
 
-  /** Called with a Service that this process has not served so far, or not since it left. */
-  arrived({ metadata: { creationTimestamp = "" } = {} }: Service): void {
+  /** Called with a Service that this process has not served so far, or not since it left or its deletion began. */
+  arrived({ service, action }: Pick<ServiceIntent, "service" | "action">): void {
     const { context, config, observer } = this.#options;
     const { clock } = context;
     const nowMs = clock.monotonic();
     this.#beganMs ??= nowMs;
-    const isOld = clock.now() - Date.parse(creationTimestamp) >= newMs;
-    if (!isOld || nowMs - this.#beganMs < freshMs) return;
+    const ageMs = clock.now() - Date.parse(service.metadata?.creationTimestamp ?? "");
+    // With an own one, all Services of this process begin; few are deleted.
+    const isBeginning = action === "ensure" && nowMs - this.#beganMs < freshMs;
+    if (isBeginning || !(ageMs >= newMs) || this.#seen.has(service)) return;
+    this.#seen.add(service);
     if (isShared({ config, observed: { services: observer.services() } })) observer.forget();
   }
 }

@@ -163,8 +163,7 @@ export class Wanted {
 
   /** Fails: nothing more is planned for the Service. */
   supersede(): readonly [] {
-    const message = `${this.key} is being deleted, is no longer of type LoadBalancer, or has another loadBalancerClass or ${annotations.servedBy} annotation`;
-    this.fail(new CodedError("Superseded", message));
+    this.fail(superseded(this.key));
     return [];
   }
 
@@ -174,6 +173,13 @@ export class Wanted {
     return new CodedError("NotSettled", message);
   }
 }
+
+/** The error of an intent for a Service that is another one's by now, or wants something else. */
+export const superseded = (key: ServiceKey): CodedError =>
+  new CodedError(
+    "Superseded",
+    `${key} is being deleted, is no longer of type LoadBalancer, or has another loadBalancerClass or ${annotations.servedBy} annotation`,
+  );
 
 /** True for two versions of a Service with the same wish. */
 export const sameWish = (left: Service, right: Service): boolean =>

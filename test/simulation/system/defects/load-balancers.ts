@@ -126,7 +126,7 @@ export const loadBalancerDefects: Defects = {
   },
   "takes every Service for a new one": {
     file: `${reconcile}/preconditions.ts`,
-    from: "return this.#others?.has(uidOf(service)) === false;",
+    from: "return this.#others?.has(uidOf(service)) === false && !this.#areShared(this.#services?.store.list() ?? []);",
     to: "return true;",
     needs: ["killAtWrite", "createService"],
   },

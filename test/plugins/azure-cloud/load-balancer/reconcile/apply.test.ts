@@ -117,7 +117,7 @@ async function applierOf(world: World) {
   const network = networkResources(clients, decoded.value, common);
   const options = { ...reads, ...common, standard: true, withInstanceView: true };
   const members = new PoolMembers({ ...options, reads: new PoolReads(options), resourceGroup: "" });
-  const newServices = new NewServices();
+  const newServices = new NewServices(() => false);
   const parts = { clients, network, members, newServices, config: plannerConfigOf({}) };
   const applier = new Applier({ ...parts, forgetSubnet: () => undefined, ...common });
   return { applier, network, group: decoded.value.resourceGroup };

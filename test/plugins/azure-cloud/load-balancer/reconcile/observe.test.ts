@@ -88,7 +88,7 @@ async function observerOf(world: World, objects: Objects, changes: Readonly<Reco
     config,
     network,
     members,
-    newServices: new NewServices(),
+    newServices: new NewServices(() => false),
     context: { informers: objects.informers, clock },
   });
 }
