@@ -7,6 +7,7 @@ import type { ArmResource, Resources } from "../../arm/writes/resources.ts";
 import { groupOf, loadBalancerId, publicIPId } from "../model/ids.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { internalSuffix, isServiceFrontend, publicIPName } from "../model/names.ts";
+import type { Write } from "../model/plan-model.ts";
 import { balancerName, type PlannerConfig } from "../model/planner-config.ts";
 import { statusAddresses } from "../plan/draft/ingress.ts";
 import { clusterIn, servicesIn } from "../plan/public-ip/owners.ts";
@@ -65,11 +66,11 @@ export class Contradictions {
 
   /** Records a write that may have created something for these Services, whatever its outcome. */
   wrote({ write, kind }: Pick<WriteOutcome, "write" | "kind">, services: readonly Service[]): void {
-    const bases = new Set(write.kind === "put-load-balancer" ? basesOn(write.body) : []);
-    const mayLeave =
-      kind === "written" && (write.kind === "put-load-balancer" || write.kind === "delete-load-balancer");
+    const users = usersIn(write);
+    const mayLeave = kind === "written" && leavingKinds.has(write.kind);
     for (const service of services) {
-      const isOn = bases.has(readSubject(service, this.#options.config).subject.base);
+      const { base, key } = readSubject(service, this.#options.config).subject;
+      const isOn = users.has(base) || users.has(key);
       if (mayLeave && !isOn) this.#traces.left(service, write.id);
       this.#traces.wrote(service, isOn ? write.id : anywhere);
     }
@@ -159,15 +160,15 @@ export class Contradictions {
     if (!intents.some(({ action }) => action === "delete")) return [];
     const ofBase = placesBy(loadBalancers.flatMap((balancer) => basesOn(balancer).map((base) => [base, balancer])));
     // One that is attached has a frontend somewhere.
-    const free = publicIPs.filter(({ ipConfiguration }) => ipConfiguration?.id === undefined);
-    const ofOwner = placesBy(free.flatMap((one) => servicesIn(one.tags).map((owner) => [owner, one])));
+    const free = byOwner(publicIPs.filter(({ ipConfiguration }) => ipConfiguration?.id === undefined));
+    const owned = byOwner(publicIPs);
     return intents.flatMap(({ service, action }) => {
       if (action !== "delete") return [];
       const { subject } = readSubject(service, config);
       const { base, key } = subject;
-      const places = [...(ofBase.get(base) ?? []), ...(ofOwner.get(key) ?? [])];
-      const isShown = places.length > 0;
-      if (isShown) this.#traces.saw(service, places);
+      const balancers = ofBase.get(base) ?? [];
+      const isShown = balancers.length > 0 || free.has(key);
+      if (isShown) this.#traces.saw(service, [...balancers, ...(owned.get(key) ?? [])]);
       if (this.#isAllShown(service, isShown, readMs)) return [];
       const address = this.#addressOf(service);
       const message = missing(
@@ -183,6 +184,23 @@ export class Contradictions {
     });
   }
 }
+
+/** Writes that may remove a Service from a place. */
+const leavingKinds: ReadonlySet<Write["kind"]> = new Set([
+  "put-load-balancer",
+  "delete-load-balancer",
+  "delete-public-ip",
+]);
+
+/** Base names or keys of the Services that have a part of what is written. */
+function usersIn(write: Write): ReadonlySet<string> {
+  if (write.kind === "put-load-balancer") return new Set(basesOn(write.body));
+  return new Set(write.kind === "put-public-ip" ? servicesIn(write.body.tags) : []);
+}
+
+/** Public IPs by their Services. */
+const byOwner = (publicIPs: Lists["publicIPs"]): ReadonlyMap<string, string[]> =>
+  placesBy(publicIPs.flatMap((one) => servicesIn(one.tags).map((owner) => [owner, one])));
 
 /** The ids of resources by what they are for. */
 function placesBy(found: readonly (readonly [of: string, { readonly id?: string }])[]): ReadonlyMap<string, string[]> {

@@ -9,12 +9,12 @@ interface Traces {
   latestMs: number;
 }
 
-/** The place of a write to anything but a load balancer: whatever shows the Service shows that it was carried out. */
+/** The place of a write to anything else: whatever shows the Service shows that it was carried out. */
 export const anywhere = "";
 
 /**
- * The places in which writes may have created something for a Service, and reads have shown it since. One that moves to
- * another load balancer is still shown on the former one by reads that lag: each place counts by itself.
+ * The places in which writes may have created something for a Service, and reads have shown it since: load balancers and
+ * public IPs. One that moves to another one is still shown on the former by reads that lag: each place counts by itself.
  */
 export class ServiceTraces {
   readonly #clock: Clock;

@@ -183,6 +183,55 @@ describe("a Service that is deleted", () => {
     expect(simulator.get(created.id)).toBeUndefined();
   });
 
+  const dual = serviceOf("web", { spec: { ipFamilies: ["IPv4", "IPv6"] } });
+  const publicIPOf = ({ world }: Cluster, ending: string): Resource => {
+    const found = world.simulator
+      .resources()
+      .find(({ id }) => id.includes("/publicIPAddresses/") && id.endsWith(ending));
+    if (found === undefined) throw new Error(`missing: public IP ${ending}`);
+    return found;
+  };
+
+  test("leaves no public IP that was there although no read has shown it, while reads show its other one", async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const time = jumpingClock();
+    const generation = await cluster.start({}, time.clock);
+    void generation.balancers.run(new AbortController().signal);
+    await cluster.ensure(generation, dual);
+    const second = publicIPOf(cluster, "-IPv6");
+    await cluster.ensure(generation, serviceOf("web"));
+    const there = { status: 412, code: "PreconditionFailed", times: 99 };
+    simulator.failNext({ method: "PUT", path: "-IPv6" }, there);
+    expect(await errorOf(cluster.ensure(generation, dual))).toBeDefined();
+    simulator.clearFailures();
+    expect(await errorOf(cluster.remove(generation, dual))).toEqual(contradictory);
+    simulator.put(second.id, second);
+    time.jump(lagMs);
+    await cluster.remove(generation, dual);
+    expect(azureState(simulator).publicIPs).toEqual([]);
+  });
+
+  test("goes at once after it has given up a public IP of its own", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    for (const service of [dual, serviceOf("web")]) await cluster.ensure(generation, service);
+    await cluster.remove(generation, serviceOf("web"));
+    expect(azureState(cluster.world.simulator).publicIPs).toEqual([]);
+  });
+
+  test("goes at once after it has given up its part of a public IP that others use", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("a"));
+    const address = publicIPOf(cluster, "").properties["ipAddress"];
+    const annotations = { "azure-load-balancer-ipv4": String(address) };
+    const beside = serviceOf("b", { annotations, spec: { ports: [{ protocol: "TCP", port: 81 }] } });
+    for (const service of [beside, serviceOf("b")]) await cluster.ensure(generation, service);
+    await cluster.remove(generation, serviceOf("b"));
+    expect(publicIPOf(cluster, "")).toMatchObject({ tags: { "k8s-azure-service": "default/a" } });
+  });
+
   for (const [which, others] of [
     ["that others use", ["other"]],
     ["that was its own", []],
