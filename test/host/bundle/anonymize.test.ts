@@ -161,3 +161,10 @@ describe("replaced addresses", () => {
       expect(one(text)).toBe(text);
   });
 });
+
+test("an anonymized bundle lacks the subscriptions and resource groups that only IDs of resources name", () => {
+  const id = "/subscriptions/acme-sub/resourceGroups/acme-rg/providers/Microsoft.Network/publicIPAddresses/acme-ip";
+  const { resources } = anonymized({ ...bundle, resources: [resourceWith(id, { note: "acme-ip of acme-rg" })] }, "key");
+  expect(JSON.stringify(resources)).not.toContain("acme");
+  expect(resources[0]?.id).toMatch(/^\/subscriptions\/[^/]+\/resourceGroups\/[^/]+\/providers\/Microsoft\.Network\//u);
+});

@@ -39,7 +39,7 @@ export class Takeovers {
     const nowMs = clock.monotonic();
     this.#beganMs ??= nowMs;
     const ageMs = clock.now() - Date.parse(service.metadata?.creationTimestamp ?? "");
-    // With an own one, all Services of this process begin; few are deleted.
+    // All Services of a process come at its start. Few of them are to be deleted, and those read again.
     const isBeginning = action === "ensure" && nowMs - this.#beganMs < freshMs;
     if (isBeginning || !(ageMs >= newMs) || this.#seen.has(service)) return;
     this.#seen.add(service);

@@ -25,6 +25,11 @@ describe("confirmations of removals", () => {
     expect(reads).toEqual(["a", "b", "a"]);
   });
 
+  test("are missing where no host asks for any", async () => {
+    const plans = new ConfirmedPlans({ clock: manualClock(), log: loggerInto([]) });
+    expect(await plans.isConfirmed("a")).toBe(false);
+  });
+
   test("are missing after 10 s where a read of them hangs", async () => {
     const confirmations = { isConfirmed: () => new Promise<boolean>(() => undefined), command: (hash: string) => hash };
     const logged: LogLine[] = [];

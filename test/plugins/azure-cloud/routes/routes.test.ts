@@ -263,6 +263,31 @@ describe("creating a route", () => {
   });
 });
 
+test("a route that ARM refuses is tried again after one minute, then after two", async () => {
+  await using world = await openWorld();
+  await world.simulator.addInstances(1);
+  const clock = manualClock();
+  await using cloud = await world.create(settings, { clock });
+  world.simulator.failNext({ method: "PUT", path: "/routeTables/" }, { status: 400, times: 9 });
+  const writes = async (): Promise<number> => {
+    world.simulator.clearLog();
+    let isEnded = false;
+    const ended = errorOf(cloud.routes.createRoute("kubernetes", "", routeTo(0))).finally(() => (isEnded = true));
+    while (!isEnded) {
+      await clock.advance(50);
+      await Bun.sleep(1);
+    }
+    expect(await ended).toBeInstanceOf(Error);
+    return putsOf(world.simulator).length;
+  };
+  const counts: number[] = [];
+  for (const pauseMs of [0, 55_000, 5_000, 60_000, 60_000]) {
+    await clock.advance(pauseMs);
+    counts.push(await writes());
+  }
+  expect(counts).toEqual([1, 0, 1, 0, 1]);
+});
+
 describe("the end of a generation", () => {
   const rejected = { method: "PUT", path: "/routeTables/" };
   const unread = { method: "GET", path: "/routeTables/" };
