@@ -40,7 +40,7 @@ import { ResourceLock, ResourceLockError } from "./reconcile/resource-lock.ts";
 import { stuckMembers } from "./reconcile/stuck-members.ts";
 import type { Reconciled } from "./reconcile/wanted.ts";
 import { GuardedRounds, type Removals } from "./removals/guarded-round.ts";
-import { isShared } from "./service/identity.ts";
+import { hasNeighbors } from "./service/identity.ts";
 
 /** Pauses after a write that ARM rejected: it would reject the same write again. A change of the Service ends them. */
 const firstPauseMs = 60_000;
@@ -222,8 +222,8 @@ export function azureLoadBalancers(
   const skipped = (id: string): void => reconciler.skipped(id);
   const members = poolMembers(config, planner, { ...reads, abandoned, skipped }, context);
   const limitUse = limitMetrics(context.metrics, planner);
-  const newServices = new NewServices(
-    (services) => context.shards?.isAlive !== undefined || isShared({ config: planner, observed: { services } }),
+  const newServices = new NewServices((services) =>
+    hasNeighbors({ config: planner, observed: { services } }, context.shards),
   );
   const drains =
     planner.pools === "interfaces" ? undefined : new Drains({ context, config: planner, services: () => reconciler });

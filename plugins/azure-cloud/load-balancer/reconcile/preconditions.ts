@@ -68,7 +68,7 @@ export const isSameExceptEtags = (left: unknown, right: unknown): boolean => wit
 const uidOf = ({ metadata }: Service): string => metadata?.uid ?? "";
 
 /**
- * Services that were created since this process has led, where no other deployment serves some: nothing else has written
+ * Services that were created since this process has led, where no other deployment serves any: nothing else has written
  * for them. What has their UID in its name exists nowhere, whatever a list shows, until this process creates it.
  * Everything else that is to be created is read first.
  */

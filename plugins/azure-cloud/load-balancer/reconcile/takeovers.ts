@@ -1,8 +1,8 @@
-import type { Clock, Service } from "cloud-controller-host/sdk";
+import type { CloudContext, Service } from "cloud-controller-host/sdk";
 
 import type { ServiceIntent } from "../model/model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import { isShared } from "../service/identity.ts";
+import { hasNeighbors } from "../service/identity.ts";
 import type { Observer } from "./observe.ts";
 
 /** Reads of a process that has just begun to serve are not out of date. */
@@ -11,7 +11,7 @@ const freshMs = 60_000;
 const newMs = 10_000;
 
 export interface TakeoverOptions {
-  readonly context: { readonly clock: Clock };
+  readonly context: Pick<CloudContext, "clock" | "shards">;
   readonly config: PlannerConfig;
   readonly observer: Pick<Observer, "forget" | "services">;
 }
@@ -43,6 +43,6 @@ export class Takeovers {
     const isBeginning = action === "ensure" && nowMs - this.#beganMs < freshMs;
     if (isBeginning || !(ageMs >= newMs) || this.#seen.has(service)) return;
     this.#seen.add(service);
-    if (isShared({ config, observed: { services: observer.services() } })) observer.forget();
+    if (hasNeighbors({ config, observed: { services: observer.services() } }, context.shards)) observer.forget();
   }
 }

@@ -34,6 +34,10 @@ interface SharedCluster {
 export const isShared = ({ config, observed }: SharedCluster): boolean =>
   config.shardSuffix !== undefined || haveMarks(observed.services);
 
+/** True also before the first Service has a mark, for a deployment that marks its own: it is not alone. */
+export const hasNeighbors = (cluster: SharedCluster, shards: Shards | undefined): boolean =>
+  shards?.isAlive !== undefined || isShared(cluster);
+
 const haveMarks = oncePer((services: readonly Service[]): boolean =>
   services.some((service) => annotationOf(service, annotations.servedBy) !== undefined),
 );

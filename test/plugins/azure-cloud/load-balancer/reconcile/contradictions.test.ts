@@ -246,6 +246,14 @@ describe("a Service that is deleted", () => {
       expect(frontendsOf(cluster, "kubernetes-internal")).toBe(0);
     });
 
+  test("goes at once, with its public IP, if that is all that is left of it", async () => {
+    await using cluster = await openCluster(1);
+    await cluster.ensure(await cluster.start(), serviceOf("web"));
+    deleteAll(cluster, "loadBalancers");
+    await cluster.remove(await cluster.start(), serviceOf("web"));
+    expect(azureState(cluster.world.simulator).publicIPs).toEqual([]);
+  });
+
   test("stays while its load balancer cannot be read by itself", async () => {
     await using cluster = await openCluster(1);
     const first = await cluster.start();

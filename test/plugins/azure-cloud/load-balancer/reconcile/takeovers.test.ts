@@ -74,6 +74,22 @@ test("a Service that another deployment has served leaves no security rule when 
   expect(azureState(cluster.world.simulator).allowed).toEqual(allowed);
 });
 
+test("the last marked Service that another deployment has served leaves no security rule when it is deleted here", async () => {
+  await using cluster = await openCluster(1);
+  const other = await cluster.start();
+  await cluster.ensure(other, serviceOf("others"));
+  const own = await cluster.start({}, undefined, { shards: { own: "second", isAlive: () => Promise.resolve(true) } });
+  await cluster.ensure(own, servedBy("own", "second"));
+  cluster.services.delete("default/own");
+  const { allowed } = azureState(cluster.world.simulator);
+  await cluster.ensure(other, serviceOf("web"));
+  const { status } = cluster.services.get("default/web") ?? {};
+  const web = { ...servedBy("web", "second"), spec: { type: "ClusterIP" }, ...(status && { status }) };
+  cluster.services.set("default/web", web);
+  await cluster.remove(own, web);
+  expect(azureState(cluster.world.simulator).allowed).toEqual(allowed);
+});
+
 test.each([
   ["is found by one that marks Services", { own: "second", isAlive: () => Promise.resolve(true) }, true],
   ["is not looked for by one that is alone", undefined, false],
