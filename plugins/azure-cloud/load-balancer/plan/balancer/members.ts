@@ -14,6 +14,7 @@ import { withAddresses, withoutAddresses } from "./address-pools.ts";
 import { setOf } from "./basic.ts";
 import { drainingIn } from "./drain-places.ts";
 import { type NodePlacement, placeNodes } from "./placement.ts";
+import { poolNodes } from "./pool-nodes.ts";
 
 /**
  * Nodes that belong into pools: not excluded and, if configured so, not of the control plane. The nodes of an intent may
@@ -99,7 +100,11 @@ export interface PoolPlan {
 /** Plans members of interface pools, and puts node addresses into the load balancers' other pools. */
 export function planPools(draft: Draft): readonly PoolPlan[] {
   const excluded = excludedNames(draft);
-  const placement = draft.config.loadBalancers.length === 0 ? undefined : placeAllNodes(draft, excluded);
+  const nodesOf = poolNodes(draft);
+  const placement =
+    draft.config.loadBalancers.length === 0
+      ? undefined
+      : placeAllNodes(draft, nodesOf([...draft.pools.values()]), excluded);
   const draining = drainingIn(draft.observed, draft.config);
   // Most pools have the same.
   const eligible = oncePer((nodes: readonly Node[]) => eligibleNodes(nodes, draft, excluded));
@@ -119,22 +124,9 @@ export function planPools(draft: Draft): readonly PoolPlan[] {
   });
 }
 
-/** Nodes of all Services that use one of the pools, each once. */
-function nodesOf(pools: readonly UsedPool[]): readonly Node[] {
-  const lists = new Set(pools.flatMap(({ nodeLists }) => [...nodeLists]));
-  const [only, ...more] = lists;
-  return only !== undefined && more.length === 0 ? only : named([...lists].flat());
-}
-
-/** Most lists are those of the plan before. */
-const named = oncePer((nodes: readonly Node[]): readonly Node[] => [
-  ...new Map(nodes.map((node) => [nodeName(node), node] as const)).values(),
-]);
-
 /** Assigns nodes to load balancers, and takes in the pools of those that no Service of the plan uses. */
-function placeAllNodes(draft: Draft, excluded: ReadonlySet<string>): NodePlacement | undefined {
+function placeAllNodes(draft: Draft, nodes: readonly Node[], excluded: ReadonlySet<string>): NodePlacement | undefined {
   const services = new Set(draft.targets.keys());
-  const nodes = nodesOf([...draft.pools.values()]);
   if (nodes.length === 0) return undefined;
   const placement = placeNodes(draft, eligibleNodes(nodes, draft, excluded));
   // Those of other shards, whose load balancers this configuration does not have.

@@ -17,12 +17,14 @@ interface Case {
   readonly shapes?: readonly ServiceShape[];
   /** The address of `node-0` is not in the pool. */
   readonly isAbsent?: boolean;
+  /** Nodes with a sign that they are about to leave. */
+  readonly leaving?: readonly string[];
 }
 
 /** Members after a plan: both nodes are in the pool, and `node-0` is down in it. */
 function membersAfter(
   drain: NodeDrain,
-  { wanted, keys = {}, shapes = [{}], isAbsent = false }: Case,
+  { wanted, keys = {}, shapes = [{}], isAbsent = false, leaving = ["node-0"] }: Case,
 ): readonly (string | undefined)[] {
   const config = plannerConfigOf({ ...nodeIP, ...keys });
   const intents = (names: readonly string[]) =>
@@ -41,7 +43,12 @@ function membersAfter(
       }),
     })),
   }));
-  const now: Observed = { ...observed, loadBalancers, drains: new Map([["node-0", drain]]) };
+  const known = nodes.map((node) =>
+    leaving.includes(node.metadata?.name ?? "")
+      ? { ...node, spec: { taints: [{ key: "ToBeDeletedByClusterAutoscaler", effect: "NoSchedule" as const }] } }
+      : node,
+  );
+  const now: Observed = { ...observed, nodes: known, loadBalancers, drains: new Map([["node-0", drain]]) };
   const [write] = plan(intents(wanted), now, config).stages.flatMap((stage) => stage.writes);
   const body = write?.kind === "put-load-balancer" ? write.body : loadBalancers[0];
   return (body?.backendAddressPools?.[0]?.loadBalancerBackendAddresses ?? []).map(({ name }) => name);
@@ -73,7 +80,9 @@ describe("a pool of node addresses, of which one is drained", () => {
   });
 
   test("is never emptied, although the sync of nodes has left out all others", () => {
-    expect(membersAfter(drained(600_000), { wanted: ["node-0"], keys: seconds })).toEqual(["node-0", "node-1"]);
+    const both = ["node-0", "node-1"];
+    const found = { wanted: ["node-0"], keys: seconds, isAbsent: true, leaving: both };
+    expect(membersAfter(drained(600_000), found)).toEqual(["node-1"]);
   });
 
   test("loses the address at once where no time is configured any more", () => {

@@ -1,0 +1,47 @@
+import type { Node } from "cloud-controller-host/sdk";
+
+import { drainCause } from "../../model/drain.ts";
+import { isClusterPool } from "../../model/names.ts";
+import { oncePer } from "../../model/once-per.ts";
+import type { Draft, UsedPool } from "../draft/draft.ts";
+import { internalAddresses, nodeName } from "../draft/nodes.ts";
+
+type NodeList = readonly Node[];
+
+/**
+ * The nodes of all Services that use one of the pools, each once, and those that another writer has added to a pool of
+ * addresses: the last node sync of this process may be older. It would take them out, and the next one add them again.
+ */
+export function poolNodes({ observed, config }: Draft): (pools: readonly UsedPool[]) => NodeList {
+  if (config.pools === "interfaces") return nodesOf;
+  const members = oncePer((balancers: Draft["observed"]["loadBalancers"]) => {
+    const pools = balancers.flatMap(({ backendAddressPools = [] }) => backendAddressPools);
+    const ofCluster = pools.filter(({ name = "" }) => isClusterPool(name, config.clusterName));
+    return new Set(ofCluster.flatMap(({ loadBalancerBackendAddresses: all = [] }) => all.map((one) => one.ipAddress)));
+  });
+  const withMembers = oncePer((nodes: NodeList): NodeList => {
+    const known = byName(nodes);
+    const hasJoined = (node: Node): boolean => {
+      const before = known.get(nodeName(node));
+      if (before === node || drainCause(node) !== undefined) return false;
+      const former = before === undefined ? [] : internalAddresses(before);
+      return internalAddresses(node).some((one) => !former.includes(one) && members(observed.loadBalancers).has(one));
+    };
+    const joined = observed.nodes.filter(hasJoined);
+    return joined.length === 0 ? nodes : [...byName([...nodes, ...joined]).values()];
+  });
+  return (pools) => withMembers(nodesOf(pools));
+}
+
+/** Most lists are those of the plan before. */
+const byName = oncePer(
+  (nodes: NodeList): ReadonlyMap<string, Node> => new Map(nodes.map((node) => [nodeName(node), node] as const)),
+);
+
+function nodesOf(pools: readonly UsedPool[]): NodeList {
+  const lists = new Set(pools.flatMap(({ nodeLists }) => [...nodeLists]));
+  const [only, ...more] = lists;
+  return only !== undefined && more.length === 0 ? only : named([...lists].flat());
+}
+
+const named = oncePer((nodes: NodeList): NodeList => [...byName(nodes).values()]);
