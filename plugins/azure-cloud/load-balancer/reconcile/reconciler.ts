@@ -3,6 +3,7 @@ import {
   isBeingDeleted,
   isRefusal,
   keyOf,
+  kinds,
   type LoadBalancerStatus,
   type Node,
   recurringMessageOf,
@@ -38,7 +39,7 @@ const leavingPauseMs = 1_000;
 
 export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "gone" | "moved" | "unended"> {
   readonly pools: Pick<PoolReads, "unended">;
-  readonly context: LoopOptions["context"] & Pick<CloudContext, "shards">;
+  readonly context: LoopOptions["context"] & Pick<CloudContext, "informers" | "shards">;
 }
 
 /**
@@ -60,6 +61,7 @@ export class Reconciler {
     const { context, config, observer } = options;
     const { clock, signal } = context;
     this.#takeovers = new Takeovers(options);
+    context.informers.of(kinds.Service).handle(this.#takeovers.handler);
     const outdate = (id: string): void => observer.outdate(id);
     const refresh = (): Promise<unknown> => this.#refreshAll(this.#services());
     const operations = new UnendedOperations({ context, outdate, refresh });

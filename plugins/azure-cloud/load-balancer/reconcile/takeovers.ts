@@ -1,14 +1,19 @@
-import type { CloudContext, Service } from "cloud-controller-host/sdk";
+import { isDeepStrictEqual } from "node:util";
 
-import type { ServiceIntent } from "../model/model.ts";
+import { type CloudContext, type InformerHandler, keyOf, type Service } from "cloud-controller-host/sdk";
+
+import type { ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import { hasNeighbors } from "../service/identity.ts";
+import { hasMarkOfAnother, hasNeighbors, isSameService } from "../service/identity.ts";
 import type { Observer } from "./observe.ts";
 
 /** Reads of a process that has just begun to serve are not out of date. */
 const freshMs = 60_000;
-/** No other deployment has had time to serve a younger Service. */
+
+/** No other deployment has had time to serve a Service that was created so short a time ago. */
 const newMs = 10_000;
+
+const uidOf = ({ metadata }: Service): string => metadata?.uid ?? "";
 
 export interface TakeoverOptions {
   readonly context: Pick<CloudContext, "clock" | "shards">;
@@ -25,6 +30,16 @@ export class Takeovers {
   readonly #options: TakeoverOptions;
   /** When the first Service came: the process may have stood by for long. */
   #beganMs: number | undefined;
+  /** The Services of that moment that have not come since. */
+  readonly #first = new Map<ServiceKey, Service>();
+  /** When this process first saw Services that were created after that, by UID: the clock of the API server may differ. */
+  readonly #createdMs = new Map<string, number>();
+  readonly handler: InformerHandler<Service> = {
+    added: (service) => {
+      if (this.#beganMs !== undefined) this.#createdMs.set(uidOf(service), this.#options.context.clock.monotonic());
+    },
+    deleted: (service) => void this.#createdMs.delete(uidOf(service)),
+  };
   /** A deletion that fails is tried again with the same object. */
   readonly #seen = new WeakSet<Service>();
 
@@ -35,14 +50,34 @@ export class Takeovers {
   /** Called with a Service that this process has not served so far, or not since it left or its deletion began. */
   arrived({ service, action }: Pick<ServiceIntent, "service" | "action">): void {
     const { context, config, observer } = this.#options;
-    const { clock } = context;
-    const nowMs = clock.monotonic();
-    this.#beganMs ??= nowMs;
-    const ageMs = clock.now() - Date.parse(service.metadata?.creationTimestamp ?? "");
-    // All Services of a process come at its start. Few of them are to be deleted, and those read again.
-    const isBeginning = action === "ensure" && nowMs - this.#beganMs < freshMs;
-    if (isBeginning || !(ageMs >= newMs) || this.#seen.has(service)) return;
+    const isFirst = this.#isFirst(service);
+    // Few Services of a start are to be deleted, and those read again.
+    const isFresh = action === "ensure" && (isFirst || this.#isNew(service));
+    if (isFresh || this.#seen.has(service)) return;
     this.#seen.add(service);
     if (hasNeighbors({ config, observed: { services: observer.services() } }, context.shards)) observer.forget();
+  }
+
+  /** All Services of a process come at its start. What another deployment had then may have changed since. */
+  #isFirst(service: Service): boolean {
+    const { context, observer } = this.#options;
+    const nowMs = context.clock.monotonic();
+    if (this.#beganMs === undefined) for (const one of observer.services()) this.#first.set(keyOf(one), one);
+    this.#beganMs ??= nowMs;
+    const before = this.#first.get(keyOf(service));
+    this.#first.delete(keyOf(service));
+    if (nowMs - this.#beganMs >= freshMs) this.#first.clear();
+    else if (before !== undefined) return this.#wasOwn(before, service);
+    return false;
+  }
+
+  #isNew(service: Service): boolean {
+    const createdMs = this.#createdMs.get(uidOf(service));
+    return createdMs !== undefined && this.#options.context.clock.monotonic() - createdMs < newMs;
+  }
+
+  #wasOwn(before: Service, now: Service): boolean {
+    const hasMoved = !isDeepStrictEqual(before.metadata?.labels, now.metadata?.labels);
+    return isSameService(before, now) && !hasMoved && !hasMarkOfAnother(before, this.#options.context.shards);
   }
 }

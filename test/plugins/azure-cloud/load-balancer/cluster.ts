@@ -170,7 +170,9 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
       return generation;
     },
     async ensure({ balancers }, service) {
-      services.set(keyOf(service), { ...service, ...statusOf(services.get(keyOf(service))) });
+      const before = services.get(keyOf(service));
+      services.set(keyOf(service), { ...service, ...statusOf(before) });
+      if (before === undefined) for (const watcher of watchers) watcher(undefined, service);
       const listed = nodes.filter(({ metadata }) => !hidden.has(metadata?.name ?? ""));
       const loadBalancer = await balancers.ensureLoadBalancer("kubernetes", service, listed);
       services.set(keyOf(service), { ...service, status: { loadBalancer } });
@@ -179,6 +181,7 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
       if ((await balancers.getLoadBalancer("kubernetes", service)) !== undefined)
         await balancers.ensureLoadBalancerDeleted("kubernetes", service);
       services.delete(keyOf(service));
+      for (const watcher of watchers) watcher(service, undefined);
     },
     writes: () =>
       world.simulator.log.flatMap(({ method, path }) =>

@@ -15,11 +15,10 @@ const servedBy = (name: string, lease: string) => {
 };
 
 /** A cluster in which one deployment has served a Service, and another one is about to. */
-async function served(mark: string, creationTimestamp = "2026-01-01T00:00:00Z") {
+async function served(mark: string) {
   const cluster = await openCluster(1);
   const { clock, jump } = jumpingClock();
-  const before = serviceOf("web");
-  const web = { ...before, metadata: { ...before.metadata, creationTimestamp } };
+  const web = serviceOf("web");
   const other = await cluster.start();
   await cluster.ensure(other, mark === "" ? serviceOf("others") : servedBy("others", mark));
   await cluster.ensure(other, web);
@@ -30,16 +29,15 @@ const readsOf = ({ world }: Cluster): number =>
   world.simulator.log.filter(({ method, path }) => method === "GET" && path.includes("/networkSecurityGroups")).length;
 
 test.each([
-  ["gets back what the other deployment has removed", 70_000, "2026-01-01T00:00:00Z", "another", true],
-  ["costs no read as the process starts", 0, "2026-01-01T00:00:00Z", "another", false],
-  ["costs no read if it has just been created", 70_000, "2100-01-01T00:00:00Z", "another", false],
-  ["costs no read where no deployment marks Services", 70_000, "2026-01-01T00:00:00Z", "", false],
-])("a Service that comes from another deployment %s", async (_what, upMs, creationTimestamp, mark, isRead) => {
-  const { cluster, other, web, jump, own } = await served(mark, creationTimestamp);
+  ["gets back what the other deployment has removed", 70_000, "another", true],
+  ["costs no read as the process starts", 0, "another", false],
+  ["costs no read where no deployment marks Services", 70_000, "", false],
+])("a Service that comes from another deployment %s", async (_what, upMs, mark, isRead) => {
+  const { cluster, other, web, jump, own } = await served(mark);
   await using _ = cluster;
   await cluster.ensure(own, serviceOf("own"));
   const { allowed, ...all } = azureState(cluster.world.simulator);
-  await cluster.remove(other, web);
+  await other.balancers.ensureLoadBalancerDeleted("kubernetes", web);
   jump(upMs);
   cluster.world.simulator.clearLog();
   await cluster.ensure(own, web);
@@ -48,6 +46,17 @@ test.each([
   const after = azureState(cluster.world.simulator);
   expect(after).toMatchObject(all);
   expect(after.allowed).toHaveLength(allowed.length);
+});
+
+test("a Service that has just been created costs no read although deployments share Services", async () => {
+  const { cluster, jump, own } = await served("another");
+  await using _ = cluster;
+  await cluster.ensure(own, serviceOf("own"));
+  jump(70_000);
+  cluster.world.simulator.clearLog();
+  await cluster.ensure(own, serviceOf("new"));
+  const lists = cluster.world.simulator.log.filter(({ method, path }) => method === "GET" && path.endsWith("s"));
+  expect(lists.map(({ path }) => path)).toEqual([]);
 });
 
 test("the Services with which a process begins that has stood by for long share the first reads", async () => {
@@ -131,39 +140,67 @@ test.each([
 describe("all of Azure is read again", () => {
   function takeovers(mark?: string) {
     const { clock, jump } = jumpingClock();
-    const services = [mark === undefined ? serviceOf("others") : servedBy("others", mark)];
+    const services = [serviceOf("own"), mark === undefined ? serviceOf("others") : servedBy("others", mark)];
     const forgotten = { times: 0 };
     const observer = { services: () => services, forget: () => void (forgotten.times += 1) };
     const arrivals = new Takeovers({ context: { clock }, config: plannerConfigOf({}), observer });
-    const times = (...given: Parameters<Takeovers["arrived"]>): number => {
+    const times = (action: "ensure" | "delete", service: Service): number => {
       forgotten.times = 0;
-      arrivals.arrived(...given);
+      arrivals.arrived({ service, action });
       return forgotten.times;
     };
-    return { times, jump };
+    return { times, jump, services, handler: arrivals.handler };
   }
-  const created = (agoMs: number): Service => {
-    const web = serviceOf("web");
-    return { ...web, metadata: { ...web.metadata, creationTimestamp: new Date(Date.now() - agoMs).toISOString() } };
+  const web = (metadata: Service["metadata"] = {}, spec: Service["spec"] = {}): Service => {
+    const service = serviceOf("web", { spec });
+    return { ...service, metadata: { ...service.metadata, ...metadata } };
   };
 
   test("all of Azure is read again once for each Service that is deleted here, and not when its deletion is tried again", () => {
     const { times } = takeovers("another");
-    const web = created(60_000);
-    expect(times({ service: web, action: "delete" })).toBe(1);
-    expect(times({ service: web, action: "delete" })).toBe(0);
-    expect(times({ service: created(60_000), action: "delete" })).toBe(1);
-    expect(times({ service: created(9_000), action: "delete" })).toBe(0);
-    expect(takeovers().times({ service: web, action: "delete" })).toBe(0);
+    const service = web();
+    expect(times("delete", service)).toBe(1);
+    expect(times("delete", service)).toBe(0);
+    expect(times("delete", web())).toBe(1);
+    expect(takeovers().times("delete", service)).toBe(0);
   });
 
-  test("all of Azure is read again for a Service that comes a minute after the first one, unless it is new", () => {
-    const { times, jump } = takeovers("another");
-    expect(times({ service: created(100_000), action: "ensure" })).toBe(0);
-    jump(59_000);
-    expect(times({ service: created(100_000), action: "ensure" })).toBe(0);
-    jump(1_000);
-    expect(times({ service: created(100_000), action: "ensure" })).toBe(1);
-    expect(times({ service: created(-60_000), action: "ensure" })).toBe(0);
+  test("all of Azure is read again for a Service that comes after a minute, unless it was created within ten seconds", () => {
+    const { times, jump, services, handler } = takeovers("another");
+    services.push(web());
+    handler.added?.(web({ uid: "listed" }));
+    expect(times("ensure", serviceOf("own"))).toBe(0);
+    jump(9_000);
+    expect(times("ensure", web({ uid: "listed" }))).toBe(1);
+    jump(51_000);
+    handler.added?.(web({ uid: "new" }));
+    expect(times("ensure", web())).toBe(1);
+    jump(9_999);
+    expect(times("ensure", web({ uid: "new" }))).toBe(0);
+    expect(times("delete", web({ uid: "new" }))).toBe(1);
+    jump(1);
+    expect(times("ensure", web({ uid: "new" }))).toBe(1);
+    handler.added?.(web({ uid: "gone" }));
+    handler.deleted?.(web({ uid: "gone" }));
+    expect(times("ensure", web({ uid: "gone" }))).toBe(1);
   });
+
+  test.each([
+    ["was there", web(), web(), 0],
+    ["was not there, as it had another type", undefined, web(), 1],
+    ["had another class", web({}, { loadBalancerClass: "example.com/other" }), web(), 1],
+    ["had other labels", web({ labels: { a: "b" } }), web(), 1],
+    ["had the mark of another deployment", web({ annotations: { [annotations.servedBy]: "another" } }), web(), 1],
+    ["had another UID", web({ uid: "former" }), web(), 1],
+  ])(
+    "all of Azure is read again or not in the first minute for a Service that at first %s",
+    (_what, before, service, reads) => {
+      const { times, jump, services } = takeovers("another");
+      if (before !== undefined) services.push(before);
+      expect(times("ensure", serviceOf("own"))).toBe(0);
+      jump(59_000);
+      expect(times("ensure", service)).toBe(reads);
+      expect(times("ensure", { ...service })).toBe(1);
+    },
+  );
 });
