@@ -11,14 +11,14 @@ import { type Applier, isResourceWrite, type WriteOutcome } from "./apply.ts";
 import type { Drains } from "./drains.ts";
 import { type Flight, InFlight } from "./in-flight.ts";
 import { nothingKnown } from "./needed-reads.ts";
-import type { Observer } from "./observe.ts";
+import type { Observation, Observer } from "./observe.ts";
 import { Outcomes, type OutcomesOptions } from "./outcomes.ts";
 import type { NewServices } from "./preconditions.ts";
 import { LockKeeper, type ResourceLock } from "./resource-lock.ts";
 import { createdPools, isAbandoning, keptMs, planRound, type Round, withoutAwaited, withShared } from "./rounds.ts";
 import { planningPace, Ticker } from "./ticker.ts";
 import type { UnendedOperations } from "./unended-operations.ts";
-import { doneKey, type Reconciled, superseded, Wanted } from "./wanted.ts";
+import { doneKey, type Reconciled, sameWish, superseded, Wanted } from "./wanted.ts";
 
 type Input = Pick<GuardedRound<Round>, "intents" | "observed">;
 
@@ -50,7 +50,6 @@ export class Loop {
   /** Nodes of the latest ensure; a delayed Service must not restore older ones. */
   nodes: readonly Node[] = [];
   readonly #known = nothingKnown();
-  #isWaiting = false;
 
   constructor(options: LoopOptions) {
     const { context } = options;
@@ -118,8 +117,19 @@ export class Loop {
   /** The newest intent: a Service may change, or leave, during reads and writes, before its caller reacts. */
   #newest(intent: ServiceIntent): ServiceIntent | undefined {
     if (intent.action === "delete") return this.#options.observer.isTaken(intent.service) ? undefined : intent;
-    const service = this.#options.observer.newest(intent.service);
+    const service = this.#options.observer.service(intent.service);
     return service && { action: "ensure", service, nodes: this.nodes };
+  }
+
+  /** False for a Service that cannot be read, or has left or changed during the reads: its changes may need others. */
+  #isCurrent(intent: ServiceIntent, observation: Observation): boolean {
+    const { service } = intent;
+    const newest = this.#newest(intent)?.service;
+    const error = this.#options.observer.blocked(intent, observation) ?? (newest ? undefined : superseded(service));
+    if (error !== undefined) this.#wanted.get(keyOf(service))?.fail(error);
+    else if (newest !== undefined && !sameWish(newest, service)) this.#ticker.soon();
+    else return true;
+    return false;
   }
 
   /** Services that are wanted as well, and wait for a write or for their turn. */
@@ -138,14 +148,9 @@ export class Loop {
     const observation = await observer.observe(intents, this.#known);
     this.#options.drains?.keep(observation.observed, flights);
     this.#options.unended.seen(observation.observed, flights);
-    const readable = intents.filter((intent) => {
-      const left = this.#newest(intent) ? undefined : superseded(keyOf(intent.service));
-      const error = observer.blocked(intent, observation) ?? left;
-      if (error !== undefined) this.#wanted.get(keyOf(intent.service))?.fail(error);
-      return error === undefined;
-    });
-    const input = { intents: readable, observed: observation.observed };
-    const guarded = await this.#plan(input, flights, this.#others(readable));
+    const current = intents.filter((intent) => this.#isCurrent(intent, observation));
+    const input = { intents: current, observed: observation.observed };
+    const guarded = await this.#plan(input, flights, this.#others(current));
     const { round, observed } = guarded;
     for (const [key, error] of guarded.held) this.#wanted.get(key)?.fail(error);
     this.#report(round, observed);
@@ -187,7 +192,7 @@ export class Loop {
 
   /** The writes that can start, without those that take away what others are about to use. */
   #startable({ active }: Round, observed: Observed, ready: readonly Write[]): readonly Write[] {
-    if (this.#inFlight.graceMs() > 0) void this.#tickAfterWave();
+    if (this.#inFlight.graceMs() > 0) void this.#ticker.afterAll(() => this.#inFlight.graceMs());
     if (!ready.some(isAbandoning)) return ready;
     const youngMs = this.#options.context.clock.monotonic() - keptMs;
     const young = this.#inFlight.current().filter(({ startedMs }) => startedMs > youngMs);
@@ -247,21 +252,11 @@ export class Loop {
       if (!("error" in outcome && isRefused(outcome.error))) observer.wrote(outcome, ensured);
       if (flight !== undefined) await this.#outcomes.take(flight, outcome);
       if (flight?.wave === undefined || this.#inFlight.graceMs() === 0) this.#ticker.soon();
-      else void this.#tickAfterWave();
+      else void this.#ticker.afterAll(() => this.#inFlight.graceMs());
     };
     const writes = [...started.keys()];
     for (const { promise } of applier.start(writes.filter(isResourceWrite), observed)) void promise.then(take);
     void applier.members(writes.filter(isMembersWrite), observed).then((outcomes) => outcomes.map(take));
-  }
-
-  async #tickAfterWave(): Promise<void> {
-    if (this.#isWaiting) return;
-    const { clock, signal } = this.#options.context;
-    this.#isWaiting = true;
-    for (let ms = this.#inFlight.graceMs(); ms > 0 && !signal.aborted; ms = this.#inFlight.graceMs())
-      await clock.sleep(ms, signal);
-    this.#isWaiting = false;
-    this.#ticker.soon();
   }
 
   #finish({ planned, active, writes }: Round, isNewest: (entry: Wanted) => boolean): void {

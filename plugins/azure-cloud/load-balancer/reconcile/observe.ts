@@ -122,12 +122,6 @@ export class Observer {
     return isSame && hasMarkOfAnother(current, shards);
   }
 
-  /** The newest version of the Service; undefined when it is being deleted, or wants no load balancer any more. */
-  newest(known: Service): Service | undefined {
-    const current = this.#options.context.informers.of(kinds.Service).store.get(keyOf(known));
-    return current?.metadata?.uid === known.metadata?.uid ? this.service(known) : known;
-  }
-
   nodes(): readonly Node[] {
     return this.#options.context.informers.of(kinds.Node).store.list();
   }

@@ -22,6 +22,7 @@ export class Ticker {
   #isRunning = false;
   #lastMs = 0;
   #wakeMs = Number.POSITIVE_INFINITY;
+  #isWaiting = false;
 
   /** `tick` must not reject. */
   constructor(
@@ -53,6 +54,15 @@ export class Ticker {
       this.soon();
     };
     void wake();
+  }
+
+  /** A tick when nothing is left of a time that may grow meanwhile. */
+  async afterAll(leftMs: () => number): Promise<void> {
+    if (this.#isWaiting) return;
+    this.#isWaiting = true;
+    for (let ms = leftMs(); ms > 0 && !this.#signal.aborted; ms = leftMs()) await this.#clock.sleep(ms, this.#signal);
+    this.#isWaiting = false;
+    this.soon();
   }
 
   async #run(): Promise<void> {

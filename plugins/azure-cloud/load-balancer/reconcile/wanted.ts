@@ -163,7 +163,7 @@ export class Wanted {
 
   /** Fails: nothing more is planned for the Service. */
   supersede(): readonly [] {
-    this.fail(superseded(this.key));
+    this.fail(superseded(this.#intent.service));
     return [];
   }
 
@@ -175,10 +175,10 @@ export class Wanted {
 }
 
 /** The error of an intent for a Service that is another one's by now, or wants something else. */
-export const superseded = (key: ServiceKey): CodedError =>
+export const superseded = (service: Service): CodedError =>
   new CodedError(
     "Superseded",
-    `${key} is being deleted, is no longer of type LoadBalancer, or has another loadBalancerClass or ${annotations.servedBy} annotation`,
+    `${keyOf(service)} is gone or being deleted, is no longer of type LoadBalancer, or has another loadBalancerClass or ${annotations.servedBy} annotation`,
   );
 
 /** True for two versions of a Service with the same wish. */

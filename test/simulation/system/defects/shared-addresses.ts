@@ -34,7 +34,7 @@ export const sharedAddressDefects: Defects = {
   },
   "gives away the port of a Service whose write is in flight": {
     file: "plugins/azure-cloud/load-balancer/reconcile/loop.ts",
-    from: "flights, this.#others(readable));",
+    from: "flights, this.#others(current));",
     to: "flights, []);",
     needs: ["changeService", "createService", "killHost"],
     kept: "a Service asks for a port whose security rules are being written",

@@ -36,6 +36,22 @@ test("a Service that changes while it is being read is not done before its chang
   expectConverged(cluster);
 });
 
+test("nothing that a Service wants no more when it has been read is written", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const generation = await cluster.start({ disableAPICallCache: true });
+  const ports = (port: number) => ({ spec: { ports: [{ protocol: "TCP", port, nodePort: 31_000 + port }] } });
+  await cluster.ensure(generation, serviceOf("web", ports(80)));
+  simulator.clearLog();
+  const hold = simulator.hold({ method: "GET", path: /\/loadBalancers$/u });
+  const work = cluster.ensure(generation, serviceOf("web", ports(81)));
+  await eventually("it is being read", () => hold.waiting() === 1);
+  cluster.services.set("default/web", { ...cluster.services.get("default/web"), ...serviceOf("web", ports(80)) });
+  hold.release();
+  await work;
+  expect(cluster.writes()).toEqual([]);
+});
+
 test("a Service whose public IP has no address yet fails until Azure shows it", async () => {
   await using cluster = await openCluster(1);
   const { simulator } = cluster.world;
@@ -91,7 +107,9 @@ describe("a Service whose write takes minutes", () => {
         spec: { ...web.spec, ...change.spec },
       });
       hold.release();
-      expect(String(await work)).toContain("default/web is being deleted, is no longer of type LoadBalancer, or has");
+      expect(String(await work)).toContain(
+        "default/web is gone or being deleted, is no longer of type LoadBalancer, or has",
+      );
       expect(cluster.writes()).toEqual([`PUT ${publicIPOf(web)}`]);
       await cluster.remove(generation, web);
       expect(azureState(simulator).publicIPs).toEqual([]);
