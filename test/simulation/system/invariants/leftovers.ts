@@ -50,7 +50,7 @@ function rulesForNone(view: AzureView, wanting: readonly Service[], keys: Readon
   const served = new Set([
     ...valuesOf("/azure-additional-public-ips"),
     ...wanting.flatMap(addressesOf),
-    ...(valuesOf("/azure-disable-load-balancer-floating-ip").length > 0 ? view.nodeNames.keys() : []),
+    ...(hasFloatingIPDisabled(view, wanting) ? view.nodeNames.keys() : []),
     ...wanting.flatMap((service) => familiesOf(service).map((family) => view.serviceOf(service, family).address)),
     ...kept.map((publicIP) => stringAt(propertiesOf(publicIP), "ipAddress")),
   ]);
@@ -58,6 +58,17 @@ function rulesForNone(view: AzureView, wanting: readonly Service[], keys: Readon
     const destinations = textsAt(propertiesOf(rule), "destinationAddressPrefix");
     return nameOf(rule).startsWith("k8s-azure-lb") && destinations.some((one) => isIP(one) > 0 && !served.has(one));
   });
+}
+
+/** What is open on nodes may be theirs: they ask for it, or did before they were refused. */
+function hasFloatingIPDisabled(view: AzureView, wanting: readonly Service[]): boolean {
+  const names = wanting.flatMap(({ metadata }) => Object.keys(metadata?.annotations ?? {}));
+  if (names.some((name) => name.endsWith("/azure-disable-load-balancer-floating-ip"))) return true;
+  const bases = wanting.map((service) => defaultLoadBalancerName(service));
+  const rules = view.balancers.flatMap((balancer) => objectsAt(propertiesOf(balancer), "loadBalancingRules"));
+  return rules.some(
+    (rule) => propertiesOf(rule)["enableFloatingIP"] === false && bases.some((base) => nameOf(rule).startsWith(base)),
+  );
 }
 
 /** Ports of addresses that no Service with the address has or asks for, and none of the `forgiven` ones may have left. */

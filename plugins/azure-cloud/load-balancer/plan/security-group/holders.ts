@@ -1,12 +1,12 @@
 import type { LoadBalancingRule, SecurityRule } from "@azure/arm-network";
 import { defaultLoadBalancerName, keyOf, type Node, type Service, type ServicePort } from "cloud-controller-host/sdk";
 
-import { isServiceFrontend } from "../../model/names.ts";
+import { isInternalName, isIPv6Name, isServiceFrontend } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import { isShared } from "../../service/identity.ts";
 import { choosesAddress, readSubject, type Subject, wantedAddresses } from "../../service/subject.ts";
 import type { Draft } from "../draft/draft.ts";
-import { baseOf, rulesOn } from "../draft/edits.ts";
+import { type Balancer, baseOf, rulesOn } from "../draft/edits.ts";
 import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
 import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
 import { indexPublicIPs, wantedPublicIPs } from "../public-ip/desired.ts";
@@ -176,7 +176,8 @@ export const nodeAddresses = oncePer((nodes: readonly Node[]): readonly string[]
  * addresses, too. Those of a refused Service have the ports that stay open for it. Where its wish is not in force, its
  * former one may be what denies the rest: that stays as well.
  */
-function keptHolder(draft: Draft, wanted: Subject, behind?: Ruled): Holder {
+function keptHolder(draft: Draft, asked: Subject, behind?: Ruled): Holder {
+  const wanted = asRuled(draft, asked);
   const used = (draft.frontends.get(wanted.key) ?? []).flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
   const base = wanted.base.toLowerCase();
   const known = [...statusAddresses(wanted.service), ...used, ...(behind?.addresses.get(base) ?? [])];
@@ -190,6 +191,20 @@ function keptHolder(draft: Draft, wanted: Subject, behind?: Ruled): Holder {
   const denied = accessOf(wanted).denyAll ? destinations : former;
   return { subject, action: "keep", addresses, destinations, denied, left: [] };
 }
+
+/** The Service without floating IP for as long as it has rules without: they send to the nodes. */
+function asRuled({ balancers }: Draft, subject: Subject): Subject {
+  const base = subject.base.toLowerCase();
+  const isDirect = balancers.values().some(({ current }) => current !== undefined && directBases(current).has(base));
+  return isDirect ? { ...subject, floatingIP: false } : subject;
+}
+
+/** Bases of Services that have chosen rules without floating IP. Internal ones for IPv6 have no choice. */
+const directBases = oncePer(({ name: balancer = "", loadBalancingRules = [] }: Balancer): ReadonlySet<string> => {
+  const isDirect = ({ name = "", enableFloatingIP }: LoadBalancingRule): boolean =>
+    enableFloatingIP === false && !(isInternalName(balancer) && isIPv6Name(name));
+  return new Set(loadBalancingRules.filter(isDirect).map(baseOf));
+});
 
 /**
  * Addresses that a Service has opened and does not have yet: its security rules may be written before its load balancer.

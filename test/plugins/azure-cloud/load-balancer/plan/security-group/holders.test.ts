@@ -284,3 +284,47 @@ test("the deletion of a Service closes nothing of the one that has its name now 
   const former: ServiceIntent = { action: "delete", service: intentOf({ name: "web", nodes }).service, nodes };
   expect(plan([former], observed, shared).stages).toEqual([]);
 });
+
+test.each([
+  ["and whose status is not visible yet", {}],
+  ["whose status shows its address", { ingress: ["20.1.1.1"] }],
+  ["and is refused by now", { annotations: { "azure-load-balancer-tcp-idle-timeout": "1" } }],
+])("the deletion of a Service closes nothing of the one that has its name now %s", (_, now) => {
+  const shared = { ...config, shardSuffix: "" };
+  const shape = { name: "web", uid: "successor", nodes };
+  const { observed: before } = converge([intentOf(shape)], world({ nodes }), shared);
+  const observed = { ...before, services: [intentOf({ ...shape, ...now }).service] };
+  const former: ServiceIntent = { action: "delete", service: intentOf({ name: "web", nodes }).service, nodes };
+  expect(plan([former], observed, shared).stages).toEqual([]);
+});
+
+const onOwnAddress = (name: string, port: number, annotations: Record<string, string> = {}) =>
+  intentOf({ name, nodes, annotations, spec: { ports: [{ protocol: "TCP", port, nodePort: 30_000 + port }] } });
+
+test.each([
+  ["is refused", { "azure-load-balancer-tcp-idle-timeout": "1" }],
+  ["waits for its write", {}],
+])(
+  "node ports of a Service without floating IP stay open until it has it, while another one is planned: it %s",
+  (_, now) => {
+    const direct = onOwnAddress("a-web", 80, ownRules);
+    const { observed: before } = converge([direct, onOwnAddress("b-other", 443)], world({ nodes }), config);
+    const changed = onOwnAddress("b-other", 444);
+    const observed = { ...before, services: [onOwnAddress("a-web", 80, now).service, changed.service] };
+    const rules = converge([changed], observed, config).observed.securityGroup?.securityRules;
+    const ports = rules?.flatMap(({ destinationPortRanges = [] }) => destinationPortRanges);
+    expect(ports).toEqual(["30080", "444"]);
+  },
+);
+
+test("node ports of a Service that has got floating IP are closed with the next change of another one", () => {
+  const intents = [onOwnAddress("a-web", 80, ownRules), onOwnAddress("b-other", 443)];
+  const { observed: before } = converge(intents, world({ nodes }), config);
+  const web = onOwnAddress("a-web", 80);
+  const { loadBalancers } = converge([web], before, config).observed;
+  const changed = onOwnAddress("b-other", 444);
+  const observed = { ...before, loadBalancers, services: [web.service, changed.service] };
+  const { securityGroup } = converge([changed], observed, config).observed;
+  expect(JSON.stringify(before.securityGroup)).toContain("30080");
+  expect(JSON.stringify(securityGroup)).not.toContain("30080");
+});
