@@ -24,8 +24,7 @@ export class Leaders {
       writers: new Writers(world, name, violate),
       visibility: new Visibility(world, () => this.#problemsOf(name), violate),
     }));
-    const leads = (name: Deployment): boolean =>
-      this.#of.some((one) => one.name === name && one.writers.leader !== undefined);
+    const leads = (name: Deployment): boolean => this.#of.some((one) => one.name === name && one.writers.leads);
     this.#claims = new Claims(world, leads, violate);
     world.api.onChange(kinds.Event, (_type, { reason = "", involvedObject: { uid = "" } }) => {
       for (const { visibility } of this.#of) visibility.shown(reason, uid);

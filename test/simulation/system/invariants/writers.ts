@@ -69,6 +69,12 @@ export class Writers {
     return (this.#beganAt.get(this.#holder ?? "") ?? 0) > this.#deletedAt;
   }
 
+  /** True until the Lease has expired: one whose holder is paused may be taken over, and what it serves as well. */
+  get leads(): boolean {
+    const renewedAt = this.#renewedAt.get(this.#holder ?? "") ?? Number.NEGATIVE_INFINITY;
+    return this.leader !== undefined && this.#world.now - renewedAt <= this.#world.lease.durationMs;
+  }
+
   get leader(): SimulatedHost | undefined {
     const host = this.#world.hostNamed(this.#holder);
     return host?.isAlive === true ? host : undefined;
