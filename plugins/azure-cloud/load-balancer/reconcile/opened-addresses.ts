@@ -10,9 +10,10 @@ const maxWishes = 10;
 const maxServices = 5_000;
 
 /**
- * Services that chose an address as security rules were written for them. The rules may be written before the load
- * balancer, which ARM may then reject: once such a Service wants another address, or is deleted, nothing else shows what
- * it has opened on the former one. A process that starts plans all Services of that address, and closes the rest.
+ * Services that chose an address, or named additional ones, as security rules were written for them. The rules may be
+ * written before the load balancer, which ARM may then reject: once such a Service wants another address, or is deleted,
+ * nothing else shows what it has opened on the former one. A process that starts plans all Services of that address, and
+ * closes the rest; where deployments share Services, it leaves what none of them names, which may be a new address.
  */
 export class OpenedAddresses {
   readonly #config: PlannerConfig;
@@ -33,7 +34,8 @@ export class OpenedAddresses {
     // It has closed what they had opened before.
     if (kind === "written") for (const key of write.services) this.#wishes.delete(key);
     for (const service of ensured) {
-      if (!choosesAddress(readSubject(service, this.#config).subject)) continue;
+      const { subject } = readSubject(service, this.#config);
+      if (!choosesAddress(subject) && subject.additionalAddresses.length === 0) continue;
       const known = this.#wishes.get(keyOf(service)) ?? [];
       this.#wishes.set(keyOf(service), [...known, service].slice(-maxWishes));
     }

@@ -35,11 +35,12 @@ export const chosenAddresses = ({ observed, config }: Draft, subject: Subject): 
   ),
 ];
 
-/** Addresses that the Service chose when security rules were written for it. */
+/** Addresses that the Service chose or added when security rules were written for it. */
 const openedAddresses = (draft: Draft, { key }: Subject): readonly string[] =>
-  (draft.observed.opened?.get(key) ?? []).flatMap((former) =>
-    chosenAddresses(draft, readSubject(former, draft.config).subject),
-  );
+  (draft.observed.opened?.get(key) ?? []).flatMap((former) => {
+    const { subject } = readSubject(former, draft.config);
+    return [...chosenAddresses(draft, subject), ...subject.additionalAddresses];
+  });
 
 /**
  * Addresses of the public IPs that a Service owns. They are deleted last: a change of its type in the midst of a move clears

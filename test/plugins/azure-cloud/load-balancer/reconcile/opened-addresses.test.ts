@@ -30,6 +30,13 @@ describe("an address that a Service has opened", () => {
     expect(opened.wishes.size).toBe(0);
   });
 
+  test("is also an additional one", () => {
+    const opened = new OpenedAddresses(plannerConfigOf());
+    const more = serviceOf("web", { annotations: { "azure-additional-public-ips": "203.0.113.1" } });
+    opened.wrote({ kind: "written", write: group }, [more]);
+    expect(opened.wishes.get(keyOf(more))).toEqual([more]);
+  });
+
   test("is forgotten with the write that deletes the Service", () => {
     const opened = new OpenedAddresses(plannerConfigOf());
     opened.wrote({ kind: "written", write: group }, [on("one")]);

@@ -328,3 +328,14 @@ test("node ports of a Service that has got floating IP are closed with the next 
   expect(JSON.stringify(before.securityGroup)).toContain("30080");
   expect(JSON.stringify(securityGroup)).not.toContain("30080");
 });
+
+test("an additional address that a Service names no more is closed in a group that deployments share", () => {
+  const shared = { ...config, shardSuffix: "" };
+  const former = onOwnAddress("a-web", 80, { "azure-additional-public-ips": "203.0.113.1" });
+  const { observed: before } = converge([former, onOwnAddress("b-other", 443)], world({ nodes }), shared);
+  expect(JSON.stringify(before.securityGroup)).toContain("203.0.113.1");
+  const opened = new Map([["default/a-web", [former.service]]]);
+  const after = converge([onOwnAddress("a-web", 80)], { ...before, opened }, shared).observed.securityGroup;
+  const left = (after?.securityRules ?? []).flatMap(destinationsOf).filter((one) => one !== "*");
+  expect(left.toSorted()).toEqual(["20.0.0.1", "20.0.0.2"]);
+});
