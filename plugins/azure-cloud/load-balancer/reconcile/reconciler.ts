@@ -3,7 +3,6 @@ import {
   isBeingDeleted,
   isRefusal,
   keyOf,
-  kinds,
   type LoadBalancerStatus,
   type Node,
   recurringMessageOf,
@@ -39,7 +38,7 @@ const leavingPauseMs = 1_000;
 
 export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "gone" | "moved" | "unended"> {
   readonly pools: Pick<PoolReads, "unended">;
-  readonly context: LoopOptions["context"] & Pick<CloudContext, "informers" | "shards">;
+  readonly context: LoopOptions["context"] & Pick<CloudContext, "shards">;
 }
 
 /**
@@ -53,15 +52,14 @@ export class Reconciler {
   readonly #skipped: SkippedInstances;
   /** Services that the service controller has brought here, by key. Others may be another process's. */
   readonly #served = new Map<ServiceKey, Service>();
-  readonly #takeovers: Takeovers;
+  readonly takeovers: Takeovers;
   readonly #looks: KeyedBatcher<Service, LoadBalancerStatus | undefined>;
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
     const { context, config, observer } = options;
     const { clock, signal } = context;
-    this.#takeovers = new Takeovers(options);
-    context.informers.of(kinds.Service).handle(this.#takeovers.handler);
+    this.takeovers = new Takeovers(options);
     const outdate = (id: string): void => observer.outdate(id);
     const refresh = (): Promise<unknown> => this.#refreshAll(this.#services());
     const operations = new UnendedOperations({ context, outdate, refresh });
@@ -111,7 +109,7 @@ export class Reconciler {
   /** Called for Services of this process alone, each until it is deleted here or has left. */
   reconcile(intent: ServiceIntent, signal?: AbortSignal): Promise<Reconciled> {
     const { service, action } = intent;
-    if (!this.#served.has(keyOf(service))) this.#takeovers.arrived(intent);
+    if (!this.#served.has(keyOf(service))) this.takeovers.arrived(intent);
     if (action === "ensure") this.#served.set(keyOf(service), service);
     else this.#served.delete(keyOf(service));
     return this.#loop.submit(intent, signal);
