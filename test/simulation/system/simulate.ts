@@ -248,7 +248,8 @@ class Run {
     while (looks < stableLooks && this.#world.now < until) {
       await this.#until(this.#world.now + minuteMs);
       if (!this.#holds()) return;
-      const isBusy = this.#world.now < operations.lastEnd;
+      const isPaused = this.#world.hosts.some(({ process }) => process.state === "paused");
+      const isBusy = isPaused || this.#world.now < operations.lastEnd;
       looks = !isBusy && problemsOf(this.#world).length === 0 && this.#leaders.areComplete ? looks + 1 : 0;
     }
     if (looks === stableLooks) return;

@@ -59,6 +59,11 @@ export class ClusterRig implements AsyncDisposable {
     this.api.update(kinds.Node, { name }, change);
   }
 
+  taintNode(name: string, key: string): void {
+    const taint = { key, effect: "NoExecute" } as const;
+    this.api.update(kinds.Node, { name }, (node) => ({ ...node, spec: { ...node.spec, taints: [taint] } }));
+  }
+
   moveNode(name: string, ...now: readonly string[]): void {
     const addresses = now.map((address) => ({ type: "InternalIP", address }));
     this.api.update(kinds.Node, { name }, (node) => ({ ...node, status: { ...node.status, addresses } }), "status");

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { labels } from "cloud-controller-host/sdk";
+import { labels, taints } from "cloud-controller-host/sdk";
 
 import { clusters } from "../clusters.ts";
 import { azureRig, rule } from "./azure-rig.ts";
@@ -299,6 +299,43 @@ test("a member leaves with a cause while its node is excluded from load balancer
   expect(leave()).toEqual([]);
   cluster.now += 60 * minuteMs;
   expect(leave()).toEqual(lost);
+});
+
+test("a member leaves with a cause while its node is out of service and a Service drains nodes", async () => {
+  await using scene = await start();
+  const { cluster, unexplained } = scene;
+  const { base } = cluster.addService("web");
+  cluster.addNode("vm-0", "10.240.0.4");
+  cluster.now = 60 * minuteMs;
+  const leave = (): readonly string[] => {
+    for (const members of [["10.240.0.4"], []]) {
+      unexplained();
+      putBalancer({ frontends: [[base, "10.240.0.100"]], rules: [rule(base, base)], members });
+    }
+    return unexplained();
+  };
+  const lost = ["member vm-0 of kubernetes/kubernetes"];
+  cluster.taintNode("vm-0", taints.outOfService);
+  cluster.now += 60 * minuteMs;
+  expect(leave()).toEqual(lost);
+  cluster.addService("drained", {}, { "azure-load-balancer-drain-seconds": "20" });
+  expect(leave()).toEqual([]);
+  cluster.taintNode("vm-0", "another");
+  expect(leave()).toEqual(lost);
+});
+
+test("a node port closes with a cause on the address of a node whose VM is gone", async () => {
+  for (const lost of [[], ["vm-0"]]) {
+    await using scene = await start({ lost });
+    const { base } = scene.cluster.addService("web");
+    scene.cluster.addNode("vm-0", "10.240.0.100");
+    scene.cluster.now = 60 * minuteMs;
+    putBalancer({ frontends: [[base, "10.240.0.100"]] }, "kubernetes-internal");
+    putRules({ to: ["10.240.0.100"], ports: ["80", "30000"] });
+    scene.unexplained();
+    putRules({ to: ["10.240.0.100"], ports: ["80"] });
+    expect(scene.unexplained().length).toBe(lost.length === 0 ? 1 : 0);
+  }
 });
 
 test("a member of another load balancer than that of its node leaves with a cause", async () => {

@@ -1,6 +1,14 @@
 import { isIP } from "node:net";
 
-import { defaultLoadBalancerName, keyOf, kinds, type Node } from "cloud-controller-host/sdk";
+import {
+  defaultLoadBalancerName,
+  keyOf,
+  kinds,
+  type Node,
+  type Service,
+  taints,
+  taintsOf,
+} from "cloud-controller-host/sdk";
 
 import { isExcluded } from "../actions/nodes.ts";
 import type { AzureView } from "../azure-view.ts";
@@ -123,7 +131,7 @@ export class Removals {
     if (balancer !== undefined && balancerOf(this.#world, node ?? "") !== balancer) return true;
     // A frontend may have the address of a VM that is gone while the node is still there.
     const [address = "", , number] = port?.split(" ") ?? [];
-    if (Number(number) >= firstNodePort && hasChanged(address)) return true;
+    if (Number(number) >= firstNodePort && (hasChanged(address) || this.#isOfGoneVM(address))) return true;
     if ((this.#handedOverAt.get(port ?? "") ?? Number.NEGATIVE_INFINITY) >= earliest) return true;
     const isOver = (owner: string): boolean => !living.has(owner) || hasChanged(owner);
     const sharers = port === undefined ? undefined : this.#sharersOf(port);
@@ -137,15 +145,26 @@ export class Removals {
     return (this.#since.get(what) ?? 0) - lateMs;
   }
 
+  /** Or drained: a Service asks for that, and a node that is out of service is about to leave. */
   #isExcluded(name: string): boolean {
     const node = this.#world.api.get(kinds.Node, { name });
-    return node !== undefined && isExcluded(node);
+    if (node === undefined || isExcluded(node)) return node !== undefined;
+    const isLeaving = taintsOf(node).some(({ key }) => key === taints.outOfService);
+    return isLeaving && this.#world.services().some(drains);
+  }
+
+  #isOfGoneVM(address: string): boolean {
+    const nodes = this.#world.api.list(kinds.Node).filter((node) => addressesOf(node).includes(address));
+    return nodes.length > 0 && !nodes.some((node) => this.#world.machines.has(keyOf(node)));
   }
 
   #isThere(name: string): boolean {
     return this.#world.api.get(kinds.Node, { name }) !== undefined && this.#world.machines.has(name);
   }
 }
+
+const drains = ({ metadata }: Service): boolean =>
+  Object.keys(metadata?.annotations ?? {}).some((key) => key.endsWith("/azure-load-balancer-drain-seconds"));
 
 const addressesOf = ({ status }: Node): readonly string[] => status?.addresses?.map(({ address }) => address) ?? [];
 
