@@ -117,7 +117,7 @@ export class Loop {
   /** The newest intent: a Service may change, or leave, during reads and writes, before its caller reacts. */
   #newest(intent: ServiceIntent): ServiceIntent | undefined {
     if (intent.action === "delete") return this.#options.observer.isTaken(intent.service) ? undefined : intent;
-    const service = this.#options.observer.service(intent.service);
+    const service = this.#options.observer.newest(intent.service);
     return service && { action: "ensure", service, nodes: this.nodes };
   }
 

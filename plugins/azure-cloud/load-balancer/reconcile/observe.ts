@@ -122,6 +122,12 @@ export class Observer {
     return isSame && hasMarkOfAnother(current, shards);
   }
 
+  /** The newest version of the Service; undefined when it was replaced, is being deleted, or wants no load balancer. */
+  newest(known: Service): Service | undefined {
+    const current = this.#options.context.informers.of(kinds.Service).store.get(keyOf(known));
+    return current === undefined ? known : this.service(known);
+  }
+
   nodes(): readonly Node[] {
     return this.#options.context.informers.of(kinds.Node).store.list();
   }

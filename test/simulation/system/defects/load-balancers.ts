@@ -41,8 +41,8 @@ export const loadBalancerDefects: Defects = {
   },
   "takes a Service for another one of its name during a late write": {
     file: `${reconcile}/observe.ts`,
-    from: "return wanted && isSameService(current, known) ? current : undefined;",
-    to: "return wanted ? current : undefined;",
+    from: "return current === undefined ? known : this.service(known);",
+    to: "return current === undefined ? known : this.service(current);",
     needs: ["forceDelete"],
   },
   "lets an ensure that has crossed a deletion supersede it": {
@@ -53,7 +53,7 @@ export const loadBalancerDefects: Defects = {
   },
   "continues after a late write with what a Service wanted before": {
     file: `${reconcile}/loop.ts`,
-    from: "const service = this.#options.observer.service(intent.service);",
+    from: "const service = this.#options.observer.newest(intent.service);",
     to: "const service = intent.service as Service | undefined;",
     needs: ["changeService", "prolongOperation"],
   },

@@ -90,6 +90,7 @@ describe("a Service whose write takes minutes", () => {
 
   test.each<[string, Service]>([
     ["is deleted", { metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } }],
+    ["is replaced by another one of its name", { metadata: { uid: "99999999-9999-4999-8999-999999999999" } }],
     ["gets another class", { metadata: {}, spec: { loadBalancerClass: "example.com/other" } }],
   ])(
     "a Service whose write takes minutes and which %s meanwhile gets nothing more, and fails",
