@@ -34,9 +34,7 @@ export class UnendedInstances {
     const isFirst = this.#loadBalancers === undefined;
     this.#loadBalancers = observed.loadBalancers.flatMap(({ id }) => id ?? []);
     if (this.#options.context.planning !== undefined) return;
-    const members = isFirst ? ownersIn(observed) : [];
-    if (members.length > 0) void this.#follow(members);
-    if (members.length > 0) void this.#planOnceMore();
+    if (isFirst) void this.#follow(ownersIn(observed));
     const abandoned = [...this.#abandoned.difference(this.#followed)];
     if (abandoned.length > 0) void this.#followAbandoned(abandoned);
   }
@@ -44,15 +42,6 @@ export class UnendedInstances {
   /** The operation on an instance or a network interface is not waited for any more. */
   abandon(id: string): void {
     this.#abandoned.add(id);
-  }
-
-  /** An operation may have ended after the load balancers were read, and before the instances were. */
-  async #planOnceMore(): Promise<void> {
-    const { clock, signal } = this.#options.context;
-    for (let pauseMs = firstPauseMs; !signal.aborted; pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
-      await clock.sleep(pauseMs, signal);
-      if (signal.aborted || (await this.#planAgain())) return;
-    }
   }
 
   /** Each has one loop: one whose operations never end is written, and abandoned, again and again. */
@@ -80,21 +69,16 @@ export class UnendedInstances {
 
   /** Those whose operation has not ended, and all while the Services cannot be planned. */
   async #unendedOf(instances: readonly string[]): Promise<readonly string[]> {
-    const unended = await this.#options.reads.unended(instances, "fresh");
+    const { context, reads, outdate, refresh } = this.#options;
+    const unended = await reads.unended(instances, "fresh");
     if (unended.length === instances.length) return unended;
-    return (await this.#planAgain()) ? unended : instances;
-  }
-
-  /** False, with a line in the log, when it fails. */
-  async #planAgain(): Promise<boolean> {
-    const { context, outdate, refresh } = this.#options;
     for (const id of this.#loadBalancers ?? []) outdate(id);
     const error = await refresh();
-    if (error === undefined || context.signal.aborted) return true;
+    if (error === undefined || context.signal.aborted) return unended;
     context.log.warn("Failed to bring Services to their desired state after an operation in Azure; trying again", {
       error,
     });
-    return false;
+    return instances;
   }
 }
 

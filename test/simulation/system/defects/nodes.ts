@@ -14,8 +14,8 @@ export const nodeDefects: Defects = {
   },
   "does not wait for operations of a former process on instances": {
     file: "plugins/azure-cloud/load-balancer/reconcile/unended-instances.ts",
-    from: "if (members.length > 0) void this.#follow(members);",
-    to: "",
+    from: "void this.#follow(ownersIn(observed));",
+    to: "void ownersIn(observed);",
     needs: ["prolongOperation", "returnNode", "killHost"],
     kept: "a node returns while a former process takes its instance out of its pools",
   },
