@@ -1,7 +1,7 @@
 import type { LoadBalancingRule, SecurityRule } from "@azure/arm-network";
 import { defaultLoadBalancerName, keyOf, type Node, type Service, type ServicePort } from "cloud-controller-host/sdk";
 
-import { isInternalName, isIPv6Name, isServiceFrontend } from "../../model/names.ts";
+import { isServiceFrontend } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import { isShared } from "../../service/identity.ts";
 import { choosesAddress, readSubject, type Subject, wantedAddresses } from "../../service/subject.ts";
@@ -195,16 +195,20 @@ function keptHolder(draft: Draft, asked: Subject, behind?: Ruled): Holder {
 
 /** The Service without floating IP for as long as it has rules without: they send to the nodes. */
 function asRuled({ balancers }: Draft, subject: Subject): Subject {
+  if (!subject.floatingIP) return subject;
   const base = subject.base.toLowerCase();
   const isDirect = balancers.values().some(({ current }) => current !== undefined && directBases(current).has(base));
   return isDirect ? { ...subject, floatingIP: false } : subject;
 }
 
-/** Bases of Services that have chosen rules without floating IP. Internal ones for IPv6 have no choice. */
-const directBases = oncePer(({ name: balancer = "", loadBalancingRules = [] }: Balancer): ReadonlySet<string> => {
-  const isDirect = ({ name = "", enableFloatingIP }: LoadBalancingRule): boolean =>
-    enableFloatingIP === false && !(isInternalName(balancer) && isIPv6Name(name));
-  return new Set(loadBalancingRules.filter(isDirect).map(baseOf));
+/** Bases of Services that have chosen rules without floating IP. Those on private IPv6 addresses have no choice. */
+const directBases = oncePer((balancer: Balancer): ReadonlySet<string> => {
+  const frontends = (balancer.frontendIPConfigurations ?? []).filter(
+    ({ publicIPAddress, privateIPAddressVersion }) =>
+      publicIPAddress !== undefined || privateIPAddressVersion !== "IPv6",
+  );
+  const rules = frontends.flatMap(({ id = "" }) => rulesOn(balancer, id));
+  return new Set(rules.filter(({ enableFloatingIP }) => enableFloatingIP === false).map(baseOf));
 });
 
 /**

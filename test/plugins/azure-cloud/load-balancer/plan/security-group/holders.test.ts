@@ -329,6 +329,32 @@ test("node ports of a Service that has got floating IP are closed with the next 
   expect(JSON.stringify(securityGroup)).not.toContain("30080");
 });
 
+test("node ports of an internal Service for IPv6, whose rules never have floating IP, are closed if it asks for that", () => {
+  const internal = { "azure-load-balancer-internal": "true" };
+  const spec = { ipFamilies: ["IPv6"], loadBalancerSourceRanges: ["2001:db8::/32"] };
+  const web = (annotations: Record<string, string>) =>
+    intentOf({ name: "a-web", nodes, annotations: { ...internal, ...annotations }, spec });
+  const direct = web(ownRules);
+  const { observed: before } = converge([direct, onOwnAddress("b-other", 443)], world({ nodes }), config);
+  expect(JSON.stringify(before.securityGroup)).toContain("30080");
+  const changed = onOwnAddress("b-other", 444);
+  const observed = { ...before, services: [web({}).service, changed.service] };
+  expect(JSON.stringify(converge([changed], observed, config).observed.securityGroup)).not.toContain("30080");
+});
+
+test("node ports of a public Service for IPv6 without floating IP stay open, whatever version Azure shows for its frontend", () => {
+  const web = (annotations: Record<string, string>) =>
+    intentOf({ name: "a-web", nodes, annotations, spec: { ipFamilies: ["IPv6"] } });
+  const { observed: before } = converge([web(ownRules), onOwnAddress("b-other", 443)], world({ nodes }), config);
+  const loadBalancers = before.loadBalancers.map(({ frontendIPConfigurations = [], ...rest }) => ({
+    ...rest,
+    frontendIPConfigurations: frontendIPConfigurations.map((one) => ({ ...one, privateIPAddressVersion: "IPv6" })),
+  }));
+  const changed = onOwnAddress("b-other", 444);
+  const observed = { ...before, loadBalancers, services: [web({}).service, changed.service] };
+  expect(JSON.stringify(converge([changed], observed, config).observed.securityGroup)).toContain("30080");
+});
+
 test("an additional address that a Service names no more is closed in a group that deployments share", () => {
   const shared = { ...config, shardSuffix: "" };
   const former = onOwnAddress("a-web", 80, { "azure-additional-public-ips": "203.0.113.1" });
@@ -338,4 +364,20 @@ test("an additional address that a Service names no more is closed in a group th
   const after = converge([onOwnAddress("a-web", 80)], { ...before, opened }, shared).observed.securityGroup;
   const left = (after?.securityRules ?? []).flatMap(destinationsOf).filter((one) => one !== "*");
   expect(left.toSorted()).toEqual(["20.0.0.1", "20.0.0.2"]);
+});
+
+test.each([
+  ["another port", 443, ["443"]],
+  ["the same port", 80, ["80"]],
+])("an additional address that a Service names no more stays open for one that has it and %s", (_, port, left) => {
+  const shared = { ...config, shardSuffix: "" };
+  const additional = { "azure-additional-public-ips": "203.0.113.1" };
+  const [former, other] = [onOwnAddress("a-web", 80, additional), onOwnAddress("b-other", port, additional)];
+  const { observed: before } = converge([former, other], world({ nodes }), shared);
+  const web = onOwnAddress("a-web", 80);
+  const opened = new Map([["default/a-web", [former.service]]]);
+  const observed = { ...before, opened, services: [web.service, other.service] };
+  const rules = converge([web], observed, shared).observed.securityGroup?.securityRules ?? [];
+  const ofAdditional = rules.filter((rule) => destinationsOf(rule).includes("203.0.113.1"));
+  expect(ofAdditional.flatMap(({ destinationPortRanges = [] }) => destinationPortRanges)).toEqual([...left]);
 });
