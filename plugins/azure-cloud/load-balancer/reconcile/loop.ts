@@ -121,7 +121,7 @@ export class Loop {
     return service && { action: "ensure", service, nodes: this.nodes };
   }
 
-  /** False for a Service that cannot be read, or has left or changed during the reads: its changes may need others. */
+  /** False for a Service that cannot be read, or has left or changed during the reads: what it wants now may need others. */
   #isCurrent(intent: ServiceIntent, observation: Observation): boolean {
     const { service } = intent;
     const newest = this.#newest(intent)?.service;
@@ -192,7 +192,7 @@ export class Loop {
 
   /** The writes that can start, without those that take away what others are about to use. */
   #startable({ active }: Round, observed: Observed, ready: readonly Write[]): readonly Write[] {
-    if (this.#inFlight.graceMs() > 0) void this.#ticker.afterAll(() => this.#inFlight.graceMs());
+    if (this.#inFlight.graceMs() > 0) this.#tickAfterWave();
     if (!ready.some(isAbandoning)) return ready;
     const youngMs = this.#options.context.clock.monotonic() - keptMs;
     const young = this.#inFlight.current().filter(({ startedMs }) => startedMs > youngMs);
@@ -252,11 +252,15 @@ export class Loop {
       if (!("error" in outcome && isRefused(outcome.error))) observer.wrote(outcome, ensured);
       if (flight !== undefined) await this.#outcomes.take(flight, outcome);
       if (flight?.wave === undefined || this.#inFlight.graceMs() === 0) this.#ticker.soon();
-      else void this.#ticker.afterAll(() => this.#inFlight.graceMs());
+      else this.#tickAfterWave();
     };
     const writes = [...started.keys()];
     for (const { promise } of applier.start(writes.filter(isResourceWrite), observed)) void promise.then(take);
     void applier.members(writes.filter(isMembersWrite), observed).then((outcomes) => outcomes.map(take));
+  }
+
+  #tickAfterWave(): void {
+    void this.#ticker.afterAll(() => this.#inFlight.graceMs());
   }
 
   #finish({ planned, active, writes }: Round, isNewest: (entry: Wanted) => boolean): void {

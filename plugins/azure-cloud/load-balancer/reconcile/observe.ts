@@ -122,7 +122,7 @@ export class Observer {
     return isSame && hasMarkOfAnother(current, shards);
   }
 
-  /** The newest version of the Service; undefined when it was replaced, is being deleted, or wants no load balancer. */
+  /** As `service`; one that no informer knows, as a caller may have created it a moment ago, is as the caller has it. */
   newest(known: Service): Service | undefined {
     const current = this.#options.context.informers.of(kinds.Service).store.get(keyOf(known));
     return current === undefined ? known : this.service(known);

@@ -9,7 +9,6 @@ import type { Observer } from "./observe.ts";
 
 /** Reads of a process that has just begun to serve are not out of date. */
 const freshMs = 60_000;
-
 /** No other deployment has had time to serve a Service that was created so short a time ago. */
 const newMs = 10_000;
 
@@ -50,7 +49,7 @@ export class Takeovers {
   /** Called with a Service that this process has not served so far, or not since it left or its deletion began. */
   arrived({ service, action }: Pick<ServiceIntent, "service" | "action">): void {
     const { context, config, observer } = this.#options;
-    const isFirst = this.#isFirst(service);
+    const isFirst = this.#takeFirst(service);
     // Few Services of a start are to be deleted, and those read again.
     const isFresh = action === "ensure" && (isFirst || this.#isNew(service));
     if (isFresh || this.#seen.has(service)) return;
@@ -58,8 +57,11 @@ export class Takeovers {
     if (hasNeighbors({ config, observed: { services: observer.services() } }, context.shards)) observer.forget();
   }
 
-  /** All Services of a process come at its start. What another deployment had then may have changed since. */
-  #isFirst(service: Service): boolean {
+  /**
+   * True once for each Service that this deployment had as the first one came: all come then. What another one had may
+   * have changed since.
+   */
+  #takeFirst(service: Service): boolean {
     const { context, observer } = this.#options;
     const nowMs = context.clock.monotonic();
     if (this.#beganMs === undefined) for (const one of observer.services()) this.#first.set(keyOf(one), one);

@@ -14,23 +14,29 @@ type NodeList = readonly Node[];
  */
 export function poolNodes({ observed, config }: Draft): (pools: readonly UsedPool[]) => NodeList {
   if (config.pools === "interfaces") return nodesOf;
-  const members = oncePer((balancers: Draft["observed"]["loadBalancers"]) => {
-    const pools = balancers.flatMap(({ backendAddressPools = [] }) => backendAddressPools);
-    const ofCluster = pools.filter(({ name = "" }) => isClusterPool(name, config.clusterName));
-    return new Set(ofCluster.flatMap(({ loadBalancerBackendAddresses: all = [] }) => all.map((one) => one.ipAddress)));
-  });
+  let members: ReadonlySet<string> | undefined;
+  const isMember = (address: string): boolean => (members ??= addressesIn({ observed, config })).has(address);
   const withMembers = oncePer((nodes: NodeList): NodeList => {
     const known = byName(nodes);
     const hasJoined = (node: Node): boolean => {
       const before = known.get(nodeName(node));
-      if (before === node || drainCause(node) !== undefined) return false;
+      if (before === node) return false;
       const former = before === undefined ? [] : internalAddresses(before);
-      return internalAddresses(node).some((one) => !former.includes(one) && members(observed.loadBalancers).has(one));
+      const isAdded = internalAddresses(node).some((one) => !former.includes(one) && isMember(one));
+      return isAdded && drainCause(node) === undefined;
     };
     const joined = observed.nodes.filter(hasJoined);
     return joined.length === 0 ? nodes : [...byName([...nodes, ...joined]).values()];
   });
   return (pools) => withMembers(nodesOf(pools));
+}
+
+/** The addresses in the pools of the cluster. */
+function addressesIn({ observed, config }: Pick<Draft, "observed" | "config">): ReadonlySet<string> {
+  const pools = observed.loadBalancers.flatMap(({ backendAddressPools = [] }) => backendAddressPools);
+  const ofCluster = pools.filter(({ name = "" }) => isClusterPool(name, config.clusterName));
+  const members = ofCluster.flatMap(({ loadBalancerBackendAddresses = [] }) => loadBalancerBackendAddresses);
+  return new Set(members.flatMap(({ ipAddress }) => ipAddress ?? []));
 }
 
 /** Most lists are those of the plan before. */
@@ -41,7 +47,5 @@ const byName = oncePer(
 function nodesOf(pools: readonly UsedPool[]): NodeList {
   const lists = new Set(pools.flatMap(({ nodeLists }) => [...nodeLists]));
   const [only, ...more] = lists;
-  return only !== undefined && more.length === 0 ? only : named([...lists].flat());
+  return only !== undefined && more.length === 0 ? only : [...byName([...lists].flat()).values()];
 }
-
-const named = oncePer((nodes: NodeList): NodeList => [...byName(nodes).values()]);

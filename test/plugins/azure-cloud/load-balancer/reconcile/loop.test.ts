@@ -109,7 +109,7 @@ describe("a Service whose write takes minutes", () => {
       });
       hold.release();
       expect(String(await work)).toContain(
-        "default/web is gone or being deleted, is no longer of type LoadBalancer, or has",
+        "default/web is being deleted, was replaced, is no longer of type LoadBalancer, or has",
       );
       expect(cluster.writes()).toEqual([`PUT ${publicIPOf(web)}`]);
       await cluster.remove(generation, web);

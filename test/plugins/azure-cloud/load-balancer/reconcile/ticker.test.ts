@@ -110,3 +110,33 @@ test("a stop of the process leads to a tick, at once", async () => {
   await Bun.sleep(1);
   expect(atMs).toEqual([1_000]);
 });
+
+describe("a time that may grow", () => {
+  test("ends with one tick, however many wait for it", async () => {
+    const { clock, atMs, ticker } = fixture();
+    let endMs = 100;
+    const leftMs = (): number => endMs - clock.monotonic();
+    void ticker.afterAll(leftMs);
+    let others = 0;
+    void ticker.afterAll(() => (others += 1));
+    await clock.advance(50);
+    endMs = 200;
+    await clock.advance(149);
+    expect(atMs).toEqual([]);
+    await clock.advance(100);
+    expect([atMs, others]).toEqual([[205], 0]);
+    void ticker.afterAll(() => 0);
+    await clock.advance(100);
+    expect(atMs).toHaveLength(2);
+  });
+
+  test("ends with the process", async () => {
+    const { clock, end, atMs, ticker } = fixture();
+    void ticker.afterAll(() => 60_000);
+    await clock.advance(1_000);
+    end.abort();
+    await clock.advance(100);
+    expect(atMs.every((at) => at < 2_000)).toBe(true);
+    expect(atMs).not.toBeEmpty();
+  });
+});
