@@ -40,7 +40,7 @@ export const rule = (base: string, frontend: string, port = 80, protocol = "Tcp"
 interface Balancer {
   /** Each with the name of its public IP, or with a private address. */
   readonly frontends: readonly (readonly [name: string, address: string])[];
-  readonly rules?: readonly ReturnType<typeof rule>[];
+  readonly rules?: readonly (ReturnType<typeof rule> & { readonly enableFloatingIP?: boolean })[];
   readonly probes?: readonly string[];
   /** Addresses in the pool of all rules. */
   readonly members?: readonly string[];
@@ -73,12 +73,13 @@ export async function azureRig(nodes: readonly Pick<Machine, "name" | "privateIP
         backendAddressPools: [
           { name: "kubernetes", properties: { loadBalancerBackendAddresses: members.map(memberOf) } },
         ],
-        loadBalancingRules: rules.map(({ base, frontend, port, protocol }) => ({
+        loadBalancingRules: rules.map(({ base, frontend, port, protocol, enableFloatingIP = true }) => ({
           name: `${base}-${protocol.toUpperCase()}-${port}`,
           properties: {
             protocol,
             frontendPort: port,
             backendPort: port,
+            enableFloatingIP,
             frontendIPConfiguration: { id: `${idOf("loadBalancers", balancer)}/frontendIPConfigurations/${frontend}` },
             backendAddressPool: { id: `${idOf("loadBalancers", balancer)}/backendAddressPools/kubernetes` },
           },

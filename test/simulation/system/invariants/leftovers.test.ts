@@ -5,9 +5,12 @@ import type { Service } from "cloud-controller-host/sdk";
 import { azureRig, named, rule } from "./azure-rig.ts";
 import { leftOpenings, leftoversIn } from "./leftovers.ts";
 
-const { simulator, idOf, putBalancer, putPublicIP, putRules, view } = await azureRig();
+const { simulator, idOf, putBalancer, putPublicIP, putRules, view } = await azureRig([
+  { name: "vm-0", privateIP: "10.240.0.4" },
+]);
 const web = named("web", "1");
 const other = named("other", "2");
+const withoutFloatingIP = { "service.beta.kubernetes.io/azure-disable-load-balancer-floating-ip": "true" };
 
 const left = (...wanting: readonly { readonly service: Service }[]): readonly string[] =>
   leftoversIn(
@@ -143,4 +146,23 @@ test("an opening stays for a rule of a Service with another address as well, and
     `opening TCP 443 from Internet of ${address} is left over`,
     "opening TCP 80 from Internet of 10.240.0.100 is left over",
   ]);
+});
+
+test.each<
+  readonly [what: string, annotations: Service["metadata"], ruled: typeof web, direct: boolean, isLeft: boolean]
+>([
+  ["is left over where all have floating IP", {}, web, false, true],
+  ["stays for a Service that asks for none", { annotations: withoutFloatingIP }, web, false, false],
+  ["stays for a Service with a rule without it", {}, web, true, false],
+  ["is left over where only another one has such a rule", {}, other, true, true],
+])("what is open on a node %s", (_what, metadata, ruled, direct, isLeft) => {
+  const service = { ...web.service, metadata: { ...web.service.metadata, ...metadata } };
+  serve(web);
+  putBalancer({
+    frontends: [[web.base, `kubernetes-${web.base}`]],
+    rules: [{ ...rule(ruled.base, web.base), enableFloatingIP: !direct }],
+  });
+  putRules({ to: ["10.240.0.4"], ports: ["30080"] });
+  const rules = left({ service }).filter((what) => what.startsWith("security rule"));
+  expect(rules).toEqual(isLeft ? ["security rule k8s-azure-lb_allow_0"] : []);
 });

@@ -148,9 +148,9 @@ export class Removals {
   /** Or drained: a Service asks for that, and a node that is out of service is about to leave. */
   #isExcluded(name: string): boolean {
     const node = this.#world.api.get(kinds.Node, { name });
-    if (node === undefined || isExcluded(node)) return node !== undefined;
+    if (node === undefined) return false;
     const isLeaving = taintsOf(node).some(({ key }) => key === taints.outOfService);
-    return isLeaving && this.#world.services().some(drains);
+    return isExcluded(node) || (isLeaving && this.#world.services().some(drains));
   }
 
   #isOfGoneVM(address: string): boolean {
