@@ -79,6 +79,10 @@ export const errorTable = {
     Fenced: ["A write was refused: the generation has ended or the lease is not safely held.", nothing],
     IdleWatch: ["A watch was silent for too long.", nothing],
     InvalidObject: ["A plugin passed an object that cannot be sent.", "Correct the plugin."],
+    LeaseExpired: [
+      "This process did not run for longer than its lease lasts, and stopped leading.",
+      "Look for a paused or frozen node, or too little CPU.",
+    ],
     LeaseLost: ["The lease was lost.", "Nothing: another replica takes over. Often: look at API server latency."],
     LeaseNotRenewed: ["The lease was not renewed within the renew deadline.", "Check the API server and the network."],
     LeaseTimeout: ["The API server did not answer a request for the Lease.", ...fixed],

@@ -55,10 +55,10 @@ export type ElectionEnd = "released" | "kept" | "lost" | "stopped";
 const watchdogGraceMs = 20_000;
 
 /**
- * A candidate for one Lease. client-go's algorithm (`tools/leaderelection`), with five differences: its first attempt may
+ * A candidate for one Lease. client-go's algorithm (`tools/leaderelection`), with six differences: its first attempt may
  * rest on an earlier read; it renews until the work under the lease has stopped and then releases the lease; it stops
- * leading at once when it observes another holder; it acquires a Lease that was deleted or emptied by hand only when the
- * last holder cannot lead any more; and `nudge` shortens a wait.
+ * leading at once when it observes another holder, or that its lease has expired; it acquires a Lease that was deleted or
+ * emptied by hand only when the last holder cannot lead any more; and `nudge` shortens a wait.
  */
 export class Elector {
   readonly checkName: string;
@@ -269,7 +269,7 @@ export class Elector {
     try {
       while (!late.signal.aborted && !settled.aborted) {
         if (await this.#lock.tryAcquireOrRenew({ renewal: true, reads: late.signal, writes: late.signal })) return true;
-        if (this.#lock.heldByAnother) return false;
+        if (this.#lock.heldByAnother || this.#lock.hasExpired) return false;
         await clock.sleep(retryPeriodMs, AbortSignal.any([late.signal, settled]));
       }
       return false;

@@ -1,10 +1,14 @@
-import { type Counter, isConflict, isNotFound, type Lease, type Logger, messageOf } from "cloud-controller-host/sdk";
+import { type Counter, isConflict, isNotFound, type Lease, type Logger } from "cloud-controller-host/sdk";
 
+import { LeaseFailures } from "./failures.ts";
 import {
   emptied,
+  expiredError,
   isUntaken,
+  isValidAt,
   type LeaseRecord,
   leaseWith,
+  mayBeLedAt,
   newRecord,
   type Observation,
   observationOf,
@@ -38,13 +42,12 @@ export class LeaseLock {
   #missingSinceMs: number | undefined;
   /** A write of ours got no answer; it may have been applied. */
   #uncertain = false;
-  #lastFailure: unknown;
-  /** Message of the last failure, while attempts fail. */
-  #complaint = "";
+  readonly #failures: LeaseFailures;
 
   constructor(options: LeaseLockOptions) {
     this.#options = options;
     this.#requests = new LeaseRequests(options);
+    this.#failures = new LeaseFailures(options.log, this.#lock);
   }
 
   get observed(): Observation | undefined {
@@ -64,7 +67,12 @@ export class LeaseLock {
   /** True if the last observed record names another holder and has not expired. */
   get heldByAnother(): boolean {
     const observed = this.#observed;
-    return !this.held && observed !== undefined && observed.record.holderIdentity !== "" && this.#isValid(observed);
+    return (
+      !this.held &&
+      observed !== undefined &&
+      observed.record.holderIdentity !== "" &&
+      isValidAt(observed, this.#monotonic())
+    );
   }
 
   /**
@@ -80,27 +88,27 @@ export class LeaseLock {
     return this.#renewedMs === undefined ? Number.POSITIVE_INFINITY : this.#monotonic() - this.#renewedMs;
   }
 
+  /**
+   * True if the last renewal was sent longer ago than the lease lasts: another candidate, or another deployment that
+   * counts on this one to have stopped, may have written since, and what this process has read may not show it yet.
+   */
+  get hasExpired(): boolean {
+    return this.renewalAgeMs > this.#options.leaseDurationMs;
+  }
+
   /** Why the last failed attempt failed; undefined once an attempt has succeeded. */
   get lastFailure(): unknown {
-    return this.#lastFailure;
+    return this.#failures.last;
   }
 
   /** Acquires the lease when it is free or has expired, renews it when it is ours. Never rejects. */
   async tryAcquireOrRenew(signals: LockSignals = {}): Promise<boolean> {
-    const { log } = this.#options;
     try {
       const held = (await this.#renewFast(signals)) || (await this.#readThenWrite(signals));
-      this.#complaint = "";
-      this.#lastFailure = undefined;
+      this.#failures.clear();
       return held;
     } catch (error) {
-      if (isAborted(signals)) {
-        this.#lastFailure ??= error;
-        return false;
-      }
-      this.#lastFailure = error;
-      if (isLostRace(error)) log.debug(2, "Lease was written by another candidate first", { lock: this.#lock, error });
-      else this.#complain(error);
+      this.#failures.attempt({ error, isAborted: isAborted(signals), isHeld: this.held });
       return false;
     }
   }
@@ -116,23 +124,12 @@ export class LeaseLock {
     try {
       const wanted = this.#wanted(seen === undefined ? {} : { leaseTransitions: recordOf(seen).leaseTransitions + 1 });
       await this.#write(seen === undefined ? "create" : "replace", leaseWith(wanted, name, seen));
-      this.#complaint = "";
-      this.#lastFailure = undefined;
+      this.#failures.clear();
       return true;
     } catch (error) {
       log.debug(2, "Failed to take the released lock, falling back to slow path", { lock: this.#lock, error });
       return false;
     }
-  }
-
-  /** A standby may fail the same way for hours, every other second: logged once. A leader's failures are all logged. */
-  #complain(error: unknown): void {
-    const { log } = this.#options;
-    const complaint = messageOf(error);
-    const message = "Failed to update lock";
-    if (complaint === this.#complaint && !this.held) log.debug(4, message, { lock: this.#lock, error });
-    else log.error(message, { lock: this.#lock, error });
-    this.#complaint = complaint;
   }
 
   /**
@@ -166,15 +163,17 @@ export class LeaseLock {
 
   /** Renews without a read while the observed record is ours and valid. After a failure the lease must be read first. */
   async #renewFast(signals: LockSignals): Promise<boolean> {
-    const { log, name } = this.#options;
-    if (this.#observed === undefined || !this.held || !this.#isValid(this.#observed)) return false;
+    if (this.#observed === undefined || !this.held || !isValidAt(this.#observed, this.#monotonic())) return false;
     const { record, lease } = this.#observed;
     try {
-      return await this.#write("replace", leaseWith(this.#wanted(tenureOf(record)), name, lease), signals);
+      return await this.#write(
+        "replace",
+        leaseWith(this.#wanted(tenureOf(record)), this.#options.name, lease),
+        signals,
+      );
     } catch (error) {
       if (isAborted(signals)) throw error;
-      this.#lastFailure = error;
-      log.debug(2, "Failed to update lock optimistically, falling back to slow path", { lock: this.#lock, error });
+      this.#failures.step("Failed to update lock optimistically, falling back to slow path", error);
       return false;
     }
   }
@@ -191,8 +190,11 @@ export class LeaseLock {
       return this.#create(signals);
     }
     const record = recordOf(lease);
-    const mayBeTaken = signals.renewal === true ? this.#mayHaveBeenLed(record) : this.#mayBeLed();
-    if (this.heldByAnother || mayBeTaken) {
+    const mayBeLed =
+      signals.renewal === true
+        ? this.#mayHaveBeenLed(record)
+        : mayBeLedAt(this.#observed, this.#options.leaseDurationMs, this.#monotonic());
+    if (this.heldByAnother || mayBeLed) {
       log.debug(4, "Lock is held and has not yet expired", { lock: this.#lock, holder: record.holderIdentity });
       return false;
     }
@@ -224,8 +226,9 @@ export class LeaseLock {
    * once; here only a first start does so, because it cannot distinguish a deleted Lease from a new cluster.
    */
   #mayCreate(): boolean {
-    if (this.#observed === undefined || (this.held && this.#isValid(this.#observed))) return true;
-    const missingMs = this.#monotonic() - (this.#missingSinceMs ?? this.#monotonic());
+    const nowMs = this.#monotonic();
+    if (this.#observed === undefined || (this.held && isValidAt(this.#observed, nowMs))) return true;
+    const missingMs = nowMs - (this.#missingSinceMs ?? nowMs);
     return missingMs > Math.max(this.#options.leaseDurationMs, this.#observed.record.leaseDurationSeconds * 1000);
   }
 
@@ -245,6 +248,8 @@ export class LeaseLock {
 
   async #write(verb: "create" | "replace", lease: Lease, signals: LockSignals = {}): Promise<boolean> {
     signals.reads?.throwIfAborted();
+    if (signals.renewal === true && this.hasExpired)
+      throw expiredError(this.renewalAgeMs, this.#options.leaseDurationMs);
     const sentMs = this.#monotonic();
     const wasUncertain = this.#uncertain;
     this.#uncertain = true;
@@ -270,20 +275,9 @@ export class LeaseLock {
       this.#options.log.info("New leader elected", { lock: this.#lock, holder: record.holderIdentity });
   }
 
-  /** True within a lease duration after the Lease was emptied: ours or its last holder's, since its own may be wrong. */
-  #mayBeLed(): boolean {
-    const { wasEmptied = false, atMs = 0, holderSeconds = 0 } = this.#observed ?? {};
-    return wasEmptied && this.#monotonic() - atMs <= Math.max(this.#options.leaseDurationMs, holderSeconds * 1000);
-  }
-
-  /** True if another candidate may have led and released the Lease while this process was paused. */
+  /** True if another candidate has led and released the Lease since this one wrote it. */
   #mayHaveBeenLed({ leaseTransitions }: LeaseRecord): boolean {
-    const isOld = this.renewalAgeMs > this.#options.leaseDurationMs;
-    return !this.held && (isOld || leaseTransitions !== this.#ownTransitions);
-  }
-
-  #isValid({ record, atMs }: Observation): boolean {
-    return atMs + record.leaseDurationSeconds * 1000 > this.#monotonic();
+    return !this.held && leaseTransitions !== this.#ownTransitions;
   }
 
   /** `namespace/name`, as client-go logs it. */

@@ -1,4 +1,11 @@
-import { apiVersionOf, type EventSubject, kinds, type Lease, type ObjectName } from "cloud-controller-host/sdk";
+import {
+  apiVersionOf,
+  CodedError,
+  type EventSubject,
+  kinds,
+  type Lease,
+  type ObjectName,
+} from "cloud-controller-host/sdk";
 
 /** upstream: `resourcelock.LeaderElectionRecord`, with times as they are on the wire. */
 export interface LeaseRecord {
@@ -77,6 +84,24 @@ export function observationOf(lease: Lease, atMs: number, before: Observation | 
   const wasEmptied = holderIdentity === "" && !isReleased(record) && wasHeld;
   const holderSeconds = holderIdentity === "" ? (before?.holderSeconds ?? 0) : leaseDurationSeconds;
   return { record, lease, atMs, wasEmptied, holderSeconds };
+}
+
+/** True until a lease duration after the observation: until then, its holder may lead. */
+export const isValidAt = ({ record, atMs }: Observation, nowMs: number): boolean =>
+  atMs + record.leaseDurationSeconds * 1000 > nowMs;
+
+/** True within a lease duration after the Lease was emptied: ours or its last holder's, since its own may be wrong. */
+export function mayBeLedAt(observed: Observation | undefined, ownDurationMs: number, nowMs: number): boolean {
+  const { wasEmptied = false, atMs = 0, holderSeconds = 0 } = observed ?? {};
+  return wasEmptied && nowMs - atMs <= Math.max(ownDurationMs, holderSeconds * 1000);
+}
+
+export function expiredError(ageMs: number, durationMs: number): CodedError {
+  const [age, duration] = [ageMs, durationMs].map((ms) => `${Math.round(ms / 1000)} s`);
+  return new CodedError(
+    "LeaseExpired",
+    `not renewed for ${age}, and the lease lasts ${duration}: was the process paused?`,
+  );
 }
 
 /**

@@ -83,6 +83,16 @@ const untilAborted = (signal: AbortSignal): Promise<void> =>
 
 const holder = (leases: MemoryLeases): string => leases.get()?.spec?.holderIdentity ?? "nobody";
 
+/** A clock whose time can pass without a timer that fires, as for a process that does not run. */
+function freezable(): { readonly clock: ManualClock; readonly freeze: (ms: number) => void } {
+  const clock = manualClock();
+  let frozenMs = 0;
+  return {
+    clock: { ...clock, monotonic: () => clock.monotonic() + frozenMs, now: () => clock.now() + frozenMs },
+    freeze: (ms) => (frozenMs += ms),
+  };
+}
+
 /** Moves time on in small steps, so that everything happens in its order. */
 async function pass(clock: ManualClock, ms: number): Promise<void> {
   for (let left = ms; left > 0; left -= 100) await clock.advance(Math.min(100, left));
@@ -383,6 +393,51 @@ describe("an election", () => {
     await pass(clock, 15_000);
     expect(await ended).toBe("lost");
     expect([seen, holder(leases), elector.safelyHeld()]).toEqual([["lead", "told", "done"], "", false]);
+  });
+
+  describe("the pause of a leader", () => {
+    test("ends its term if it is longer than its lease lasts, though no other candidate took that", async () => {
+      const [leases, { clock, freeze }] = [memoryLeases(), freezable()];
+      const lines: string[] = [];
+      const log = createLogger({ format: "text", verbosity: 0, write: (line) => lines.push(line) });
+      const { elector, run } = candidate(leases, clock, "me", { log });
+      const { seen, ended } = run();
+      await clock.advance(0);
+      freeze(15_001);
+      await clock.advance(2_100);
+      expect(await ended).toBe("lost");
+      expect([seen, holder(leases), elector.safelyHeld()]).toEqual([["lead", "told", "done"], "me", false]);
+      const reason = "not renewed for 17 s, and the lease lasts 15 s: was the process paused?";
+      expect(lines.find((line) => line.includes("Failed to renew lease"))).toContain(reason);
+    });
+
+    test("ends its term before the write of a renewal whose read it had sent before", async () => {
+      const [leases, { clock, freeze }] = [memoryLeases(), freezable()];
+      const { elector, run } = candidate(leases, clock);
+      const { ended } = run();
+      await clock.advance(0);
+      const renewed = leases.get()?.metadata?.resourceVersion;
+      leases.before = (verb) => {
+        if (verb === "update") throw new ApiError(503, "ServiceUnavailable", "etcd is away");
+        freeze(15_001);
+        leases.before = () => undefined;
+      };
+      await clock.advance(2_100);
+      expect(await ended).toBe("lost");
+      expect([leases.get()?.metadata?.resourceVersion, elector.safelyHeld()]).toEqual([renewed, false]);
+    });
+
+    test("does not end its term if it is shorter than that", async () => {
+      const [leases, { clock, freeze }] = [memoryLeases(), freezable()];
+      const { elector, run } = candidate(leases, clock);
+      const { stop, ended } = run();
+      await clock.advance(0);
+      freeze(12_900);
+      await clock.advance(2_100);
+      expect(elector.safelyHeld()).toBeTrue();
+      stop();
+      expect(await ended).toBe("released");
+    });
   });
 
   test("a lease lost to another candidate is logged with its name", async () => {

@@ -92,9 +92,9 @@ export const hostDefects: Readonly<Record<string, HostDefect>> = {
     seed: 1,
   },
   "takes a lease after half of its duration": {
-    file: `${election}/lock.ts`,
-    from: "return atMs + record.leaseDurationSeconds * 1000 > this.#monotonic();",
-    to: "return atMs + record.leaseDurationSeconds * 500 > this.#monotonic();",
+    file: `${election}/record.ts`,
+    from: "atMs + record.leaseDurationSeconds * 1000 > nowMs;",
+    to: "atMs + record.leaseDurationSeconds * 500 > nowMs;",
     by: "may write",
     seed: 25,
   },
