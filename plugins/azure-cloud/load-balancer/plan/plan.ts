@@ -76,7 +76,8 @@ function read(
     rejected.set(subject.key, { code: "ServiceGatewayUnsupported", messages: [serviceGateway] });
     return [];
   }
-  const planned = { subject, action: intent.action, nodes: intent.nodes };
+  const { action, nodes, hasFailed = false } = intent;
+  const planned = { subject, action, nodes, hasFailed };
   if (intent.action === "delete") return [planned];
   const messages = [...problems, ...problemsOf(subject, config), ...ownAddressProblems(subject, ownRanges)];
   if (messages.length === 0) return [planned];
@@ -122,11 +123,13 @@ interface Provisioned {
  * A resource whose last operation failed is written again as it is, for every Service that uses it: none of them is done
  * before ARM has provisioned it. What is written with an edit anyway needs no repetition. A user's public IP is the user's.
  * A Service that is being deleted has used what other Services use as long as it shows an address, and one that moves as
- * long as it shows another than it is to have: the write that failed may be the one that has removed its parts.
+ * long as it shows another than it is to have: the write that failed may be the one that has removed its parts. A change
+ * of its type clears what it shows, so that its failed writes tell as well.
  */
 function repeatFailed(draft: Draft, securityGroup: ResourceDraft<Provisioned> | undefined): void {
   const ensured = new Set(draft.services.flatMap(({ subject, action }) => (action === "ensure" ? [subject.key] : [])));
-  const leaving = draft.services.flatMap(({ subject, action }) => {
+  const leaving = draft.services.flatMap(({ subject, action, hasFailed }) => {
+    if (hasFailed) return [subject.key];
     const wanted = action === "delete" ? [] : (addressesOf(draft, subject) ?? []).map(canonicalAddress);
     return statusAddresses(subject.service).some((address) => !wanted.includes(address)) ? [subject.key] : [];
   });

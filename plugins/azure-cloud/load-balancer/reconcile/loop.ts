@@ -116,7 +116,8 @@ export class Loop {
 
   /** The newest intent: a Service may change, or leave, during reads and writes, before its caller reacts. */
   #newest(intent: ServiceIntent): ServiceIntent | undefined {
-    if (intent.action === "delete") return this.#options.observer.isTaken(intent.service) ? undefined : intent;
+    if (intent.action === "delete")
+      return this.#options.observer.isTaken(intent.service) ? undefined : this.#outcomes.withFailure(intent);
     const service = this.#options.observer.newest(intent.service);
     return service && { action: "ensure", service, nodes: this.nodes };
   }
@@ -276,7 +277,7 @@ export class Loop {
 
   /** The lock is released before the last Services are settled, which fail when it cannot be. */
   async #settle(): Promise<void> {
-    const { notices, outdated, rejections } = this.#outcomes;
+    const { notices, outdated } = this.#outcomes;
     const settled = [...this.#wanted.values()].filter(({ isEnded }) => isEnded);
     for (const { key } of settled) this.#wanted.delete(key);
     const unlockError = await this.#keeper.keep({
@@ -286,7 +287,7 @@ export class Loop {
     for (const entry of settled) {
       notices.forget(entry.key);
       if (entry.failure === undefined) {
-        rejections.cleared(entry.key);
+        this.#outcomes.cleared(entry.key);
         this.#options.rounds.settled(entry.intent);
       }
       entry.settle(unlockError);

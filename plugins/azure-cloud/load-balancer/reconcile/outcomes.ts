@@ -1,8 +1,8 @@
-import { type CloudContext, FencedError, recurringMessageOf } from "cloud-controller-host/sdk";
+import { type CloudContext, FencedError, keyOf, recurringMessageOf } from "cloud-controller-host/sdk";
 
 import { ArmError } from "../../arm/errors.ts";
 import { isRejected } from "../../arm/writes/write-errors.ts";
-import type { ServiceKey } from "../model/model.ts";
+import type { ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 import { isMembersWrite } from "../pools/member-jobs.ts";
 import type { Activity } from "./activity.ts";
@@ -48,12 +48,24 @@ export class Outcomes {
   readonly notices: Notices;
   readonly rejections = new Rejections();
   readonly outdated = new OutdatedBalancers();
+  /** Services of which a write has failed since they were last carried out. */
+  readonly #failed = new Set<ServiceKey>();
   /** Lower-case ids of the pools for which a late operation is followed: each plan meanwhile finds it in flight again. */
   readonly #followed = new WeakMap<Promise<unknown>, Set<string>>();
 
   constructor(options: OutcomesOptions) {
     this.#options = options;
     this.notices = new Notices(options.context);
+  }
+
+  /** To be called when a Service is done with success. */
+  cleared(key: ServiceKey): void {
+    this.#failed.delete(key);
+    this.rejections.cleared(key);
+  }
+
+  withFailure(intent: ServiceIntent): ServiceIntent {
+    return this.#failed.has(keyOf(intent.service)) ? { ...intent, hasFailed: true } : intent;
   }
 
   /** The write is no longer in flight when this resolves. Never rejects. */
@@ -148,6 +160,7 @@ export class Outcomes {
       if (rejected.length > 0) this.#recordFailure(write, rejected, error);
       this.#fail(rejected, error);
     } else {
+      for (const { key } of entries) this.#failed.add(key);
       this.#recordFailure(write, entries, error);
       this.#fail(entries, error);
     }

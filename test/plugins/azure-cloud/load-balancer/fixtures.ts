@@ -56,5 +56,6 @@ function serviceOf({ name = "web", uid = name, annotations = {}, labels, spec, i
 }
 
 export function intentOf(shape: ServiceShape & Partial<Omit<ServiceIntent, "service">>): ServiceIntent {
-  return { service: serviceOf(shape), action: shape.action ?? "ensure", nodes: shape.nodes ?? [] };
+  const { action = "ensure", nodes = [], hasFailed = false } = shape;
+  return { service: serviceOf(shape), action, nodes, hasFailed };
 }

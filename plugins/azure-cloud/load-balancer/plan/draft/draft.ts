@@ -33,6 +33,7 @@ export interface PlannedService {
   readonly subject: Subject;
   readonly action: "ensure" | "delete";
   readonly nodes: readonly Node[];
+  readonly hasFailed: boolean;
 }
 
 /** A backend pool that Services use. */

@@ -3,7 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { FrontendIPConfiguration, LoadBalancer } from "@azure/arm-network";
 
 import { sameId } from "../../../../../plugins/azure-cloud/load-balancer/model/ids.ts";
-import type { Observed } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import type { Observed, ServiceIntent } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { frontendsOf } from "../../../../../plugins/azure-cloud/load-balancer/plan/draft/frontends.ts";
 import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { readSubject } from "../../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
@@ -659,7 +659,7 @@ describe("a deletion of a Service beside resources whose last operation failed",
     loadBalancers: [...from.loadBalancers, usersBalancer("of-a-user")].map((one) => ({ ...one, ...failed })),
     ...(from.securityGroup !== undefined && { securityGroup: { ...from.securityGroup, ...failed } }),
   };
-  const writesFor = (shape: ServiceShape): readonly string[] =>
+  const writesFor = (shape: ServiceShape & Pick<ServiceIntent, "hasFailed">): readonly string[] =>
     plan(
       [intentOf({ nodes, name: "other", uid: "other", action: "delete", ...shape })],
       broken,
@@ -668,6 +668,10 @@ describe("a deletion of a Service beside resources whose last operation failed",
 
   test("writes those that it may have left so, and not the user's, while it shows an address", () => {
     expect(writesFor({ ingress: ["20.0.0.200"] })).toEqual(["put-load-balancer kubernetes", "put-security-group nsg0"]);
+  });
+
+  test("writes those that it may have left so where a write for it has failed, although it shows no address", () => {
+    expect(writesFor({ hasFailed: true })).toEqual(["put-load-balancer kubernetes", "put-security-group nsg0"]);
   });
 
   test("writes nothing when it shows no address: its deletion does not wait for others", () => {

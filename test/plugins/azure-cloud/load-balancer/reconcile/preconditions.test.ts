@@ -413,6 +413,22 @@ describe("what the last operation has left as failed", () => {
     expect(cluster.writes()).toEqual([]);
   });
 
+  test("what the last operation of another Service has left as failed is not written again for a deletion that had failed writes before it was done", async () => {
+    await using cluster = await openCluster(1, { operationPolls: 1 });
+    const { simulator } = cluster.world;
+    const generation = await cluster.start();
+    for (const name of ["a", "b"]) await cluster.ensure(generation, serviceOf(name));
+    simulator.failNext({ method: "PUT", path: "/networkSecurityGroups/" }, failure);
+    expect(await errorOf(cluster.remove(generation, serviceOf("a")))).toMatchObject({ code: "InternalServerError" });
+    const deletion = () => generation.balancers.ensureLoadBalancerDeleted("kubernetes", serviceOf("a"));
+    await deletion();
+    simulator.failNext({ method: "PUT", path: "/networkSecurityGroups/" }, failure);
+    expect(await errorOf(cluster.ensure(generation, serviceOf("c")))).toMatchObject({ code: "InternalServerError" });
+    simulator.clearLog();
+    await deletion();
+    expect(cluster.writes()).toEqual([]);
+  });
+
   test.each([
     ["a security group", "Failed", /networkSecurityGroups\/nsg0$/u],
     ["a load balancer", "Canceled", /loadBalancers\/kubernetes$/u],
@@ -431,16 +447,19 @@ describe("what the last operation has left as failed", () => {
   );
 
   test.each([
-    ["security group", "/networkSecurityGroups/", /networkSecurityGroups\/nsg0$/u],
-    ["load balancer", "/loadBalancers/", /loadBalancers\/kubernetes$/u],
+    ["security group", "an address", "/networkSecurityGroups/", /networkSecurityGroups\/nsg0$/u],
+    ["load balancer", "an address", "/loadBalancers/", /loadBalancers\/kubernetes$/u],
+    ["security group", "none, as its type has changed,", "/networkSecurityGroups/", /networkSecurityGroups\/nsg0$/u],
+    ["load balancer", "none, as its type has changed,", "/loadBalancers/", /loadBalancers\/kubernetes$/u],
   ])(
-    "a %s that is left as failed by a deletion is written again before the Service is done",
-    async (_noun, of, pattern) => {
+    "a %s that is left as failed by a deletion of a Service that shows %s is written again before that is done",
+    async (_noun, shown, of, pattern) => {
       await using cluster = await openCluster(1, { operationPolls: 1 });
       const { simulator } = cluster.world;
       const generation = await cluster.start();
       for (const name of ["a", "b"]) await cluster.ensure(generation, serviceOf(name));
-      const service = cluster.services.get("default/a") ?? serviceOf("a");
+      const { status, ...rest } = cluster.services.get("default/a") ?? serviceOf("a");
+      const service = shown === "an address" && status ? { ...rest, status } : rest;
       simulator.failNext({ method: "PUT", path: of }, { ...failure, times: 1 });
       expect(await errorOf(cluster.remove(generation, service))).toMatchObject({ code: "InternalServerError" });
       await cluster.remove(generation, service);
