@@ -16,6 +16,7 @@ import { type ServiceConditions, serviceConditions } from "./service-condition.t
 /** Every request that changes a Service. Nothing is written where nothing changes. */
 export interface ServiceWrites {
   addFinalizer(service: Service): Promise<void>;
+  /** A Service that is gone, or has been replaced under its name, needs none, though the informer may show it again. */
   removeFinalizer(service: Service): Promise<void>;
   /** Marks the Service as served by the deployment with this Lease. Rejects with a conflict if it has changed since. */
   mark(service: Service, lease: string): Promise<Service>;
@@ -58,7 +59,7 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
       if (!isBeingDeleted(service)) removed.add(service.metadata?.uid);
       const [oldest] = removed;
       if (removed.size > maxRemoved) removed.delete(oldest);
-      await wrapError("failed to remove load balancer cleanup finalizer", () =>
+      await unlessGone("failed to remove load balancer cleanup finalizer", () =>
         patch(service, finalizerRemoved(service)),
       );
     },
@@ -72,15 +73,19 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
     },
     async status(service, wanted) {
       if (sameStatus(asServed(service.status?.loadBalancer ?? {}), asServed(wanted))) return;
-      try {
-        await wrapError("failed to update load balancer status", () => patch(service, statusWritten(wanted)));
-      } catch (error) {
-        // A Service that disappeared with its last finalizer needs no status.
-        if (!(error instanceof Error && isNotFound(error.cause))) throw error;
-      }
+      // A Service that disappeared with its last finalizer needs no status.
+      await unlessGone("failed to update load balancer status", () => patch(service, statusWritten(wanted)));
     },
     condition: serviceConditions({ clock, log }, patch),
   };
+}
+
+async function unlessGone(message: string, write: () => Promise<void>): Promise<void> {
+  try {
+    await wrapError(message, write);
+  } catch (error) {
+    if (!(error instanceof Error && isNotFound(error.cause))) throw error;
+  }
 }
 
 /**

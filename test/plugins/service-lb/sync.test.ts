@@ -216,6 +216,20 @@ describe("a Service recreated under the same name", () => {
     expect(parts.cache.get(keyOf(service))?.service.metadata?.uid).toBe(service.metadata?.uid);
   });
 
+  test("is not the cause of another deletion when a watch repeats the old one that is gone", async () => {
+    await using parts = await makeParts();
+    const old = parts.seen(aService({ meta: { finalizers } }));
+    const key = keyOf(old);
+    parts.remove(old);
+    const successor = parts.seen(aService());
+    parts.services.set({ ...old, metadata: { ...old.metadata, deletionTimestamp: "2026-01-02T00:00:00Z" } });
+    expect(await outcome(parts, key)).toBe("");
+    expect(parts.cache.get(key)).toBeUndefined();
+    parts.services.set(successor);
+    expect(await outcome(parts, key)).toBe("");
+    expect(callsOf(parts)).toEqual(["ensureLoadBalancer"]);
+  });
+
   test("waits while the old load balancer cannot be deleted, and reports the failure once", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService());
