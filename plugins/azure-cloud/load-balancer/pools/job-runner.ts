@@ -6,6 +6,7 @@ import { ExpiringSet } from "../../instances/expiring-set.ts";
 import { scaleSetIdOf } from "../../instances/provider-id.ts";
 import { editInstance, editInterface, type MemberOptions, readInstances } from "./instance-pools.ts";
 import { isModel, type Job, type MembersWrite } from "./member-jobs.ts";
+import { leavingMissing } from "./missing-pools.ts";
 import { readScaleSet, ScaleSetModels } from "./scale-set-models.ts";
 import { WriteWindow } from "./write-window.ts";
 
@@ -150,12 +151,14 @@ export class JobRunner {
     return this.#inFlight.get(id.toLowerCase()) ?? this.#inFlight.get(model ?? "");
   }
 
-  #edit({ id, kind, edits, reasons }: Job, known: VirtualMachineScaleSetVM | undefined): Promise<number> {
-    if (kind === "model") return this.#models.edit(id, edits, this.#modelsAhead.take(id));
+  #edit({ id, kind, edits: planned, reasons }: Job, known: VirtualMachineScaleSetVM | undefined): Promise<number> {
     const services = [...reasons].flatMap((write) => write.services);
-    if (kind === "interface")
-      return editInterface(id, edits, { services, unrepaired: this.#unrepaired }, this.#options);
-    return editInstance(id, edits, { known, services }, this.#options);
+    return leavingMissing(planned, (edits) => {
+      if (kind === "model") return this.#models.edit(id, edits, this.#modelsAhead.take(id));
+      if (kind === "interface")
+        return editInterface(id, edits, { services, unrepaired: this.#unrepaired }, this.#options);
+      return editInstance(id, edits, { known, services }, this.#options);
+    });
   }
 }
 

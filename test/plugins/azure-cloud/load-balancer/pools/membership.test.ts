@@ -116,6 +116,65 @@ const written = (writes: number): MembersResult => ({ writes, failed: new Map(),
 const instancePath = (id: number): string => `Microsoft.Compute/virtualMachineScaleSets/vmss0/virtualMachines/${id}`;
 const modelPath = "Microsoft.Compute/virtualMachineScaleSets/vmss0";
 
+describe("references to pools that do not exist any more", () => {
+  const inPools = (...pools: readonly string[]): readonly JsonObject[] => {
+    const loadBalancerBackendAddressPools = pools.map((id) => ({ id }));
+    const properties = { primary: true, subnet, privateIPAddressVersion: "IPv4", loadBalancerBackendAddressPools };
+    const ipConfigurations = [{ name: "ipconfig1", properties }];
+    return [{ name: "nic0", properties: { primary: true, ipConfigurations } }];
+  };
+  const internal = ["kubernetes-internal"];
+  const join = update({ pool: poolId("kubernetes-internal"), join: ["node-0"] });
+  const goneIn = (result: MembersResult): string => String([...result.failed.values()][0]);
+
+  test("are left with the next write of an instance, one after the other as ARM names them", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const one = await open(world, internal);
+    const dead = [poolId(), poolId("kubernetes", "kubernetes-IPv6")];
+    world.simulator.changeInstance("vmss0000000", { networkInterfaceConfigurations: inPools(...dead) });
+    world.simulator.clearLog();
+    expect(await one.apply([join], nodes(1))).toEqual(written(2));
+    expect(one.writes().filter((path) => path === instancePath(0))).toHaveLength(3);
+    const [instance] = world.simulator.instances("vmss0");
+    const left = JSON.stringify(instance?.networkInterfaceConfigurations);
+    expect(left).toContain(poolId("kubernetes-internal"));
+    for (const id of dead) expect(left).not.toContain(id);
+  });
+
+  test("stay where the instance is to join them: its load balancer is gone, which another plan will see", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const one = await open(world, internal);
+    world.simulator.clearLog();
+    const result = await one.apply([update({ join: ["node-0"] })], nodes(1));
+    expect(goneIn(result)).toContain("InvalidResourceReference");
+    expect(one.writes().filter((path) => path === instancePath(0))).toHaveLength(1);
+  });
+
+  test("are left by at most five more writes", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const one = await open(world, internal);
+    const dead = Array.from({ length: 7 }, (_, index) => poolId("kubernetes", `pool-${index}`));
+    world.simulator.changeInstance("vmss0000000", { networkInterfaceConfigurations: inPools(...dead) });
+    world.simulator.clearLog();
+    expect(goneIn(await one.apply([join], nodes(1)))).toContain("pool-5");
+    expect(one.writes().filter((path) => path === instancePath(0))).toHaveLength(6);
+  });
+
+  test("are not taken for those that another refusal names", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const one = await open(world, internal);
+    const message = `${poolId()} is locked.`;
+    world.simulator.failNext({ method: "PUT", path: instancePath(0) }, { status: 409, code: "ScopeLocked", message });
+    world.simulator.clearLog();
+    expect(goneIn(await one.apply([join], nodes(1)))).toContain("is locked");
+    expect(one.writes().filter((path) => path === instancePath(0))).toHaveLength(1);
+  });
+});
+
 describe("instances of a uniform scale set", () => {
   test("instances of a uniform scale set are written half as many at once after ARM has refused some with a 429", async () => {
     await using world = await openWorld();
