@@ -33,8 +33,11 @@ export function joinNodes(world: World, { pick, forMs }: Pick<Action, "pick" | "
   const sets = [...scaleSets, ...virtualMachines];
   const set = sets[length % sets.length] ?? "vmss0";
   if (set !== standalone && world.azure.get(scaleSetPath(set)) === undefined) return;
-  for (const name of world.machines.add(set, count))
-    world.after(forMs * world.random() * 0.1, () => register(world, name));
+  for (const name of world.machines.add(set, count)) {
+    const path = world.machineOf(name)?.path;
+    // The kubelet of a VM that is replaced before never does.
+    world.after(forMs * world.random() * 0.1, () => world.machineOf(name)?.path === path && register(world, name));
+  }
 }
 
 /** A VM is deleted, as by a scale-in; its kubelet falls silent. */
@@ -123,12 +126,14 @@ function isOfVM(world: World, name: string): boolean {
 
 /** A VM is deleted, and another one with another address has its name. */
 export function replaceVM(world: World, { pick, forMs }: Action): void {
-  const name = nameAt(world, pick);
-  const set = name === undefined ? undefined : world.machineOf(name)?.set;
+  const hasNode = (name: string): boolean => world.api.get(kinds.Node, { name }) !== undefined;
+  // Azure gives no instance of a scale set the name of a former one: an ID that was read before the node came is right.
+  const replaceable = world.machines.all.filter(({ name, set }) => hasNode(name) || set === standalone);
+  const { name, set } = replaceable[pick % Math.max(1, replaceable.length)] ?? {};
   if (name === undefined || set === undefined) return;
-  world.note("cloud", `replaces the VM ${name}`);
   const uidOf = (): string | undefined => world.api.get(kinds.Node, { name })?.metadata?.uid;
   const former = uidOf();
+  world.note("cloud", `replaces the VM ${name}`);
   world.machines.remove(name);
   world.machines.add(set, 1, name);
   // A user may delete the node of the former VM before, so that the kubelet of the new one registers its own.
