@@ -27,6 +27,15 @@ interface Change<Item> {
   readonly number: number;
 }
 
+/** A resource that was written: a read may lag behind that. */
+interface Written<Item> {
+  readonly atMs: number;
+  /** The etags that it had before. */
+  readonly former: ReadonlySet<string>;
+  /** As it was written or, later, shown. It outlives a `forget`. */
+  readonly item: Item;
+}
+
 /**
  * The resources of one type in one resource group. Replies to writes update the cache, so that a write costs no further
  * read; a list that began before a write does not undo it. A resource that another write may have changed is read again
@@ -37,8 +46,7 @@ export class ResourceCache<Item extends CachedResource> {
   readonly #read: SharedRead<Map<string, Item>>;
   /** When each resource that must be read again was invalidated last, as a number of `#events`. */
   readonly #stale = new Map<string, number>();
-  /** When each resource was written last, and the etags that it had before: a read may lag behind that. */
-  readonly #written = new Map<string, { readonly atMs: number; readonly former: ReadonlySet<string> }>();
+  readonly #written = new Map<string, Written<Item>>();
   readonly #changes = new Map<string, Change<Item>>();
   /** Counts writes, invalidations and single reads, to know which came later. */
   #events = 0;
@@ -71,7 +79,7 @@ export class ResourceCache<Item extends CachedResource> {
     const former = new Set(this.#written.get(key)?.former);
     const { etag } = this.last(key) ?? {};
     if (etag !== undefined && etag !== item.etag) former.add(etag);
-    this.#written.set(key, { atMs, former });
+    this.#written.set(key, { atMs, former, item });
     this.store(item);
   }
 
@@ -80,6 +88,7 @@ export class ResourceCache<Item extends CachedResource> {
     const key = keyOf(item.id);
     this.#stale.delete(key);
     this.#note(key, item);
+    this.#shown(key, item);
     this.#read.last?.set(key, item);
   }
 
@@ -123,8 +132,10 @@ export class ResourceCache<Item extends CachedResource> {
     }
     for (const key of this.#written.keys()) {
       const known = this.#known(key);
+      const item = items.get(key);
       if (known === undefined) this.#written.delete(key);
-      else if (this.#isOutdated(key, items.get(key))) items.set(key, known);
+      else if (item === undefined || this.#isOutdated(key, item)) items.set(key, known);
+      else this.#shown(key, item);
     }
     return items;
   }
@@ -140,6 +151,7 @@ export class ResourceCache<Item extends CachedResource> {
     const current = this.current(key, item);
     if (current === undefined) items.delete(key);
     else items.set(key, current);
+    if (current !== undefined) this.#shown(key, current);
   }
 
   /**
@@ -156,10 +168,15 @@ export class ResourceCache<Item extends CachedResource> {
     return read === undefined || (this.#written.get(key)?.former.has(read.etag ?? "") ?? false);
   }
 
+  #shown(key: string, item: Item): void {
+    const written = this.#written.get(key);
+    if (written !== undefined) this.#written.set(key, { ...written, item });
+  }
+
   /** The resource, if it was written less than a minute ago. */
   #known(key: string): Item | undefined {
-    const { atMs = Number.NEGATIVE_INFINITY } = this.#written.get(key) ?? {};
-    return this.#options.clock.monotonic() - atMs < lagMs ? this.last(key) : undefined;
+    const { atMs = Number.NEGATIVE_INFINITY, item } = this.#written.get(key) ?? {};
+    return this.#options.clock.monotonic() - atMs < lagMs ? item : undefined;
   }
 }
 

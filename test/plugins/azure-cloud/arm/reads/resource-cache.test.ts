@@ -126,15 +126,40 @@ test("a read that shows a resource as it was before a write, or not at all, is n
   const read = async (): Promise<unknown> => {
     const listed = await versions();
     cache.invalidate("/a");
-    return [listed, await versions(), cache.current("/A", shown)?.version];
+    const refreshed = await versions();
+    cache.forget();
+    return [listed, refreshed, await versions(), cache.current("/A", shown)?.version];
   };
   const found = async (former: typeof shown): Promise<unknown> => {
     shown = former;
     return read();
   };
-  for (const former of [one(1), one(2), undefined]) expect(await found(former)).toEqual([[3], [3], 3]);
-  // Another writer's.
-  expect(await found(one(4))).toEqual([[4], [4], 4]);
+  for (const former of [one(1), one(2), undefined]) expect(await found(former)).toEqual([[3], [3], [3], 3]);
+  // Another writer's, which is then what is known.
+  for (const newer of [one(4), one(2)]) expect(await found(newer)).toEqual([[4], [4], [4], 4]);
   await clock.advance(60_000);
-  expect(await found(undefined)).toEqual([[], [], undefined]);
+  expect(await found(undefined)).toEqual([[], [], [], undefined]);
 });
+
+test.each(["a list", "a single read", "another write"])(
+  "what %s has shown of a resource since it was written is what is known of it, when all else is forgotten",
+  async (way) => {
+    const one = (version: number) => ({ id: "/a", etag: `e${version}`, version });
+    let shown = one(1);
+    const cache = new ResourceCache<typeof shown>({
+      clock: manualClock(),
+      ttlMs: way === "a list" ? 0 : 60_000,
+      list: () => Promise.resolve([shown]),
+      get: () => Promise.resolve(shown),
+    });
+    await cache.all();
+    cache.written(one(2));
+    shown = one(3);
+    if (way === "another write") cache.store(shown);
+    if (way === "a single read") cache.invalidate("/a");
+    await cache.all();
+    cache.forget();
+    shown = one(1);
+    expect((await cache.all()).map(({ version }) => version)).toEqual([3]);
+  },
+);
