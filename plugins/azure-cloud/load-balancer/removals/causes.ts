@@ -16,6 +16,7 @@ import { desiredRules } from "../plan/balancer/rules.ts";
 import { internalAddresses, isControlPlane, isExcluded, nodeName } from "../plan/draft/nodes.ts";
 import { portsOf, ruleProtocols } from "../plan/security-group/access.ts";
 import { annotations } from "../service/annotations.ts";
+import { isShared } from "../service/identity.ts";
 import {
   readSubject,
   type Subject,
@@ -100,8 +101,13 @@ function isPlacedElsewhere(
 ): boolean {
   // Several load balancers and shards: labels of Services and nodes matter. Basic ones are named by the VMs.
   if (config.loadBalancers.length > 0 || config.shardSuffix !== undefined || config.sku === "basic") return false;
-  const isElsewhere = (balancer: string): boolean =>
-    withoutInternal(lastSegment(balancer)) !== (config.loadBalancerName || config.clusterName).toLowerCase();
+  const own = (config.loadBalancerName || config.clusterName).toLowerCase();
+  // A shard's: it has left the Service to this deployment.
+  const isOfShard = (balancer: string): boolean => balancer.startsWith(`${own}-`) && isShared({ config, observed });
+  const isElsewhere = (balancerId: string): boolean => {
+    const balancer = withoutInternal(lastSegment(balancerId));
+    return balancer !== own && !isOfShard(balancer);
+  };
   if (kind === "frontends") return isElsewhere(id);
   if (kind === "private link services") return isElsewhere(balancerOfLink(name, observed));
   const [, address = ""] = kind === "frontend addresses" ? name.split(" ") : [];

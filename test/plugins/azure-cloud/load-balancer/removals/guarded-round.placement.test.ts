@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
-import type { CloudContext, Service } from "cloud-controller-host/sdk";
+import { annotations, type CloudContext, keyOf, type Service } from "cloud-controller-host/sdk";
 
 import { objectsAt } from "../../../../../plugins/azure-cloud/json.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
@@ -208,3 +208,26 @@ for (const change of changes)
       expect(traffic(cluster)).toEqual(before);
     });
   });
+
+describe("a Service whose frontend a shard has left on its own load balancer", () => {
+  const { metadata, ...rest } = serviceOf("of-the-shard");
+  const marked = {
+    ...rest,
+    metadata: { ...metadata, annotations: { [annotations.servedBy]: "a-lease-of-the-shard" } },
+  };
+
+  test.each([
+    ["moves", "kubernetes-blue", "marks a Service", [marked], undefined],
+    ["moves from an internal one", "kubernetes-blue", "marks a Service", [marked], "internal"],
+    ["stays", "kubernetes-blue", "marks none", [], undefined],
+    ["stays", "kubernetesblue", "marks a Service, and has another name", [marked], undefined],
+  ] as const)("%s: from %s, where that shard %s", async (what, loadBalancerName, _shard, others, kind) => {
+    await using cluster = await openCluster(1);
+    const web = serviceOf("web", kind === "internal" ? internal : external);
+    for (const one of others) cluster.services.set(keyOf(one), one);
+    await cluster.ensure(await cluster.start({ loadBalancerName }), web);
+    const error = await errorOf(cluster.ensure(await cluster.start(), web));
+    if (what === "stays") expect(error).toMatchObject({ message: expect.stringMatching(byConfig) });
+    else expect(error).toBeUndefined();
+  });
+});
