@@ -72,23 +72,30 @@ export interface Observation {
   readonly atMs: number;
   /** Another writer removed the holder, which leads until it observes that. One first seen without a duration had none. */
   readonly wasEmptied: boolean;
-  /** The lease duration of the last holder that was seen; 0 without one. */
+  /** The longest lease duration that the last holder was seen with, which leads by its own; 0 without one. */
   readonly holderSeconds: number;
 }
 
-/** A Lease whose holder was removed, for example with `kubectl edit`, keeps its duration or has none. */
+/**
+ * A Lease whose holder was removed, for example with `kubectl edit`, keeps its duration or has none. A shorter duration of
+ * the same holder is what another client has written.
+ */
 export function observationOf(lease: Lease, atMs: number, before: Observation | undefined): Observation {
   const record = recordOf(lease);
   const { holderIdentity, leaseDurationSeconds } = record;
   const wasHeld = before !== undefined || leaseDurationSeconds > 0;
   const wasEmptied = holderIdentity === "" && !isReleased(record) && wasHeld;
-  const holderSeconds = holderIdentity === "" ? (before?.holderSeconds ?? 0) : leaseDurationSeconds;
+  const { record: last, holderSeconds: lastSeconds = 0 } = before ?? {};
+  const isSame = holderIdentity === "" || holderIdentity === last?.holderIdentity;
+  const holderSeconds = isSame
+    ? Math.max(lastSeconds, holderIdentity === "" ? 0 : leaseDurationSeconds)
+    : leaseDurationSeconds;
   return { record, lease, atMs, wasEmptied, holderSeconds };
 }
 
 /** True until a lease duration after the observation: until then, its holder may lead. */
-export const isValidAt = ({ record, atMs }: Observation, nowMs: number): boolean =>
-  atMs + record.leaseDurationSeconds * 1000 > nowMs;
+export const isValidAt = ({ holderSeconds, atMs }: Observation, nowMs: number): boolean =>
+  atMs + holderSeconds * 1000 > nowMs;
 
 /** True within a lease duration after the Lease was emptied: ours or its last holder's, since its own may be wrong. */
 export function mayBeLedAt(observed: Observation | undefined, ownDurationMs: number, nowMs: number): boolean {

@@ -242,6 +242,35 @@ describe("an election", () => {
     await ended;
   });
 
+  test("a held lease whose duration another client shortens passes to the standby no earlier than before that", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const held = { holderIdentity: "busy", leaseTransitions: 0 };
+    leases.put({ ...held, leaseDurationSeconds: 15 });
+    const { run } = candidate(leases, clock);
+    const { seen, stop, ended } = run();
+    await pass(clock, 2_000);
+    leases.put({ ...held, leaseDurationSeconds: 1 });
+    await pass(clock, 14_900);
+    expect(seen).toEqual([]);
+    await pass(clock, 9_000);
+    expect(seen).toEqual(["lead"]);
+    stop();
+    await ended;
+  });
+
+  test("a lease counts as held for as long as its newest holder leads, however long its former one did", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    leases.put({ holderIdentity: "former", leaseDurationSeconds: 600, leaseTransitions: 0 });
+    const { run } = candidate(leases, clock);
+    const { seen, stop, ended } = run();
+    await pass(clock, 2_000);
+    leases.put({ holderIdentity: "newest", leaseDurationSeconds: 15, leaseTransitions: 1 });
+    await pass(clock, 24_000);
+    expect(seen).toEqual(["lead"]);
+    stop();
+    await ended;
+  });
+
   test("a leader that cannot renew is fenced first, then stops, before another can take over", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const { elector, run, metrics, events } = candidate(leases, clock);

@@ -93,8 +93,8 @@ export const hostDefects: Readonly<Record<string, HostDefect>> = {
   },
   "takes a lease after half of its duration": {
     file: `${election}/record.ts`,
-    from: "atMs + record.leaseDurationSeconds * 1000 > nowMs;",
-    to: "atMs + record.leaseDurationSeconds * 500 > nowMs;",
+    from: "atMs + holderSeconds * 1000 > nowMs;",
+    to: "atMs + holderSeconds * 500 > nowMs;",
     by: "may write",
     seed: 25,
   },

@@ -59,8 +59,8 @@ export const leadershipDefects: Defects = {
   },
   "never takes a lease that has expired": {
     file: `${election}/record.ts`,
-    from: "atMs + record.leaseDurationSeconds * 1000 > nowMs;",
-    to: "atMs + record.leaseDurationSeconds > 0 && nowMs > 0;",
+    from: "atMs + holderSeconds * 1000 > nowMs;",
+    to: "atMs + holderSeconds > 0 && nowMs > 0;",
     needs: ["killHost"],
     kept: "nodes come after the process was killed",
   },
