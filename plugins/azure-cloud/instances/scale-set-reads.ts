@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from "node:util";
+
 import type { VirtualMachineScaleSet } from "@azure/arm-compute";
 import type { Clock } from "cloud-controller-host/sdk";
 
@@ -54,6 +56,15 @@ export class ScaleSetCatalog {
   /** The scale sets of a resource group; empty when the group does not exist. */
   inGroup(resourceGroup: string): SharedRead<readonly ScaleSetRecord[]> {
     return this.#byGroup.of(resourceGroup.toLowerCase());
+  }
+
+  /** Reads the scale sets again that were read before; true if a model is in other pools than was known. */
+  async haveModelsChanged(): Promise<boolean> {
+    const changed = this.#byGroup.all().map(async (list) => {
+      const before = modelsOf(list.last);
+      return !isDeepStrictEqual(before, modelsOf(await list.get("fresh")));
+    });
+    return (await Promise.all(changed)).includes(true);
   }
 
   /** A scale set of the list that is cached; undefined when that lacks it. */
@@ -128,6 +139,9 @@ export class ScaleSetCatalog {
 }
 
 const keyOf = (resourceGroup: string, scaleSet: string): string => `${resourceGroup}/${scaleSet}`.toLowerCase();
+
+const modelsOf = (scaleSets: readonly ScaleSetRecord[] = []): ReadonlyMap<string, ScaleSetRecord["interfaces"]> =>
+  new Map(scaleSets.map(({ id, interfaces }) => [id.toLowerCase(), interfaces]));
 
 const noSuchGroup: readonly ScaleSetRecord[] = [];
 

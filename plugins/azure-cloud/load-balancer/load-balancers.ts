@@ -25,8 +25,7 @@ import { RemovalHeldError } from "../removal-guard/rule.ts";
 import type { Observed } from "./model/model.ts";
 import { type PlannerConfig, plannerConfig } from "./model/planner-config.ts";
 import { serviceWarnings } from "./plan/warnings.ts";
-import type { MemberOptions } from "./pools/instance-pools.ts";
-import { PoolMembers } from "./pools/membership.ts";
+import { PoolMembers, type PoolMembersOptions } from "./pools/membership.ts";
 import { PoolReads } from "./pools/pool-reads.ts";
 import { Activity } from "./reconcile/activity.ts";
 import { Applier } from "./reconcile/apply.ts";
@@ -219,9 +218,10 @@ export function azureLoadBalancers(
   const [{ clock, signal }, { clients }] = [context, reads];
   const planner = plannerConfig(config, context.clusterName, context.shard);
   const network = networkResources(clients, config, { clock, signal });
-  const abandoned = (id: string): void => reconciler.abandoned(id);
-  const skipped = (id: string): void => reconciler.skipped(id);
-  const members = poolMembers(config, planner, { ...reads, abandoned, skipped }, context);
+  const abandoned = (id: string): void => reconciler.later.abandoned(id);
+  const skipped = (id: string): void => reconciler.later.skipped(id);
+  const doubted = (): void => reconciler.later.doubted();
+  const members = poolMembers(config, planner, { ...reads, abandoned, skipped, doubted }, context);
   const limitUse = limitMetrics(context.metrics, planner);
   const newServices = new NewServices((services) =>
     hasNeighbors({ config: planner, observed: { services } }, context.shards),
@@ -264,7 +264,7 @@ export function azureLoadBalancers(
 function poolMembers(
   config: AzureConfig,
   planner: PlannerConfig,
-  parts: VmReads & Pick<MemberOptions, "abandoned" | "skipped">,
+  parts: VmReads & Pick<PoolMembersOptions, "abandoned" | "skipped" | "doubted">,
   context: CloudContext,
 ): PoolMembers {
   const { clock, signal } = context;

@@ -184,6 +184,10 @@ export class SharedReads<Value> {
     return read;
   }
 
+  all(): readonly SharedRead<Value>[] {
+    return [...this.#reads.values()];
+  }
+
   /** Makes the next caller read again, and keeps nothing of a key that may never be asked for again. */
   drop(key: string): void {
     this.#reads.delete(key);

@@ -25,6 +25,8 @@ export interface PoolMembersOptions extends MemberOptions {
   /** The cluster's own: its scale sets are looked at when a load balancer is deleted. */
   readonly resourceGroup: string;
   readonly reads: PoolReads;
+  /** Called when an instance had to join although the model of its scale set seemed to name the pool. */
+  readonly doubted?: () => void;
 }
 
 /** Writes of the membership of network interfaces in backend pools. */
@@ -63,7 +65,10 @@ export class PoolMembers {
         run,
       );
     await Promise.all([ofKind("instance"), ofModels.then(() => ofKind("interface"))]);
-    if (doubts.scaleSets.size > 0) await this.#runModels(writes, nodes, run);
+    if (doubts.scaleSets.size > 0) {
+      this.#options.doubted?.();
+      await this.#runModels(writes, nodes, run);
+    }
     return { writes: run.writes, failed, late: run.late };
   }
 

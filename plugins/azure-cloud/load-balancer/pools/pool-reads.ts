@@ -49,6 +49,11 @@ export class PoolReads {
     this.#options.scaleSets.inGroup(resourceGroup).forget();
   }
 
+  /** Reads the scale sets again that were read before; true if a model is in other pools than was known. */
+  haveModelsChanged(): Promise<boolean> {
+    return this.#options.scaleSets.haveModelsChanged();
+  }
+
   /** Begins the lists in which `observe` looks up members that are VMs of nodes. Their failures are left to that. */
   begin(nodes: readonly Node[]): void {
     const { scaleSets, virtualMachines } = this.#options;

@@ -18,16 +18,13 @@ import { isInternalName, isIPv6Name } from "../model/names.ts";
 import { observedAddresses } from "../plan/draft/ingress.ts";
 import { nodeName } from "../plan/draft/nodes.ts";
 import { plan } from "../plan/plan.ts";
-import type { PoolReads } from "../pools/pool-reads.ts";
-import { isOfAnother, isSameService } from "../service/identity.ts";
+import { hasNeighbors, isOfAnother, isSameService } from "../service/identity.ts";
 import { readSubject } from "../service/subject.ts";
 import { loadBalancerOf } from "./held-resources.ts";
+import { LaterPlans, type LaterPlansOptions } from "./later-plans.ts";
 import { Loop, type LoopOptions } from "./loop.ts";
 import { MovedNodes } from "./moved-nodes.ts";
-import { SkippedInstances } from "./skipped-instances.ts";
 import { Takeovers } from "./takeovers.ts";
-import { UnendedInstances } from "./unended-instances.ts";
-import { UnendedOperations } from "./unended-operations.ts";
 import type { Reconciled } from "./wanted.ts";
 
 /** Pauses before a pool is planned again of which an instance failed late. */
@@ -37,7 +34,7 @@ const longestPauseMs = 300_000;
 const leavingPauseMs = 1_000;
 
 export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "gone" | "moved" | "unended"> {
-  readonly pools: Pick<PoolReads, "unended">;
+  readonly pools: LaterPlansOptions["pools"];
   readonly context: LoopOptions["context"] & Pick<CloudContext, "shards">;
 }
 
@@ -48,8 +45,7 @@ export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "gone"
 export class Reconciler {
   readonly #options: ReconcilerOptions;
   readonly #loop: Loop;
-  readonly #instances: UnendedInstances;
-  readonly #skipped: SkippedInstances;
+  readonly later: LaterPlans;
   /** Services that the service controller has brought here, by key. Others may be another process's. */
   readonly #served = new Map<ServiceKey, Service>();
   readonly takeovers: Takeovers;
@@ -62,9 +58,14 @@ export class Reconciler {
     this.takeovers = new Takeovers(options);
     const outdate = (id: string): void => observer.outdate(id);
     const refresh = (): Promise<unknown> => this.#refreshAll(this.#services());
-    const operations = new UnendedOperations({ context, outdate, refresh });
-    this.#instances = new UnendedInstances({ context, reads: options.pools, outdate, refresh });
-    this.#skipped = new SkippedInstances({ context, nodes: () => observer.nodes(), refresh });
+    this.later = new LaterPlans({
+      context,
+      pools: options.pools,
+      nodes: () => observer.nodes(),
+      isShared: () => hasNeighbors({ config, observed: { services: observer.services() } }, context.shards),
+      outdate,
+      refresh,
+    });
     const nodes = new MovedNodes({
       context,
       config,
@@ -80,12 +81,7 @@ export class Reconciler {
         if (config.loadBalancers.length > 0) void this.#followUp(id, Promise.resolve());
       },
       moved: (write) => nodes.moved(write),
-      unended: {
-        seen: (observed, flights) => {
-          operations.seen(observed, flights);
-          this.#instances.seen(observed);
-        },
-      },
+      unended: this.later,
     });
     options.rounds.guard.onRecheck = (keys) => this.#recheck(new Set(keys));
     this.#looks = new KeyedBatcher({
@@ -96,22 +92,13 @@ export class Reconciler {
     });
   }
 
-  /** The operation on an instance or a network interface is not waited for any more. */
-  abandoned(id: string): void {
-    this.#instances.abandon(id);
-  }
-
-  /** The instance is left out: it is stopped, or its network interface is not to be repaired. */
-  skipped(id: string): void {
-    this.#skipped.add(id);
-  }
-
   /** Called for Services of this process alone, each until it is deleted here or has left. */
   reconcile(intent: ServiceIntent, signal?: AbortSignal): Promise<Reconciled> {
     const { service, action } = intent;
     if (!this.#served.has(keyOf(service))) this.takeovers.arrived(intent);
     if (action === "ensure") this.#served.set(keyOf(service), service);
     else this.#served.delete(keyOf(service));
+    this.later.submitted();
     return this.#loop.submit(intent, signal);
   }
 

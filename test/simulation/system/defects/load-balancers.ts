@@ -14,7 +14,7 @@ export const loadBalancerDefects: Defects = {
   },
   "forgets an instance that was stopped as a pool was created": {
     file: `${balancing}/load-balancers.ts`,
-    from: "reconciler.skipped(id);",
+    from: "reconciler.later.skipped(id);",
     to: "void id;",
     needs: ["stopNode", "createService"],
     kept: "an internal Service is the first one while a VM is stopped",

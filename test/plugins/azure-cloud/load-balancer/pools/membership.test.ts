@@ -47,6 +47,7 @@ interface MembersSettings {
   readonly withInstanceView?: boolean;
   readonly skipped?: (id: string) => void;
   readonly found?: (member: StuckMember) => void;
+  readonly doubted?: () => void;
 }
 
 /** A cluster of instances with empty load balancers, and what writes their membership. */
@@ -59,6 +60,7 @@ async function open(
     withInstanceView = true,
     skipped,
     found,
+    doubted,
   }: MembersSettings = {},
 ) {
   for (const name of balancers)
@@ -79,6 +81,7 @@ async function open(
     reads: new PoolReads(options),
     withInstanceView,
     ...(skipped && { skipped }),
+    ...(doubted && { doubted }),
     ...(found && { stuckMembers: { found, written: () => undefined } }),
     resourceGroup: "rg0",
   });
@@ -729,6 +732,44 @@ describe("the model of a scale set", () => {
       expect(await one.apply([update({ join: ["node-0"] })], present)).toEqual(written(0));
       expect(lists()).toBe(1);
     });
+
+  test("is doubted when an instance has to join although it names the pool, and then only", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    let doubts = 0;
+    const one = await open(world, ["kubernetes"], { doubted: () => (doubts += 1) });
+    const some = nodes(1);
+    const join = [update({ join: ["node-0"] })];
+    await one.apply(join, some);
+    await one.apply(join, some);
+    expect(doubts).toBe(0);
+    const [member] = await one.membersOf(poolId(), some);
+    await one.apply([update({ leave: [member?.ipConfigurationId ?? ""] })], some);
+    expect(doubts).toBe(0);
+    await one.apply(join, some);
+    expect(doubts).toBe(1);
+  });
+
+  test("has changed once a new read shows it in other pools, and its tags make no difference", async () => {
+    const { world, one } = await openChanged();
+    await using _ = world;
+    const { reads } = one.members;
+    await one.apply([update({ join: ["node-0"] })], known);
+    const change = (fields: JsonObject): void =>
+      void world.simulator.put(scaleSetPath, { ...world.simulator.get(scaleSetPath), ...fields });
+    expect(await reads.haveModelsChanged()).toBe(false);
+    change({ tags: { team: "1" } });
+    expect(await reads.haveModelsChanged()).toBe(false);
+    const { properties } = world.simulator.get(scaleSetPath) ?? {};
+    const withoutPools = JSON.stringify(properties).replaceAll(
+      /"loadBalancerBackendAddressPools":\[[^\]]*\]/gu,
+      '"loadBalancerBackendAddressPools":[]',
+    );
+    change({ properties: Object(parseJson(withoutPools)) });
+    expect(await reads.haveModelsChanged()).toBe(true);
+    expect(await reads.haveModelsChanged()).toBe(false);
+    expect((await one.membersOf(poolId(), known)).map(({ complete }) => complete)).toEqual([false]);
+  });
 
   test("keeps its edge zone", async () => {
     const extendedLocation = { name: "microsoftlosangeles1", type: "EdgeZone" };

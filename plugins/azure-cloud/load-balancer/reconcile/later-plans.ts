@@ -1,0 +1,56 @@
+import type { Node } from "cloud-controller-host/sdk";
+
+import type { Observed } from "../model/model.ts";
+import type { PoolReads } from "../pools/pool-reads.ts";
+import type { Flight } from "./in-flight.ts";
+import { ModelLooks } from "./model-looks.ts";
+import { SkippedInstances } from "./skipped-instances.ts";
+import { UnendedInstances } from "./unended-instances.ts";
+import { UnendedOperations, type UnendedOperationsOptions } from "./unended-operations.ts";
+
+export interface LaterPlansOptions extends UnendedOperationsOptions {
+  readonly pools: Pick<PoolReads, "unended" | "haveModelsChanged">;
+  readonly nodes: () => readonly Node[];
+  readonly isShared: () => boolean;
+}
+
+/** Plans that no change of a Service or node leads to, but the end of an operation, an instance, or a model. */
+export class LaterPlans {
+  readonly #operations: UnendedOperations;
+  readonly #instances: UnendedInstances;
+  readonly #skipped: SkippedInstances;
+  readonly #models: ModelLooks;
+
+  constructor({ pools, nodes, isShared, ...shared }: LaterPlansOptions) {
+    this.#operations = new UnendedOperations(shared);
+    this.#instances = new UnendedInstances({ ...shared, reads: pools });
+    this.#skipped = new SkippedInstances({ ...shared, nodes });
+    this.#models = new ModelLooks({ ...shared, isShared, haveChanged: () => pools.haveModelsChanged() });
+  }
+
+  /** Called with each observation. `flights`: the writes of this process since it began. */
+  seen(observed: Observed, flights: readonly Flight[]): void {
+    this.#operations.seen(observed, flights);
+    this.#instances.seen(observed);
+  }
+
+  /** A Service is to be ensured or deleted. */
+  submitted(): void {
+    this.#models.changed();
+  }
+
+  /** The operation on an instance or a network interface is not waited for any more. */
+  abandoned(id: string): void {
+    this.#instances.abandon(id);
+  }
+
+  /** The instance is left out: it is stopped, or its network interface is not to be repaired. */
+  skipped(id: string): void {
+    this.#skipped.add(id);
+  }
+
+  /** An instance had to join although the model of its scale set seemed to name the pool. */
+  doubted(): void {
+    this.#models.doubted();
+  }
+}
