@@ -20,8 +20,8 @@ export interface ServiceIntent {
   readonly action: "ensure" | "delete";
   /** Nodes that may receive the Service's traffic, as the service controller selected them. Ignored by `delete`. */
   readonly nodes: readonly Node[];
-  /** Of a deletion: a write for it has failed since it was last carried out, which may be the one that removes its parts. */
-  readonly hasFailed?: boolean;
+  /** Lower-case ids of resources of which a write for it has failed since it was last carried out. */
+  readonly failed?: ReadonlySet<string>;
 }
 
 /** A network interface's IP configuration in a backend pool. */

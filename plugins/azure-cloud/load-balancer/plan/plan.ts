@@ -76,8 +76,8 @@ function read(
     rejected.set(subject.key, { code: "ServiceGatewayUnsupported", messages: [serviceGateway] });
     return [];
   }
-  const { action, nodes, hasFailed = false } = intent;
-  const planned = { subject, action, nodes, hasFailed };
+  const { action, nodes, failed } = intent;
+  const planned = { subject, action, nodes, failed };
   if (intent.action === "delete") return [planned];
   const messages = [...problems, ...problemsOf(subject, config), ...ownAddressProblems(subject, ownRanges)];
   if (messages.length === 0) return [planned];
@@ -124,29 +124,32 @@ interface Provisioned {
  * before ARM has provisioned it. What is written with an edit anyway needs no repetition. A user's public IP is the user's.
  * A Service that is being deleted has used what other Services use as long as it shows an address, and one that moves as
  * long as it shows another than it is to have: the write that failed may be the one that has removed its parts. A change
- * of its type clears what it shows, so that its failed writes tell as well.
+ * of its type clears what it shows, and it may take its address along, so that its failed writes tell as well.
  */
 function repeatFailed(draft: Draft, securityGroup: ResourceDraft<Provisioned> | undefined): void {
   const ensured = new Set(draft.services.flatMap(({ subject, action }) => (action === "ensure" ? [subject.key] : [])));
-  const leaving = draft.services.flatMap(({ subject, action, hasFailed }) => {
-    if (hasFailed) return [subject.key];
+  const leaving = draft.services.flatMap(({ subject, action }) => {
     const wanted = action === "delete" ? [] : (addressesOf(draft, subject) ?? []).map(canonicalAddress);
     return statusAddresses(subject.service).some((address) => !wanted.includes(address)) ? [subject.key] : [];
   });
+  const leavingOf = (id: string): readonly ServiceKey[] => {
+    const failed = draft.services.filter((one) => one.failed?.has(id.toLowerCase()) === true);
+    return [...leaving, ...failed.map(({ subject }) => subject.key)];
+  };
   for (const [key, balancer] of draft.targets) repeat(balancer, [key]);
   for (const one of draft.balancers.values())
     if (
       isUnprovisioned(one.observed) &&
       one.observed?.frontendIPConfigurations?.some(({ name }) => isServiceFrontend(name))
     )
-      repeat(one, leaving);
+      repeat(one, leavingOf(one.id));
   for (const one of draft.publicIPs.values())
     if (isUnprovisioned(one.observed))
       repeat(
         one,
         servicesIn(one.observed?.tags).filter((key) => ensured.has(key)),
       );
-  if (securityGroup !== undefined) repeat(securityGroup, [...ensured, ...leaving]);
+  if (securityGroup !== undefined) repeat(securityGroup, [...ensured, ...leavingOf(securityGroup.id)]);
 }
 
 function repeat(one: ResourceDraft<Provisioned>, services: readonly ServiceKey[]): void {

@@ -115,11 +115,11 @@ export class Loop {
   }
 
   /** The newest intent: a Service may change, or leave, during reads and writes, before its caller reacts. */
-  #newest(intent: ServiceIntent): ServiceIntent | undefined {
-    if (intent.action === "delete")
-      return this.#options.observer.isTaken(intent.service) ? undefined : this.#outcomes.withFailure(intent);
-    const service = this.#options.observer.newest(intent.service);
-    return service && { action: "ensure", service, nodes: this.nodes };
+  #newest({ action, service: known }: ServiceIntent): ServiceIntent | undefined {
+    const { observer } = this.#options;
+    if (action === "delete" && observer.isTaken(known)) return undefined;
+    const service = action === "delete" ? known : observer.newest(known);
+    return service && this.#outcomes.withFailures({ action, service, nodes: this.nodes });
   }
 
   /** False for a Service that cannot be read, or has left or changed during the reads: what it wants now may need others. */

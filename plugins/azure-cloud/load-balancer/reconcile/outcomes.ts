@@ -48,8 +48,8 @@ export class Outcomes {
   readonly notices: Notices;
   readonly rejections = new Rejections();
   readonly outdated = new OutdatedBalancers();
-  /** Services of which a write has failed since they were last carried out. */
-  readonly #failed = new Set<ServiceKey>();
+  /** Lower-case ids of resources of which a write has failed, by Service, since that was last carried out. */
+  readonly #failed = new Map<ServiceKey, Set<string>>();
   /** Lower-case ids of the pools for which a late operation is followed: each plan meanwhile finds it in flight again. */
   readonly #followed = new WeakMap<Promise<unknown>, Set<string>>();
 
@@ -64,8 +64,9 @@ export class Outcomes {
     this.rejections.cleared(key);
   }
 
-  withFailure(intent: ServiceIntent): ServiceIntent {
-    return this.#failed.has(keyOf(intent.service)) ? { ...intent, hasFailed: true } : intent;
+  withFailures(intent: ServiceIntent): ServiceIntent {
+    const failed = this.#failed.get(keyOf(intent.service));
+    return failed === undefined ? intent : { ...intent, failed };
   }
 
   /** The write is no longer in flight when this resolves. Never rejects. */
@@ -160,7 +161,7 @@ export class Outcomes {
       if (rejected.length > 0) this.#recordFailure(write, rejected, error);
       this.#fail(rejected, error);
     } else {
-      for (const { key } of entries) this.#failed.add(key);
+      for (const { key } of entries) this.#failed.getOrInsertComputed(key, () => new Set()).add(write.id.toLowerCase());
       this.#recordFailure(write, entries, error);
       this.#fail(entries, error);
     }

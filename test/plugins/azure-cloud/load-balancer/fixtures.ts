@@ -56,6 +56,6 @@ function serviceOf({ name = "web", uid = name, annotations = {}, labels, spec, i
 }
 
 export function intentOf(shape: ServiceShape & Partial<Omit<ServiceIntent, "service">>): ServiceIntent {
-  const { action = "ensure", nodes = [], hasFailed = false } = shape;
-  return { service: serviceOf(shape), action, nodes, hasFailed };
+  const { action = "ensure", nodes = [], failed } = shape;
+  return { service: serviceOf(shape), action, nodes, ...(failed && { failed }) };
 }

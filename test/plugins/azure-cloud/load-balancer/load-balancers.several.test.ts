@@ -158,3 +158,21 @@ test.each([
   await Bun.sleep(50);
   expect(simulator.log.filter(({ method, path }) => method === "GET" && path.includes("/loadBalancers/"))).toEqual([]);
 });
+
+test("a load balancer that the write for a Service which leaves it has left as failed is written again before that is done", async () => {
+  await using cluster = await openWithGold();
+  const { simulator } = cluster.world;
+  const generation = await cluster.start(several);
+  const at = (place: string, name = "moves") =>
+    serviceOf(name, { annotations: { "azure-load-balancer-configurations": place } });
+  for (const place of ["kubernetes", "gold"]) await cluster.ensure(generation, at(place, `of-${place}`));
+  await cluster.ensure(generation, at("kubernetes"));
+  const failure = { status: 500, code: "InternalServerError", stage: "operation" } as const;
+  simulator.failNext({ method: "PUT", path: "/loadBalancers/kubernetes" }, failure);
+  const state = () =>
+    stringAt(simulator.get("/providers/Microsoft.Network/loadBalancers/kubernetes")?.properties, "provisioningState");
+  expect(await errorOf(cluster.ensure(generation, at("gold")))).toMatchObject({ code: "InternalServerError" });
+  expect(state()).toBe("Failed");
+  await cluster.ensure(generation, at("gold"));
+  expect(state()).toBe("Succeeded");
+});

@@ -53,8 +53,8 @@ export const loadBalancerDefects: Defects = {
   },
   "continues after a late write with what a Service wanted before": {
     file: `${reconcile}/loop.ts`,
-    from: "const service = this.#options.observer.newest(intent.service);",
-    to: "const service = intent.service as Service | undefined;",
+    from: ": observer.newest(known);",
+    to: ": (known as Service | undefined);",
     needs: ["changeService", "prolongOperation"],
   },
   "settles a Service with a plan of what it wanted before": {

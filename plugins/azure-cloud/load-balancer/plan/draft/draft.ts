@@ -33,7 +33,7 @@ export interface PlannedService {
   readonly subject: Subject;
   readonly action: "ensure" | "delete";
   readonly nodes: readonly Node[];
-  readonly hasFailed: boolean;
+  readonly failed: ReadonlySet<string> | undefined;
 }
 
 /** A backend pool that Services use. */

@@ -659,7 +659,7 @@ describe("a deletion of a Service beside resources whose last operation failed",
     loadBalancers: [...from.loadBalancers, usersBalancer("of-a-user")].map((one) => ({ ...one, ...failed })),
     ...(from.securityGroup !== undefined && { securityGroup: { ...from.securityGroup, ...failed } }),
   };
-  const writesFor = (shape: ServiceShape & Pick<ServiceIntent, "hasFailed">): readonly string[] =>
+  const writesFor = (shape: ServiceShape & Pick<ServiceIntent, "failed">): readonly string[] =>
     plan(
       [intentOf({ nodes, name: "other", uid: "other", action: "delete", ...shape })],
       broken,
@@ -670,8 +670,14 @@ describe("a deletion of a Service beside resources whose last operation failed",
     expect(writesFor({ ingress: ["20.0.0.200"] })).toEqual(["put-load-balancer kubernetes", "put-security-group nsg0"]);
   });
 
-  test("writes those that it may have left so where a write for it has failed, although it shows no address", () => {
-    expect(writesFor({ hasFailed: true })).toEqual(["put-load-balancer kubernetes", "put-security-group nsg0"]);
+  test("writes those of which a write for it has failed, although it shows no address", () => {
+    const ids = { balancer: from.loadBalancers[0]?.id, group: from.securityGroup?.id };
+    const failedAt = ({ balancer, group }: Partial<typeof ids>): ReadonlySet<string> =>
+      new Set([balancer, group].flatMap((id) => id?.toLowerCase() ?? []));
+    const { balancer, group } = ids;
+    expect(writesFor({ failed: failedAt({ balancer }) })).toEqual(["put-load-balancer kubernetes"]);
+    expect(writesFor({ failed: failedAt({ group }) })).toEqual(["put-security-group nsg0"]);
+    expect(writesFor({ failed: failedAt(ids) })).toEqual(["put-load-balancer kubernetes", "put-security-group nsg0"]);
   });
 
   test("writes nothing when it shows no address: its deletion does not wait for others", () => {
