@@ -3,12 +3,13 @@ import type { Node } from "cloud-controller-host/sdk";
 import type { Observed } from "../model/model.ts";
 import type { PoolReads } from "../pools/pool-reads.ts";
 import type { Flight } from "./in-flight.ts";
+import { MemberLooks, type MemberLooksOptions } from "./member-looks.ts";
 import { ModelLooks } from "./model-looks.ts";
 import { SkippedInstances } from "./skipped-instances.ts";
 import { UnendedInstances } from "./unended-instances.ts";
 import { UnendedOperations, type UnendedOperationsOptions } from "./unended-operations.ts";
 
-export interface LaterPlansOptions extends UnendedOperationsOptions {
+export interface LaterPlansOptions extends UnendedOperationsOptions, Pick<MemberLooksOptions, "refreshPool"> {
   readonly pools: Pick<PoolReads, "unended" | "haveModelsChanged">;
   readonly nodes: () => readonly Node[];
   readonly isShared: () => boolean;
@@ -20,11 +21,13 @@ export class LaterPlans {
   readonly #instances: UnendedInstances;
   readonly #skipped: SkippedInstances;
   readonly #models: ModelLooks;
+  readonly #members: MemberLooks;
 
   constructor({ pools, nodes, isShared, ...shared }: LaterPlansOptions) {
     this.#operations = new UnendedOperations(shared);
     this.#instances = new UnendedInstances({ ...shared, reads: pools });
     this.#skipped = new SkippedInstances({ ...shared, nodes });
+    this.#members = new MemberLooks(shared);
     this.#models = new ModelLooks({ ...shared, isShared, haveChanged: () => pools.haveModelsChanged() });
   }
 
@@ -37,6 +40,11 @@ export class LaterPlans {
   /** A Service is to be ensured or deleted. */
   submitted(): void {
     this.#models.changed();
+  }
+
+  /** Members of a pool were written. */
+  moved(poolId: string): void {
+    this.#members.written(poolId);
   }
 
   /** The operation on an instance or a network interface is not waited for any more. */

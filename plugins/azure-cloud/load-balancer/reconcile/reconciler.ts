@@ -18,6 +18,7 @@ import { isInternalName, isIPv6Name } from "../model/names.ts";
 import { observedAddresses } from "../plan/draft/ingress.ts";
 import { nodeName } from "../plan/draft/nodes.ts";
 import { plan } from "../plan/plan.ts";
+import { isMembersWrite } from "../pools/member-jobs.ts";
 import { hasNeighbors, isOfAnother, isSameService } from "../service/identity.ts";
 import { readSubject } from "../service/subject.ts";
 import { loadBalancerOf } from "./held-resources.ts";
@@ -65,6 +66,7 @@ export class Reconciler {
       isShared: () => hasNeighbors({ config, observed: { services: observer.services() } }, context.shards),
       outdate,
       refresh,
+      refreshPool: (id) => this.#refreshPool(id, false),
     });
     const nodes = new MovedNodes({
       context,
@@ -80,7 +82,10 @@ export class Reconciler {
         // Its nodes belong to the others now, of which no Service may be planned again for long.
         if (config.loadBalancers.length > 0) void this.#followUp(id, Promise.resolve());
       },
-      moved: (write) => nodes.moved(write),
+      moved: (write) => {
+        nodes.moved(write);
+        if (isMembersWrite(write)) this.later.moved(write.id);
+      },
       unended: this.later,
     });
     options.rounds.guard.onRecheck = (keys) => this.#recheck(new Set(keys));

@@ -51,6 +51,13 @@ export const loadBalancerDefects: Defects = {
     to: "",
     needs: ["deleteService", "requests"],
   },
+  "does not look again at a load balancer whose members it has written": {
+    file: `${reconcile}/reconciler.ts`,
+    from: "if (isMembersWrite(write)) this.later.moved(write.id);",
+    to: "",
+    needs: ["lagReads", "returnNodeAtWrite"],
+    kept: "a node returns as its member leaves while reads are behind",
+  },
   "continues after a late write with what a Service wanted before": {
     file: `${reconcile}/loop.ts`,
     from: ": observer.newest(known);",
