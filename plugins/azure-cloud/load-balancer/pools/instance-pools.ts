@@ -18,7 +18,7 @@ export interface MemberOptions extends EditOptions, VmReads {
   readonly stuckMembers?: StuckMembers;
   /** Receives the id of an instance or interface whose operation is not waited for any more. */
   readonly abandoned?: (id: string) => void;
-  /** Receives the id of an instance that is left out because it is stopped, in an unknown state, or not to be repaired. */
+  /** Receives the id of an instance that is left out: stopped, in an unknown state, not to be repaired, or not in a list. */
   readonly skipped?: (id: string) => void;
 }
 

@@ -29,6 +29,11 @@ export interface PoolMembersOptions extends MemberOptions {
   readonly doubted?: () => void;
 }
 
+interface Found {
+  readonly vmId: string;
+  readonly vm: VirtualMachineRecord | undefined;
+}
+
 /** Writes of the membership of network interfaces in backend pools. */
 export class PoolMembers {
   readonly #options: PoolMembersOptions;
@@ -136,18 +141,20 @@ export class PoolMembers {
     const wanted = new Set(join);
     const edit: PoolEdit = { poolId: id, family, change: "join" };
     const scaleSets = new Set<string>();
-    const vms: Promise<VirtualMachineRecord | undefined>[] = [];
+    const vms: Promise<Found>[] = [];
     for (const node of nodes) {
       const vmId = wanted.has(node.metadata?.name ?? "") ? vmIdOf(node) : undefined;
       if (vmId === undefined) continue;
       const uniform = scaleSetIdOf(vmId);
-      if (uniform === undefined) vms.push(this.#options.reads.vm(vmId));
+      if (uniform === undefined) vms.push(this.#options.reads.vm(vmId).then((vm) => ({ vmId, vm })));
       else {
         yield { id: vmId, kind: "instance", edit };
         scaleSets.add(uniform);
       }
     }
-    for (const vm of await Promise.all(vms)) {
+    for (const { vmId, vm } of await Promise.all(vms)) {
+      // A list may lack it for a while, and the node is ready: it is tried again.
+      if (vm === undefined) this.#options.skipped?.(vmId);
       const primary = findPrimary(vm?.interfaces ?? []);
       if (primary !== undefined) yield { id: primary.id, kind: "interface", edit };
       if (vm?.scaleSetId !== undefined) scaleSets.add(vm.scaleSetId);

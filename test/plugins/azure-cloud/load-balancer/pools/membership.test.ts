@@ -962,6 +962,16 @@ describe("standalone virtual machines", () => {
     expect(skipped).toEqual([]);
   });
 
+  test("standalone virtual machines that no list has are skipped when they are to join, and no other one is", async () => {
+    await using world = await openWorld();
+    putMachine(world, "vm-0");
+    const skipped: string[] = [];
+    const one = await open(world, ["kubernetes"], { skipped: (id) => skipped.push(id) });
+    const known = ["vm-0", "hidden"].map((name) => nodeOf(name, { providerID: machineOf(name) }));
+    expect(await one.apply([update({ join: ["vm-0", "hidden"] })], known)).toEqual(written(1));
+    expect(skipped).toEqual([machineOf("hidden").slice("azure://".length)]);
+  });
+
   test("standalone virtual machines that no list has, or whose resource group does not exist, are members without a node, and stay", async () => {
     await using world = await openWorld();
     const one = await open(world);
