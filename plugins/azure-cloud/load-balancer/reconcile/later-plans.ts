@@ -2,6 +2,7 @@ import type { Node } from "cloud-controller-host/sdk";
 
 import type { Observed } from "../model/model.ts";
 import type { PoolReads } from "../pools/pool-reads.ts";
+import { GoneBalancers, type GoneBalancersOptions } from "./gone-balancers.ts";
 import type { Flight } from "./in-flight.ts";
 import { MemberLooks, type MemberLooksOptions } from "./member-looks.ts";
 import { ModelLooks } from "./model-looks.ts";
@@ -9,7 +10,8 @@ import { SkippedInstances } from "./skipped-instances.ts";
 import { UnendedInstances } from "./unended-instances.ts";
 import { UnendedOperations, type UnendedOperationsOptions } from "./unended-operations.ts";
 
-export interface LaterPlansOptions extends UnendedOperationsOptions, Pick<MemberLooksOptions, "refreshPool"> {
+export interface LaterPlansOptions
+  extends UnendedOperationsOptions, GoneBalancersOptions, Pick<MemberLooksOptions, "refreshPool"> {
   readonly pools: Pick<PoolReads, "unended" | "haveModelsChanged">;
   readonly nodes: () => readonly Node[];
   readonly isShared: () => boolean;
@@ -22,12 +24,14 @@ export class LaterPlans {
   readonly #skipped: SkippedInstances;
   readonly #models: ModelLooks;
   readonly #members: MemberLooks;
+  readonly #gone: GoneBalancers;
 
   constructor({ pools, nodes, isShared, ...shared }: LaterPlansOptions) {
     this.#operations = new UnendedOperations(shared);
     this.#instances = new UnendedInstances({ ...shared, reads: pools });
     this.#skipped = new SkippedInstances({ ...shared, nodes });
     this.#members = new MemberLooks(shared);
+    this.#gone = new GoneBalancers(shared);
     this.#models = new ModelLooks({ ...shared, isShared, haveChanged: () => pools.haveModelsChanged() });
   }
 
@@ -35,6 +39,7 @@ export class LaterPlans {
   seen(observed: Observed, flights: readonly Flight[]): void {
     this.#operations.seen(observed, flights);
     this.#instances.seen(observed);
+    this.#gone.seen(observed);
   }
 
   /** A Service is to be ensured or deleted. */

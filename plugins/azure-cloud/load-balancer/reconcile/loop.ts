@@ -22,7 +22,7 @@ import { doneKey, type Reconciled, sameWish, superseded, Wanted } from "./wanted
 
 type Input = Pick<GuardedRound<Round>, "intents" | "observed">;
 
-export interface LoopOptions extends Pick<OutcomesOptions, "followUp" | "gone" | "moved"> {
+export interface LoopOptions extends Pick<OutcomesOptions, "followUp" | "moved"> {
   readonly config: PlannerConfig;
   readonly observer: Observer;
   readonly applier: Applier;

@@ -31,8 +31,6 @@ export interface OutcomesOptions {
   readonly tickSoon: () => void;
   /** Called for a pool that is left with instances in flight; `end` resolves when none is, with an error if one failed. */
   readonly followUp: (poolId: string, end: Promise<unknown>) => void;
-  /** Called when one of several load balancers is gone. */
-  readonly gone: (loadBalancerId: string) => void;
   /** Called when other nodes are behind a load balancer: the Services of the write have been planned with them. */
   readonly moved: (write: Write) => void;
 }
@@ -121,7 +119,6 @@ export class Outcomes {
     this.#options.inFlight.written(write.id);
     this.#count(write, requests);
     if (isMembersWrite(write)) for (const entry of this.#entries(write)) entry.done(write);
-    if (write.kind === "delete-load-balancer") this.#options.gone(write.id);
   }
 
   /** Lets the next rejected Services go whose resource is not among those planned or in flight. */

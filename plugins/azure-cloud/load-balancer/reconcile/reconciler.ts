@@ -34,7 +34,7 @@ const longestPauseMs = 300_000;
 /** Pause between looks at a Service that leaves while it is being written. */
 const leavingPauseMs = 1_000;
 
-export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "gone" | "moved" | "unended"> {
+export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "moved" | "unended"> {
   readonly pools: LaterPlansOptions["pools"];
   readonly context: LoopOptions["context"] & Pick<CloudContext, "shards">;
 }
@@ -64,6 +64,8 @@ export class Reconciler {
       pools: options.pools,
       nodes: () => observer.nodes(),
       isShared: () => hasNeighbors({ config, observed: { services: observer.services() } }, context.shards),
+      loadBalancers: config.loadBalancers.map(({ name }) => name.toLowerCase()),
+      gone: (id) => void this.#followUp(id, Promise.resolve()),
       outdate,
       refresh,
       refreshPool: (id) => this.#refreshPool(id, false),
@@ -78,10 +80,6 @@ export class Reconciler {
     this.#loop = new Loop({
       ...options,
       followUp: (...left) => void this.#followUp(...left),
-      gone: (id) => {
-        // Its nodes belong to the others now, of which no Service may be planned again for long.
-        if (config.loadBalancers.length > 0) void this.#followUp(id, Promise.resolve());
-      },
       moved: (write) => {
         nodes.moved(write);
         if (isMembersWrite(write)) this.later.moved(write.id);

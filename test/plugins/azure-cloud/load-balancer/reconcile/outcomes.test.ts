@@ -46,7 +46,6 @@ function fixture() {
   const entries = services.map((service) => new Wanted({ service, action: "ensure", nodes: [] }));
   const events: string[] = [];
   const madeUp: string[] = [];
-  const gone: string[] = [];
   const moved: string[] = [];
   let ticks = 0;
   const outcomes = new Outcomes({
@@ -60,12 +59,11 @@ function fixture() {
     inFlight,
     tickSoon: () => void (ticks += 1),
     followUp: (id) => void madeUp.push(id),
-    gone: (id) => void gone.push(id),
     moved: ({ id }) => void moved.push(id),
   });
   const take = (outcome: WriteOutcome): Promise<void> => outcomes.take(inFlight.start(outcome.write, world()), outcome);
   const failures = (): readonly string[] => entries.flatMap(({ failure }) => failure?.error ?? []).map(String);
-  return { clock, stop, inFlight, entries, events, madeUp, gone, moved, outcomes, take, failures, ticks: () => ticks };
+  return { clock, stop, inFlight, entries, events, madeUp, moved, outcomes, take, failures, ticks: () => ticks };
 }
 
 describe("a write of members", () => {
@@ -216,16 +214,6 @@ describe("a write that fails", () => {
     await take(failed(publicIP, new ArmError(400, "PublicIPAddressCannotBeDeleted", "It is in use.")));
     expect([failures(), entries.map((entry) => entry.isDone(publicIP)), events.length]).toEqual([[], [true, true], 2]);
   });
-});
-
-test("a load balancer is gone once its deletion is written, and not when it has failed", async () => {
-  const { take, gone } = fixture();
-  const deletion = { ...target, kind: "delete-load-balancer", id: balancer.id } as const;
-  await take({ kind: "failed", write: deletion, error: new Error("No.") });
-  await take({ kind: "written", write: balancer, requests: 1 });
-  expect(gone).toEqual([]);
-  await take({ kind: "written", write: deletion, requests: 1 });
-  expect(gone).toEqual([balancer.id]);
 });
 
 describe("nodes have moved", () => {
