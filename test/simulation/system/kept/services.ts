@@ -4,16 +4,17 @@ import { change, create, history } from "./history.ts";
 /** Of what users want of Services. */
 export const serviceHistories: Readonly<Record<string, History>> = {
   calm: history({}),
+  // A minute after the nodes have joined, as all is planned once more then.
   "Services change": history(
     { services: 5 },
     // What no user sets has its default then, and only what the shape says changes.
-    [40, change(2, 5)],
-    [60, change(0, 5, "tcp-443")],
-    [61, change(1, 5, "192.0.2.0/24")],
-    [62, change(2, 5, "ClientIP")],
-    [63, change(3, 5, '"azure-load-balancer-tcp-idle-timeout":"10"')],
-    [64, change(4, 5, '"azure-load-balancer-internal":"true"}}')],
-    [65, create(5, "azure-allowed-ip-ranges")],
+    [110, change(2, 5)],
+    [130, change(0, 5, "tcp-443")],
+    [131, change(1, 5, "192.0.2.0/24")],
+    [132, change(2, 5, "ClientIP")],
+    [133, change(3, 5, '"azure-load-balancer-tcp-idle-timeout":"10"')],
+    [134, change(4, 5, '"azure-load-balancer-internal":"true"}}')],
+    [135, create(5, "azure-allowed-ip-ranges")],
   ),
   "Services want less": history(
     { services: 4 },

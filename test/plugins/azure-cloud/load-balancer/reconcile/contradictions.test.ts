@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import type { Service } from "cloud-controller-host/sdk";
+import { keyOf, type Service } from "cloud-controller-host/sdk";
 
 import { objectsAt } from "../../../../../plugins/azure-cloud/json.ts";
 import type { Resource } from "../../../../../plugins/azure-cloud/simulator/state/store.ts";
@@ -357,9 +357,13 @@ describe("a Service with an address of which Azure has nothing any more", () => 
     simulator.failNext({ method: "PUT", path: "/loadBalancers/" }, { status: 500, times: 99 });
     expect(await errorOf(cluster.ensure(next, internal("web")))).toBeDefined();
     simulator.clearFailures();
-    expect(await errorOf(cluster.remove(next, internal("web")))).toEqual(contradictory);
+    const web = internal("web");
+    const deletionTimestamp = new Date(time.clock.now()).toISOString();
+    const leaving = { ...web, metadata: { ...web.metadata, deletionTimestamp } };
+    cluster.services.set(keyOf(leaving), leaving);
+    expect(await errorOf(cluster.remove(next, leaving))).toEqual(contradictory);
     time.jump(lagMs);
-    await cluster.remove(next, internal("web"));
+    await cluster.remove(next, leaving);
     simulator.failNext({ method: "PUT", path: "/loadBalancers/" }, { status: 400, code: "Broken" });
     expect(await errorOf(cluster.ensure(next, internal("refused")))).toBeDefined();
     await cluster.remove(next, internal("refused"));
