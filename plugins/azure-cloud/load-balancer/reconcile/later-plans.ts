@@ -17,7 +17,7 @@ export interface LaterPlansOptions
   readonly isShared: () => boolean;
 }
 
-/** Plans that no change of a Service or node leads to, but the end of an operation, an instance, or a model. */
+/** Plans that follow no change of a Service or node: the end of an operation, or a look at what earlier reads may lack. */
 export class LaterPlans {
   readonly #operations: UnendedOperations;
   readonly #instances: UnendedInstances;
