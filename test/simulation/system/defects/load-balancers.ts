@@ -174,7 +174,6 @@ export const loadBalancerDefects: Defects = {
     from: 'this.#instancesAhead.drop(scaleSetIdOf(id) ?? "");',
     to: "",
     needs: ["deleteService", "createService", "requests"],
-    kept: "a Service comes while all instances leave their pool",
   },
   "writes an instance twice at once": {
     file: `${balancing}/pools/job-runner.ts`,

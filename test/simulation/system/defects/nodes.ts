@@ -43,7 +43,6 @@ export const nodeDefects: Defects = {
     from: "    deleted: forget,\n",
     to: "",
     needs: ["replaceVM", "returnNodeAtWrite"],
-    kept: "a VM is replaced, and its node deleted before its kubelet is silent",
   },
   "deletes a node without a fresh read": {
     file: `${lifecycle}/deletion.ts`,

@@ -9,7 +9,6 @@ export const planDefects: Defects = {
     from: ".some((address) => !wanted.includes(address))",
     to: '.some(() => action === "delete")',
     needs: ["failOperations", "changeService"],
-    kept: "both load balancers of a Service that moves fail",
   },
   "does not apply session affinity": {
     file: `${plan}/balancer/rules.ts`,

@@ -1,4 +1,4 @@
-import { denials, operations, quotas, refusals } from "../actions/network.ts";
+import { denials, quotas, refusals } from "../actions/network.ts";
 import type { History } from "../history.ts";
 import { change, create, forceDelete, history, pickOf, rowWith, weather } from "./history.ts";
 import { failing } from "./nodes.ts";
@@ -7,8 +7,8 @@ import { failing } from "./nodes.ts";
 export const loadBalancerHistories: Readonly<Record<string, History>> = {
   "a write of the load balancer fails as an operation": history(
     {},
-    [59, failing("/loadBalancers/", 1)],
-    [60, create(2)],
+    [129, failing("/loadBalancers/", 1)],
+    [130, create(2)],
   ),
   "two writes of the load balancer fail as operations": history(
     {},
@@ -16,9 +16,10 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
     [60, change(0, 2, "tcp-443")],
   ),
   "a write fails, and its change is taken back": history(
-    { services: 1 },
-    [59, failing("/loadBalancers/", 1)],
-    [60, { ...change(0, 1, "ClientIP"), kind: "revertService", forMs: 60_000 }],
+    { services: 1, convergeMinutes: 6 },
+    // Later than the look at the load balancer that follows the nodes' joining.
+    [129, failing("/loadBalancers/", 1)],
+    [130, { ...change(0, 1, "ClientIP"), kind: "revertService", forMs: 60_000 }],
   ),
   "others change the load balancer before it is deleted": history(
     { services: 1, cluster: "node IPs" },
@@ -32,8 +33,9 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
   ),
   "an instance does not leave its pools at first": history(
     {},
-    [59, failing("/virtualMachine", 2)],
-    [60, { kind: "retireNode", pick: 1 }],
+    // Later than the look at the load balancer that follows the nodes' joining.
+    [129, failing("/virtualMachine", 2)],
+    [130, { kind: "retireNode", pick: 1 }],
   ),
   "an internal Service is the first one while a VM is stopped": history(
     {},
@@ -58,17 +60,10 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
     [60, { kind: "reachQuota", pick: pickOf(rowWith(quotas, "rulesPerLoadBalancer")), forMs: 95_000 }],
     [70, create(1, "tcp-443")],
   ),
-  // They are listed while they leave, which takes twenty seconds, and join when that list is as old.
-  "a Service comes while all instances leave their pool": history(
-    { nodes: 6, services: 1, convergeMinutes: 8 },
-    [100, { kind: "deleteService", pick: 0 }],
-    [100.2, { kind: "prolongOperation", pick: pickOf(rowWith(operations, "/virtualMachine")), forMs: 3_580_000 }],
-    [101, create(1)],
-  ),
   "two writes in a row lose to others": history(
     { convergeMinutes: 3 },
-    [60, weather("azure", "overtaken", 0.6)],
-    [60.05, change(0, 2, "tcp-443")],
+    [130, weather("azure", "overtaken", 0.6)],
+    [130.05, change(0, 2, "tcp-443")],
   ),
   "writes of the load balancer are denied": history(
     {},
@@ -79,10 +74,5 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
     {},
     [60, { kind: "foreignRoute", pick: 1 }],
     [61, { kind: "joinNodes", pick: 0 }],
-  ),
-  "both load balancers of a Service that moves fail": history(
-    {},
-    [60, failing("/loadBalancers/", 2)],
-    [60.1, change(0, 2, '"azure-load-balancer-internal":"true"}}')],
   ),
 };

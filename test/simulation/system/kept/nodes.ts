@@ -60,12 +60,6 @@ export const nodeHistories: Readonly<Record<string, History>> = {
     [60, { kind: "endAtWrite", pick: pickOf([1, 5, 0], [5, endings.length, endings.indexOf(stopHost)]) }],
     [60.1, { kind: "returnNode", pick: 1, forMs: 1_000 }],
   ),
-  // The cached list has the former VM for minutes.
-  "a VM is replaced, and its node deleted before its kubelet is silent": history(
-    { convergeMinutes: 8 },
-    [60, { kind: "replaceVM", pick: 1, forMs: 1_000 }],
-    [62, { kind: "returnNode", pick: 2, forMs: 10_000 }],
-  ),
   "a node returns": history({}, [60, { kind: "returnNode", pick: 1, forMs: 50_000 }]),
   "a VM is stopped": history(
     { cluster: "node IPs", nodes: 4 },

@@ -27,9 +27,10 @@ export const readHistories: Readonly<Record<string, History>> = {
   ),
   "a change is taken back while reads are behind": history(
     {},
-    [60, { kind: "lagReads", forMs: 20_000 }],
-    [61, change(0, 2, "tcp-443")],
-    [64, change(0, 2)],
+    // Later than the look at the load balancer that follows the nodes' joining.
+    [130, { kind: "lagReads", forMs: 20_000 }],
+    [131, change(0, 2, "tcp-443")],
+    [134, change(0, 2)],
   ),
   // The reply to the creation of its load balancer is lost.
   "a Service that has moved is deleted while reads are behind": history(

@@ -39,8 +39,8 @@ export const serviceHistories: Readonly<Record<string, History>> = {
   "many Services go": history(
     { services: 8 },
     // Five ports each: one write removes more than the removal guard allows without a cause.
-    ...[0, 1, 2, 3, 4, 5, 6, 7].map((index) => [45 + index / 10, change(index, 8, "tcp-8443")] as const),
-    ...[0, 1, 2, 3, 4, 5, 6].map((index) => [100 + index / 10, { kind: "deleteService", pick: 0 }] as const),
+    ...[0, 1, 2, 3, 4, 5, 6, 7].map((index) => [115 + index / 10, change(index, 8, "tcp-8443")] as const),
+    ...[0, 1, 2, 3, 4, 5, 6].map((index) => [170 + index / 10, { kind: "deleteService", pick: 0 }] as const),
   ),
   "a Service becomes internal": history({ seed: 3, services: 1 }, [
     60,
@@ -48,8 +48,8 @@ export const serviceHistories: Readonly<Record<string, History>> = {
   ]),
   "the only internal Service goes": history(
     {},
-    [60, change(1, 2, '"azure-load-balancer-internal":"true"}}')],
-    [110, { kind: "deleteService", pick: 1 }],
+    [130, change(1, 2, '"azure-load-balancer-internal":"true"}}')],
+    [180, { kind: "deleteService", pick: 1 }],
   ),
   "a Service changes its type while no process runs": history(
     {},

@@ -31,9 +31,9 @@ export const sharedAddressHistories: Readonly<Record<string, History>> = {
   // The security rules are written before ARM refuses the load balancer.
   "a Service leaves a shared address on which a quota keeps it from having rules": history(
     { cluster, convergeMinutes: 12 },
-    [60, { kind: "reachQuota", pick: pickOf(rowWith(quotas, "rulesPerLoadBalancer")), forMs: 95_000 }],
-    [70, createSharing(2, "of a user, by name", "80 and its own")],
-    [100, share(2, 3, "own", "own")],
+    [130, { kind: "reachQuota", pick: pickOf(rowWith(quotas, "rulesPerLoadBalancer")), forMs: 95_000 }],
+    [140, createSharing(2, "of a user, by name", "80 and its own")],
+    [170, share(2, 3, "own", "own")],
   ),
   "Services share an internal address": history(
     { cluster },
