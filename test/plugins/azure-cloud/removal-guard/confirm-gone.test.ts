@@ -74,7 +74,7 @@ describe("objects that a list lacks", () => {
     const client = readingWith((signal) => {
       reads += 1;
       if (reads <= 5) return Promise.reject(new ApiError(404, "NotFound", "gone"));
-      if (reads === 20) queueMicrotask(() => end.abort(new DOMException("no answer", "TimeoutError")));
+      if (reads === 21) queueMicrotask(() => end.abort(new DOMException("no answer", "TimeoutError")));
       return unanswered(signal);
     });
     const isGone = await confirmGone(client, names.map(node), end.signal);
