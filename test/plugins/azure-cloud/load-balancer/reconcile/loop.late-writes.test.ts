@@ -514,9 +514,10 @@ describe("a slow write of", () => {
     expect(warned.map(({ fields }) => fields["delayMs"])).toEqual([5_000, 10_000, 20_000]);
     const reconciled = (): number =>
       cluster.world.measured.filter((one) => one.includes("services_reconciled_total")).length;
-    await eventually("it is planned once more", () => reconciled() === 4);
+    await eventually("it is planned once more", () => reconciled() >= 4);
     await Bun.sleep(100);
-    expect(reconciled()).toBe(4);
+    // And once by the look at the load balancer, a minute after its members were written.
+    expect(reconciled()).toBeLessThanOrEqual(5);
     expectConverged(cluster);
   });
 
