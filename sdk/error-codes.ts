@@ -80,7 +80,7 @@ export const errorTable = {
     IdleWatch: ["A watch was silent for too long.", nothing],
     InvalidObject: ["A plugin passed an object that cannot be sent.", "Correct the plugin."],
     LeaseExpired: [
-      "This process did not run for longer than its lease lasts, and stopped leading.",
+      "This process was paused for longer than its lease lasts, and stopped leading.",
       "Look for a paused or frozen node, or too little CPU.",
     ],
     LeaseLost: ["The lease was lost.", "Nothing: another replica takes over. Often: look at API server latency."],

@@ -165,12 +165,9 @@ export class LeaseLock {
   async #renewFast(signals: LockSignals): Promise<boolean> {
     if (this.#observed === undefined || !this.held || !isValidAt(this.#observed, this.#monotonic())) return false;
     const { record, lease } = this.#observed;
+    const renewed = leaseWith(this.#wanted(tenureOf(record)), this.#options.name, lease);
     try {
-      return await this.#write(
-        "replace",
-        leaseWith(this.#wanted(tenureOf(record)), this.#options.name, lease),
-        signals,
-      );
+      return await this.#write("replace", renewed, signals);
     } catch (error) {
       if (isAborted(signals)) throw error;
       this.#failures.step("Failed to update lock optimistically, falling back to slow path", error);

@@ -72,24 +72,22 @@ export interface Observation {
   readonly atMs: number;
   /** Another writer removed the holder, which leads until it observes that. One first seen without a duration had none. */
   readonly wasEmptied: boolean;
-  /** The longest lease duration that the last holder was seen with, which leads by its own; 0 without one. */
+  /** The lease duration with which the last holder has renewed: it leads by that. 0 without one. */
   readonly holderSeconds: number;
 }
 
 /**
- * A Lease whose holder was removed, for example with `kubectl edit`, keeps its duration or has none. A shorter duration of
- * the same holder is what another client has written.
+ * A Lease whose holder was removed, for example with `kubectl edit`, keeps its duration or has none. Another duration at the
+ * same time of renewal is what another client has written.
  */
 export function observationOf(lease: Lease, atMs: number, before: Observation | undefined): Observation {
   const record = recordOf(lease);
   const { holderIdentity, leaseDurationSeconds } = record;
   const wasHeld = before !== undefined || leaseDurationSeconds > 0;
   const wasEmptied = holderIdentity === "" && !isReleased(record) && wasHeld;
-  const { record: last, holderSeconds: lastSeconds = 0 } = before ?? {};
-  const isSame = holderIdentity === "" || holderIdentity === last?.holderIdentity;
-  const holderSeconds = isSame
-    ? Math.max(lastSeconds, holderIdentity === "" ? 0 : leaseDurationSeconds)
-    : leaseDurationSeconds;
+  const { holderSeconds: formerSeconds = 0, record: former } = before ?? {};
+  const isRenewal = former?.holderIdentity !== holderIdentity || former.renewTime !== record.renewTime;
+  const holderSeconds = holderIdentity !== "" && isRenewal ? leaseDurationSeconds : formerSeconds;
   return { record, lease, atMs, wasEmptied, holderSeconds };
 }
 

@@ -242,17 +242,34 @@ describe("an election", () => {
     await ended;
   });
 
-  test("a held lease whose duration another client shortens passes to the standby no earlier than before that", async () => {
+  test.each([1, 2_147_483_647])(
+    "a held lease into which another client writes a duration of %i s passes to the standby as before that",
+    async (leaseDurationSeconds) => {
+      const [leases, clock] = [memoryLeases(), manualClock()];
+      const held = { holderIdentity: "busy", leaseTransitions: 0 };
+      leases.put({ ...held, leaseDurationSeconds: 15 });
+      const { run } = candidate(leases, clock);
+      const { seen, stop, ended } = run();
+      await pass(clock, 2_000);
+      leases.put({ ...held, leaseDurationSeconds });
+      await pass(clock, 14_900);
+      expect(seen).toEqual([]);
+      await pass(clock, 9_000);
+      expect(seen).toEqual(["lead"]);
+      stop();
+      await ended;
+    },
+  );
+
+  test("a lease counts as held for the duration with which its holder has renewed it last", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const held = { holderIdentity: "busy", leaseTransitions: 0 };
-    leases.put({ ...held, leaseDurationSeconds: 15 });
+    leases.put({ ...held, leaseDurationSeconds: 600, renewTime: "2026-01-01T00:00:00.000000Z" });
     const { run } = candidate(leases, clock);
     const { seen, stop, ended } = run();
     await pass(clock, 2_000);
-    leases.put({ ...held, leaseDurationSeconds: 1 });
-    await pass(clock, 14_900);
-    expect(seen).toEqual([]);
-    await pass(clock, 9_000);
+    leases.put({ ...held, leaseDurationSeconds: 15, renewTime: "2026-01-01T00:00:02.000000Z" });
+    await pass(clock, 24_000);
     expect(seen).toEqual(["lead"]);
     stop();
     await ended;
