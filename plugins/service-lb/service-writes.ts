@@ -59,34 +59,25 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
       if (!isBeingDeleted(service)) removed.add(service.metadata?.uid);
       const [oldest] = removed;
       if (removed.size > maxRemoved) removed.delete(oldest);
-      await unlessGone("failed to remove load balancer cleanup finalizer", () =>
-        patch(service, finalizerRemoved(service)),
+      await wrapError("failed to remove load balancer cleanup finalizer", () =>
+        unlessGone(patch(service, finalizerRemoved(service))),
       );
     },
     mark: (service, lease) => patched(service, marked(lease, service)),
-    async unmark(service) {
-      try {
-        await patch(service, marked(null));
-      } catch (error) {
-        if (!isNotFound(error)) throw error;
-      }
-    },
+    unmark: (service) => unlessGone(patch(service, marked(null))),
     async status(service, wanted) {
       if (sameStatus(asServed(service.status?.loadBalancer ?? {}), asServed(wanted))) return;
       // A Service that disappeared with its last finalizer needs no status.
-      await unlessGone("failed to update load balancer status", () => patch(service, statusWritten(wanted)));
+      await wrapError("failed to update load balancer status", () => unlessGone(patch(service, statusWritten(wanted))));
     },
     condition: serviceConditions({ clock, log }, patch),
   };
 }
 
-async function unlessGone(message: string, write: () => Promise<void>): Promise<void> {
-  try {
-    await wrapError(message, write);
-  } catch (error) {
-    if (!(error instanceof Error && isNotFound(error.cause))) throw error;
-  }
-}
+const unlessGone = (write: Promise<void>): Promise<void> =>
+  write.catch((error: unknown) => {
+    if (!isNotFound(error)) throw error;
+  });
 
 /**
  * Bodies of this controller's writes, all strategic merge patches of `services/status`. But for a new mark, they carry
