@@ -78,7 +78,7 @@ function read(
   }
   const { action, nodes, failed } = intent;
   const planned = { subject, action, nodes, failed };
-  if (intent.action === "delete") return [planned];
+  if (action === "delete") return [planned];
   const messages = [...problems, ...problemsOf(subject, config), ...ownAddressProblems(subject, ownRanges)];
   if (messages.length === 0) return [planned];
   rejected.set(subject.key, { code: "InvalidService", messages });

@@ -2,7 +2,7 @@ import { ArmError } from "../../arm/errors.ts";
 import { sameName } from "../../arm/resource-id.ts";
 import type { PoolEdit } from "./pool-edits.ts";
 
-const poolPattern = /\/subscriptions\/[^\s'"]+\/loadBalancers\/[^\s'"/]+\/backendAddressPools\/[^\s'"/.,]+/iu;
+const poolPattern = /\/subscriptions\/[^\s'"]+\/loadBalancers\/[^\s'"/]+\/backendAddressPools\/[^\s'"/,]*[^\s'"/.,]/iu;
 
 /** Id of the pool that ARM does not find, to which the written resource refers. */
 function missingPoolIn(error: unknown): string | undefined {

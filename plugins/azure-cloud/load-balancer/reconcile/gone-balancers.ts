@@ -5,11 +5,14 @@ import { withoutInternal } from "../model/names.ts";
 export interface GoneBalancersOptions {
   /** Names of several load balancers, in lower case; empty for one that has all nodes. */
   readonly loadBalancers: readonly string[];
-  /** Called with the id of one that is gone, however that has come about: a deletion may be seen to end by a read alone. */
-  readonly gone: (id: string) => void;
+  /** Plans the pools of all, from a pool or a load balancer that is gone. Never rejects. */
+  readonly planPool: (id: string) => Promise<void>;
 }
 
-/** Of several load balancers, one that is gone leaves its nodes to the others, of which no Service may be planned for long. */
+/**
+ * Of several load balancers, one that is gone leaves its nodes to the others, of which no Service may be planned for long.
+ * It counts however that has come about: a read alone may show that its deletion has ended.
+ */
 export class GoneBalancers {
   readonly #options: GoneBalancersOptions;
   /** Ids by themselves in lower case. */
@@ -26,6 +29,6 @@ export class GoneBalancers {
     const present = new Map(own.map((id) => [id.toLowerCase(), id]));
     const gone = [...this.#known].filter(([key]) => !present.has(key));
     this.#known = present;
-    for (const [, id] of gone) this.#options.gone(id);
+    for (const [, id] of gone) void this.#options.planPool(id);
   }
 }

@@ -4,14 +4,13 @@ import type { Observed } from "../model/model.ts";
 import type { PoolReads } from "../pools/pool-reads.ts";
 import { GoneBalancers, type GoneBalancersOptions } from "./gone-balancers.ts";
 import type { Flight } from "./in-flight.ts";
-import { MemberLooks, type MemberLooksOptions } from "./member-looks.ts";
+import { MemberLooks } from "./member-looks.ts";
 import { ModelLooks } from "./model-looks.ts";
 import { SkippedInstances } from "./skipped-instances.ts";
 import { UnendedInstances } from "./unended-instances.ts";
 import { UnendedOperations, type UnendedOperationsOptions } from "./unended-operations.ts";
 
-export interface LaterPlansOptions
-  extends UnendedOperationsOptions, GoneBalancersOptions, Pick<MemberLooksOptions, "refreshPool"> {
+export interface LaterPlansOptions extends UnendedOperationsOptions, GoneBalancersOptions {
   readonly pools: Pick<PoolReads, "unended" | "haveModelsChanged">;
   readonly nodes: () => readonly Node[];
   readonly isShared: () => boolean;

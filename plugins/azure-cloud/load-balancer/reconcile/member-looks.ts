@@ -1,10 +1,9 @@
 import { lagMs } from "../../arm/reads/resource-cache.ts";
-import { loadBalancerOf } from "./held-resources.ts";
 import type { UnendedOperationsOptions } from "./unended-operations.ts";
 
-export interface MemberLooksOptions extends Pick<UnendedOperationsOptions, "context" | "outdate"> {
-  /** Plans a pool; resolves with an error if that fails. */
-  readonly refreshPool: (poolId: string) => Promise<unknown>;
+export interface MemberLooksOptions extends Pick<UnendedOperationsOptions, "context"> {
+  /** Reads the load balancer of a pool again, and plans the pool until that has succeeded. Never rejects. */
+  readonly planPool: (poolId: string) => Promise<void>;
 }
 
 /**
@@ -14,9 +13,8 @@ export interface MemberLooksOptions extends Pick<UnendedOperationsOptions, "cont
  */
 export class MemberLooks {
   readonly #options: MemberLooksOptions;
-  /** When the members of pools were written last, by lower-case id. */
+  /** When the members of pools were written last, by lower-case id: of those that are to be looked at. */
   readonly #writtenMs = new Map<string, number>();
-  #isWaiting = false;
 
   constructor(options: MemberLooksOptions) {
     this.#options = options;
@@ -26,32 +24,24 @@ export class MemberLooks {
   written(poolId: string): void {
     const { clock, planning } = this.#options.context;
     if (planning !== undefined) return;
-    this.#writtenMs.set(poolId.toLowerCase(), clock.monotonic());
-    if (!this.#isWaiting) void this.#wait();
+    const key = poolId.toLowerCase();
+    const isAwaited = this.#writtenMs.has(key);
+    this.#writtenMs.set(key, clock.monotonic());
+    if (!isAwaited) void this.#look(key);
   }
 
-  async #wait(): Promise<void> {
-    const { context, outdate, refreshPool } = this.#options;
-    const { clock, signal, log } = context;
-    this.#isWaiting = true;
-    while (this.#writtenMs.size > 0) {
+  /** Until they have not been written for as long as reads may lag behind, nor during the look. */
+  async #look(pool: string): Promise<void> {
+    const { context, planPool } = this.#options;
+    const { clock, signal } = context;
+    for (let isLast = false; !isLast;) {
+      const atMs = this.#writtenMs.get(pool);
+      const isSame = (): boolean => this.#writtenMs.get(pool) === atMs;
       await clock.sleep(lagMs, signal);
       if (signal.aborted) return;
-      for (const pool of this.#takeDue()) {
-        outdate(loadBalancerOf(pool));
-        const error = await refreshPool(pool);
-        if (error === undefined || signal.aborted) continue;
-        log.warn("Failed to plan a backend pool after a change of its members; trying again", { pool, error });
-        this.written(pool);
-      }
+      if (isSame()) await planPool(pool);
+      isLast = isSame();
     }
-    this.#isWaiting = false;
-  }
-
-  #takeDue(): readonly string[] {
-    const untilMs = this.#options.context.clock.monotonic() - lagMs;
-    const due = [...this.#writtenMs].flatMap(([id, atMs]) => (atMs <= untilMs ? [id] : []));
-    for (const id of due) this.#writtenMs.delete(id);
-    return due;
+    this.#writtenMs.delete(pool);
   }
 }

@@ -46,6 +46,7 @@ export class ModelLooks {
     const { context, refresh, isShared, haveChanged } = this.#options;
     const { clock, signal, log } = context;
     this.#isWaiting = true;
+    let isDue = false;
     for (let pauseMs = pausesMs[this.#count]; pauseMs !== undefined; pauseMs = pausesMs[this.#count]) {
       const leftMs = this.#sinceMs + pauseMs - clock.monotonic();
       // In parts: a change meanwhile begins them again.
@@ -54,8 +55,10 @@ export class ModelLooks {
       if (this.#sinceMs + pauseMs > clock.monotonic()) continue;
       this.#count += 1;
       if (!this.#isDoubted && !isShared()) continue;
-      // A failed read is repeated with the next look.
-      const error = (await haveChanged().catch(() => false)) ? await refresh() : undefined;
+      // A read that fails shows no change.
+      isDue ||= await haveChanged().catch(() => false);
+      const error: unknown = isDue ? await refresh() : undefined;
+      isDue = error !== undefined;
       if (error === undefined || signal.aborted) continue;
       log.warn("Failed to bring Services to their desired state after a change of a scale set; trying again", {
         error,

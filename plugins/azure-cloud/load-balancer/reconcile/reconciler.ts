@@ -46,10 +46,11 @@ export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "moved
 export class Reconciler {
   readonly #options: ReconcilerOptions;
   readonly #loop: Loop;
-  readonly later: LaterPlans;
   /** Services that the service controller has brought here, by key. Others may be another process's. */
   readonly #served = new Map<ServiceKey, Service>();
   readonly takeovers: Takeovers;
+  /** Receives what becomes of instances. */
+  readonly later: LaterPlans;
   readonly #looks: KeyedBatcher<Service, LoadBalancerStatus | undefined>;
 
   constructor(options: ReconcilerOptions) {
@@ -65,10 +66,9 @@ export class Reconciler {
       nodes: () => observer.nodes(),
       isShared: () => hasNeighbors({ config, observed: { services: observer.services() } }, context.shards),
       loadBalancers: config.loadBalancers.map(({ name }) => name.toLowerCase()),
-      gone: (id) => void this.#followUp(id, Promise.resolve()),
+      planPool: (id) => this.#followUp(id, Promise.resolve()),
       outdate,
       refresh,
-      refreshPool: (id) => this.#refreshPool(id, false),
     });
     const nodes = new MovedNodes({
       context,
@@ -151,8 +151,8 @@ export class Reconciler {
   }
 
   /**
-   * Plans a pool again once its late instances are written, as no pass has waited for their outcome, and the pools of all
-   * load balancers once one of them is gone. Never rejects.
+   * Plans a pool again once its late instances are written, as no pass has waited for their outcome, a minute after any are,
+   * and the pools of all load balancers once one of them is gone. Never rejects.
    */
   async #followUp(poolId: string, end: Promise<unknown>): Promise<void> {
     const { context, observer } = this.#options;

@@ -134,11 +134,11 @@ describe("references to pools that do not exist any more", () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     const one = await open(world, internal);
-    const dead = [poolId(), poolId("kubernetes", "kubernetes-IPv6")];
+    const dead = [poolId(), poolId("kubernetes", "kubernetes-IPv6"), poolId("kubernetes", "my.cluster")];
     world.simulator.changeInstance("vmss0000000", { networkInterfaceConfigurations: inPools(...dead) });
     world.simulator.clearLog();
     expect(await one.apply([join], nodes(1))).toEqual(written(2));
-    expect(one.writes().filter((path) => path === instancePath(0))).toHaveLength(3);
+    expect(one.writes().filter((path) => path === instancePath(0))).toHaveLength(4);
     const [instance] = world.simulator.instances("vmss0");
     const left = JSON.stringify(instance?.networkInterfaceConfigurations);
     expect(left).toContain(poolId("kubernetes-internal"));

@@ -8,7 +8,7 @@ const shown = (...ids: readonly string[]) => ({ loadBalancers: ids.map((id) => (
 
 function open(loadBalancers: readonly string[]) {
   const gone: string[] = [];
-  return { gone, balancers: new GoneBalancers({ loadBalancers, gone: (id) => gone.push(id) }) };
+  return { gone, balancers: new GoneBalancers({ loadBalancers, planPool: async (id) => void gone.push(id) }) };
 }
 
 test("one of several load balancers is gone once an observation lacks it, and again when it is gone again", () => {
