@@ -30,17 +30,18 @@ export class MemberLooks {
     if (!isAwaited) void this.#look(key);
   }
 
-  /** Until they have not been written for as long as reads may lag behind, nor during the look. */
   async #look(pool: string): Promise<void> {
     const { context, planPool } = this.#options;
     const { clock, signal } = context;
-    for (let isLast = false; !isLast;) {
-      const atMs = this.#writtenMs.get(pool);
-      const isSame = (): boolean => this.#writtenMs.get(pool) === atMs;
-      await clock.sleep(lagMs, signal);
-      if (signal.aborted) return;
-      if (isSame()) await planPool(pool);
-      isLast = isSame();
+    while (!signal.aborted) {
+      const atMs = this.#writtenMs.get(pool) ?? 0;
+      const leftMs = atMs + lagMs - clock.monotonic();
+      if (leftMs > 0) await clock.sleep(leftMs, signal);
+      else {
+        await planPool(pool);
+        // Written during the look, it is looked at again.
+        if (this.#writtenMs.get(pool) === atMs) break;
+      }
     }
     this.#writtenMs.delete(pool);
   }
