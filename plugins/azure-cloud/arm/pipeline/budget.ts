@@ -112,12 +112,12 @@ export class Budget {
 
   #closeGate(kind: string, request: PipelineRequest, response: PipelineResponse): never {
     const now = this.#clock.monotonic();
-    const waitMs = retryAfterMs(response, this.#clock.now()) ?? gateWithoutHintMs;
+    const requestedMs = retryAfterMs(response, this.#clock.now()) ?? gateWithoutHintMs;
     // Requests of one kind draw on several limits: the reply about another one does not shorten a wait.
-    const until = Math.max(now + waitMs, this.#closedUntil.get(kind) ?? 0);
-    this.#closedUntil.set(kind, until);
+    const waitMs = Math.max(requestedMs, (this.#closedUntil.get(kind) ?? 0) - now);
+    this.#closedUntil.set(kind, now + waitMs);
     this.#metrics.throttled(request);
-    throw throttled(kind, Math.max(minDelayMs, until - now));
+    throw throttled(kind, Math.max(minDelayMs, waitMs));
   }
 
   async #pace(kind: string, request: PipelineRequest): Promise<void> {
