@@ -1,4 +1,4 @@
-import { bad, good, type Parsed } from "../values/parsed.ts";
+import { bad, good } from "../values/parsed.ts";
 import { didYouMean } from "../values/suggestion.ts";
 import { parseBool } from "../values/values.ts";
 import type { FlagType } from "./flag.ts";
@@ -100,13 +100,13 @@ type GateSettings = Readonly<Record<string, boolean>>;
 export const gates: FlagType<GateSettings> = {
   word: "mapStringBool",
   parse(text, soFar) {
-    const settings: Record<string, boolean> = { ...soFar };
-    for (const item of text.split(",").filter((part) => part.trim() !== "")) {
-      const setting = parseSetting(item);
-      if (!setting.ok) return setting;
-      settings[setting.value.name] = setting.value.value;
-    }
-    return good(settings);
+    const items = text
+      .split(",")
+      .filter((part) => part.trim() !== "")
+      .map(settingOf);
+    const problems = new Set(items.flatMap(settingProblems));
+    if (problems.size > 0) return bad([...problems].join("; "));
+    return good({ ...soFar, ...Object.fromEntries(items.map(({ name, on }) => [name, on === true])) });
   },
   format: (value) =>
     Object.entries(value)
@@ -117,19 +117,32 @@ export const gates: FlagType<GateSettings> = {
     typeof value === "object" && value !== null && Object.values(value).every((on) => typeof on === "boolean"),
 };
 
-function parseSetting(item: string): Parsed<{ readonly name: string; readonly value: boolean }> {
-  const equals = item.indexOf("=");
-  const name = (equals < 0 ? item : item.slice(0, equals)).trim();
-  if (equals < 0) return bad(`${name} needs a value: ${name}=true or ${name}=false`);
-  const text = item.slice(equals + 1).trim();
-  const value = parseBool(text);
-  if (!value.ok) return bad(`${name}=${text} ${value.problem}`);
+interface Setting {
+  readonly name: string;
+  /** Undefined without `=`. */
+  readonly text: string | undefined;
+  /** Undefined for a text that is not a boolean. */
+  readonly on: boolean | undefined;
+}
+
+function settingOf(item: string): Setting {
+  const [name = "", ...rest] = item.split("=");
+  const text = rest.length === 0 ? undefined : rest.join("=").trim();
+  const parsed = parseBool(text ?? "");
+  return { name: name.trim(), text, on: parsed.ok ? parsed.value : undefined };
+}
+
+function settingProblems({ name, text, on }: Setting): readonly string[] {
+  if (name === "") return [`=${text} needs the name of a feature gate before the =`];
+  if (text === undefined) return [`${name} needs a value: ${name}=true or ${name}=false`];
   const known = Object.hasOwn(featureGates, name) ? featureGates[name] : undefined;
-  if (known === undefined)
-    return bad(`unknown feature gate: ${name}${didYouMean(name, Object.keys(featureGates), "")}`);
-  if (known.locked === true && value.value !== known.default)
-    return bad(`the feature gate ${name} is locked to ${known.default}`);
-  return good({ name, value: value.value });
+  return [
+    ...(known === undefined ? [`unknown feature gate: ${name}${didYouMean(name, Object.keys(featureGates), "")}`] : []),
+    ...(on === undefined ? [`${name}=${text} must be true or false`] : []),
+    ...(known?.locked === true && on === !known.default
+      ? [`the feature gate ${name} is locked to ${known.default}`]
+      : []),
+  ];
 }
 
 /** True if a gate is enabled under these settings; undefined for an unknown gate. */

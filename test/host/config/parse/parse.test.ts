@@ -126,6 +126,31 @@ describe("an invalid command line", () => {
       usageHint: expect.stringContaining("--help"),
     });
   });
+  test("every problem of a list of feature gates is reported at once, each with its gate", () => {
+    const list = "AllAlpha=xx, Foo=yes,AllBeta,BtreeWatchCache=false,=true,APIServerTracing=0=1,Foo=yes";
+    expect(problemsOf([`--feature-gates=${list}`])).toEqual([
+      `invalid argument "${list}" for "--feature-gates" flag: ${[
+        "AllAlpha=xx must be true or false",
+        "unknown feature gate: Foo",
+        "Foo=yes must be true or false",
+        "AllBeta needs a value: AllBeta=true or AllBeta=false",
+        "the feature gate BtreeWatchCache is locked to true",
+        "=true needs the name of a feature gate before the =",
+        "APIServerTracing=0=1 must be true or false",
+      ].join("; ")}`,
+    ]);
+  });
+  test("a list of feature gates may have spaces and empty items, and the last setting of a gate applies", () => {
+    const list = " AllAlpha = T ,,BtreeWatchCache=true, AllBeta=1,AllBeta=f,";
+    expect(run(["--feature-gates=WatchList=false,AllAlpha=0", `--feature-gates=${list}`]).options.featureGates).toEqual(
+      {
+        WatchList: false,
+        AllAlpha: true,
+        BtreeWatchCache: true,
+        AllBeta: false,
+      },
+    );
+  });
   test("ignores empty arguments, as from unset shell variables", () => {
     expect(run(["", "--v=1", ""]).options.v).toBe(1);
   });
