@@ -48,6 +48,14 @@ export function equal(a: Json | undefined, b: Json | undefined): boolean {
   return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && equal(a[key], b[key]));
 }
 
+/** The value as text, with the members of objects in order: equal values have equal texts. */
+export const textOf = (value: Json): string =>
+  JSON.stringify(value, (_, part: Json) =>
+    isObject(part)
+      ? Object.fromEntries(Object.entries(part).toSorted(([one], [other]) => (one < other ? -1 : 1)))
+      : part,
+  );
+
 /** The object without a key; the same object when the key is absent. */
 export function without(object: JsonObject, ...keys: readonly string[]): JsonObject {
   if (!keys.some((key) => key in object)) return object;

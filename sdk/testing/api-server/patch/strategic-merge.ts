@@ -1,5 +1,5 @@
 import { badRequest } from "../access/status.ts";
-import { equal, isList, isObject, type Json, type JsonObject, without } from "../json.ts";
+import { isList, isObject, type Json, type JsonObject, textOf, without } from "../json.ts";
 import { fieldOf, type ListSchema, type Schema } from "../schema/schema.ts";
 
 const directive = "$patch";
@@ -55,7 +55,8 @@ function retained(target: JsonObject, keys: Json | undefined): JsonObject {
 function removeValues(object: Record<string, Json>, field: string, values: Json): void {
   const list = object[field];
   if (!isList(values)) throw badRequest(`${deletePrefix}${field} must be a list`);
-  if (isList(list)) object[field] = list.filter((item) => !values.some((value) => equal(value, item)));
+  const removed = new Set(values.map(textOf));
+  if (isList(list)) object[field] = list.filter((item) => !removed.has(textOf(item)));
 }
 
 function mergeValue(target: Json | undefined, patch: Json, schema: Schema | undefined): Json {
@@ -79,29 +80,45 @@ function cleanedValue(value: Json): Json {
 
 function mergeList(target: readonly Json[], patch: readonly Json[], schema: ListSchema): readonly Json[] {
   const { mergeKey = "", items } = schema;
-  if (mergeKey === "") return patch.reduce<readonly Json[]>(withValue, target);
+  if (mergeKey === "") return withValues(target, patch);
   if (patch.some((item) => isObject(item) && item[directive] === "replace"))
     return patch.filter((item) => !(isObject(item) && item[directive] === "replace")).map(cleanedValue);
-  let next = target;
+  const next: (Json | undefined)[] = [...target];
+  const places = Map.groupBy(next.keys(), (at) => keyTextOf(next[at], mergeKey));
   for (const item of patch) {
-    const key = isObject(item) ? item[mergeKey] : undefined;
+    const key = keyTextOf(item, mergeKey);
     if (!isObject(item) || key === undefined)
       throw badRequest(`each item of this list must carry its merge key "${mergeKey}"`);
-    const same = (other: Json): boolean => isObject(other) && equal(other[mergeKey], key);
+    const same = places.get(key) ?? [];
     if (item[directive] === "delete") {
-      next = next.filter((other) => !same(other));
+      for (const at of same) next[at] = undefined;
+      places.delete(key);
       continue;
     }
-    const index = next.findIndex(same);
-    const before = next[index];
-    const merged = mergeObject(isObject(before) ? before : {}, item, items);
-    next = index === -1 ? [...next, merged] : next.with(index, merged);
+    const [place = next.length] = same;
+    const before = next[place];
+    if (same.length === 0) places.set(key, [place]);
+    next[place] = mergeObject(isObject(before) ? before : {}, item, items);
+  }
+  return next.filter((item) => item !== undefined);
+}
+
+/** The text of an item's merge key; undefined without one. */
+function keyTextOf(item: Json | undefined, mergeKey: string): string | undefined {
+  const key = isObject(item) ? item[mergeKey] : undefined;
+  return key === undefined ? undefined : textOf(key);
+}
+
+function withValues(list: readonly Json[], values: readonly Json[]): readonly Json[] {
+  const next = [...list];
+  const present = new Set(list.map(textOf));
+  for (const value of values) {
+    const text = textOf(value);
+    if (!present.has(text)) next.push(value);
+    present.add(text);
   }
   return next;
 }
-
-const withValue = (list: readonly Json[], value: Json): readonly Json[] =>
-  list.some((item) => equal(item, value)) ? list : [...list, value];
 
 /**
  * The list with the items that `order` names in that order. Items that only the server has keep their place before
@@ -109,19 +126,31 @@ const withValue = (list: readonly Json[], value: Json): readonly Json[] =>
  */
 function inOrder(list: readonly Json[], before: Json | undefined, order: readonly Json[], schema: ListSchema): Json {
   const { mergeKey = "" } = schema;
-  const keyOf = (item: Json): Json => (mergeKey !== "" && isObject(item) ? (item[mergeKey] ?? null) : item);
-  const indexIn = (items: readonly Json[], key: Json): number => items.findIndex((item) => equal(keyOf(item), key));
-  const server = isList(before) ? before : [];
-  const place = (item: Json): number => indexIn(order, keyOf(item));
-  const named = list.filter((item) => place(item) !== -1).toSorted((a, b) => place(a) - place(b));
-  const others = list.filter((item) => place(item) === -1);
-  const standsBefore = (at: number, other: Json | undefined): boolean =>
-    other !== undefined && indexIn(server, keyOf(other)) < at;
+  const keyOf = (item: Json): string => textOf(mergeKey !== "" && isObject(item) ? (item[mergeKey] ?? null) : item);
+  const places = placesOf(order.map(keyOf));
+  const serverPlaces = placesOf((isList(before) ? before : []).map(keyOf));
+  const placed = list.map((item) => {
+    const key = keyOf(item);
+    return { item, place: places.get(key) ?? -1, serverPlace: serverPlaces.get(key) ?? -1 };
+  });
+  const named = placed.filter(({ place }) => place !== -1).toSorted((a, b) => a.place - b.place);
+  const others = placed.filter(({ place }) => place === -1);
   const result: Json[] = [];
-  for (const item of named) {
-    const at = indexIn(server, keyOf(item));
-    while (standsBefore(at, others[0])) result.push(...others.splice(0, 1));
+  let at = 0;
+  for (const { item, serverPlace } of named) {
+    let other = others[at];
+    while (other !== undefined && other.serverPlace < serverPlace) {
+      result.push(other.item);
+      other = others[++at];
+    }
     result.push(item);
   }
-  return [...result, ...others];
+  return [...result, ...others.slice(at).map(({ item }) => item)];
+}
+
+/** The first place of each text. */
+function placesOf(texts: readonly string[]): ReadonlyMap<string, number> {
+  const places = new Map<string, number>();
+  for (const [place, text] of texts.entries()) if (!places.has(text)) places.set(text, place);
+  return places;
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import * as fc from "fast-check";
 
-import { equal, isObject, type Json } from "../../../../sdk/testing/api-server/json.ts";
+import { equal, isObject, type Json, textOf } from "../../../../sdk/testing/api-server/json.ts";
 import {
   fromFields,
   pathsIn,
@@ -193,6 +193,77 @@ describe("strategic merge", () => {
         expect(merged).toEqual(list.toReversed());
       }),
     );
+  });
+
+  test("items that only the server has stay before the first item of $setElementOrder that they stood before", () => {
+    const merged = (names: string, order: string, added = ""): string => {
+      const finalizers = names.split("");
+      const patch = { metadata: { "$setElementOrder/finalizers": order.split(""), finalizers: added.split("") } };
+      return Object(strategicMerge({ metadata: { finalizers } }, patch, node)).metadata.finalizers.join("");
+    };
+    expect(merged("abcde", "dxb", "x")).toBe("acdxbe");
+    expect(merged("abc", "xc", "x")).toBe("xabc");
+    expect(merged("abc", "bab")).toBe("bac");
+    expect(merged("abc", "zy")).toBe("abc");
+    expect(merged("", "ba", "abab")).toBe("ba");
+  });
+
+  test("an item of a key that two items have is merged into the first, and deletes both", () => {
+    const dns = (protocol: string): Json => ({ port: 53, protocol });
+    const before = { spec: { ports: [dns("UDP"), { port: 80 }, dns("TCP")] } };
+    const merged = (...ports: readonly Json[]): Json => strategicMerge(before, { spec: { ports } }, service);
+    expect(merged({ port: 53, name: "dns" }, { port: 81 })).toEqual({
+      spec: { ports: [{ port: 53, protocol: "UDP", name: "dns" }, { port: 80 }, dns("TCP"), { port: 81 }] },
+    });
+    expect(merged({ port: 53, $patch: "delete" }, { port: 54, $patch: "delete" }, dns("SCTP"))).toEqual({
+      spec: { ports: [{ port: 80 }, dns("SCTP")] },
+    });
+    expect(merged({ port: 81 }, { port: 81, name: "a" }, { port: 81, $patch: "delete" })).toEqual(before);
+  });
+
+  test("values are compared by content, whatever the order of their members", () => {
+    const reordered = (value: Json): Json =>
+      isObject(value)
+        ? Object.fromEntries(
+            Object.entries(value)
+              .map(([name, part]) => [name, reordered(part)] as const)
+              .toReversed(),
+          )
+        : Array.isArray(value)
+          ? value.map(reordered)
+          : value;
+    check(
+      fc.property(json, json, (one, other) => {
+        expect(textOf(one)).toBe(textOf(reordered(one)));
+        expect(textOf(one) === textOf(other)).toBe(equal(one, other));
+      }),
+    );
+  });
+
+  test("a patch of long lists costs linear time", () => {
+    const names = Array.from({ length: 20_000 }, (_, index) => `example.com/${index}`);
+    const reversed = names.toReversed();
+    const conditionsOf = (list: readonly string[]): readonly Json[] => list.map((type) => ({ type, status: "True" }));
+    const before = { metadata: { finalizers: names }, status: { conditions: conditionsOf(names) } };
+    const patch = {
+      metadata: {
+        "$setElementOrder/finalizers": reversed.slice(10_000),
+        finalizers: reversed,
+      },
+      status: {
+        "$setElementOrder/conditions": reversed.slice(10_000).map((type) => ({ type })),
+        conditions: conditionsOf(reversed),
+      },
+    };
+    const begun = process.cpuUsage();
+    const merged = Object(strategicMerge(before, patch, node));
+    const removal = { metadata: { "$deleteFromPrimitiveList/finalizers": reversed } };
+    const removed = Object(strategicMerge(before, removal, node));
+    const { user, system } = process.cpuUsage(begun);
+    expect((user + system) / 1e6).toBeLessThan(2);
+    expect(merged.metadata.finalizers.slice(0, 2)).toEqual(["example.com/9999", "example.com/9998"]);
+    expect(merged.status.conditions).toHaveLength(20_000);
+    expect(removed.metadata.finalizers).toEqual([]);
   });
 
   test("replaces a list without merge keys", () => {
