@@ -3,7 +3,8 @@ import { basename, join } from "node:path";
 
 import { CodedError } from "cloud-controller-host/sdk";
 
-import { peek } from "../config/parse/parse.ts";
+import { parse, peek } from "../config/parse/parse.ts";
+import { formatProblems } from "../config/validate/validate.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { findPlugins, type PluginFolder } from "../generation/plugins/plugin-folders.ts";
 import {
@@ -38,6 +39,10 @@ export async function runPlugins([name = "", ...argv]: readonly string[]): Promi
       "InvalidArgument",
       `unknown command "plugins ${name}"${didYouMean(name, Object.keys(subcommands), "plugins ")}; see plugins --help`,
     );
+  // Flags of plugins are unknown here, since no plugin is imported.
+  const command = parse(argv, [], { incomplete: true });
+  if (command.kind === "refused")
+    throw new CodedError("InvalidFlags", `${formatProblems(command.problems)}\n${command.usageHint}`);
   return run(argv);
 }
 

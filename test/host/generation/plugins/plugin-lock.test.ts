@@ -8,6 +8,7 @@ import { OutstandingWork } from "../../../../host/async/outstanding-work.ts";
 import { runPlugins } from "../../../../host/cli/plugins.ts";
 import { pluginLoader } from "../../../../host/generation/plugins/load.ts";
 import { PrivateCopies } from "../../../../host/generation/plugins/private-copies.ts";
+import { rejection } from "../../../kit/rejection.ts";
 
 let root = "";
 let plugins = "";
@@ -163,4 +164,20 @@ test("list prints bundled, unlocked, locked and changed plugins; the folder wher
   expect(await run("list")).toMatch(/^alpha-controller .* locked$/mu);
   await write("alpha", "// changed\n");
   expect(await run("list")).toMatch(/^alpha-controller .* changed$/mu);
+});
+
+test("plugins list, lock and verify refuse misspelled flags and other arguments, all at once, and ignore flags of plugins", async () => {
+  for (const name of ["list", "lock", "verify"])
+    expect(await rejection(runPlugins([name, `--plugin-dri=${plugins}`, `--plugin-lock=${file}`, "alpha"]))).toBe(
+      [
+        "2 problems:",
+        "unknown flag: --plugin-dri (did you mean --plugin-dir?)",
+        '"cloud-controller-host" does not take any arguments, got ["alpha"]\nrun "cloud-controller-host --help" for a list of flags',
+      ].join("\n  - "),
+    );
+  await run("lock");
+  const flags = ["--alpha-controller-workers=2", "--cluster-name=x", "--cloud-config", "missing.yaml"];
+  expect(await runPlugins(["verify", `--plugin-lock=${file}`, `--plugin-dir=${plugins}`, ...flags])).toBe(
+    "1 plugin is as locked\n",
+  );
 });
