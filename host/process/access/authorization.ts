@@ -1,3 +1,5 @@
+import { createHash } from "node:crypto";
+
 import type { Clock, KubeClient } from "cloud-controller-host/sdk";
 
 import type { AccessMetrics } from "./metrics.ts";
@@ -16,8 +18,8 @@ export interface Decision {
   readonly reason: string;
 }
 
-/** Rejects when the API server could not be asked. */
-export type Authorizer = (user: User, attributes: Attributes) => Promise<Decision>;
+/** Rejects when the API server could not be asked, or was not before the signal aborted. */
+export type Authorizer = (user: User, attributes: Attributes, signal?: AbortSignal) => Promise<Decision>;
 
 export interface AuthorizationOptions {
   /** Without one, only the paths below are authorized. */
@@ -42,9 +44,9 @@ export function authorizeBy(options: AuthorizationOptions): Authorizer {
   const { client } = options;
   const isOpen = pathMatcher(options.alwaysAllowPaths);
   const reviewed = client === undefined ? undefined : reviewedBy(client, options);
-  return async (user, attributes) => {
+  return async (user, attributes, signal) => {
     if (user.groups.includes(groups.masters) || isOpen(attributes.path)) return allowed;
-    return reviewed === undefined ? noOpinion : reviewed(user, attributes);
+    return reviewed === undefined ? noOpinion : reviewed(user, attributes, signal);
   };
 }
 
@@ -62,19 +64,22 @@ function reviewedBy(client: KubeClient, options: AuthorizationOptions): Authoriz
   const { clock, metrics, allowedTtlMs, deniedTtlMs } = options;
   const cache = new ReviewCache<Decision>(clock, maxCachedDecisions);
   const reviews = new ReviewClient(clock, (...attempt) => metrics.accessReview(...attempt));
-  return async ({ name, uid, groups: memberships, extra }, nonResourceAttributes) => {
+  return async ({ name, uid, groups: memberships, extra }, nonResourceAttributes, gone) => {
     const spec: SubjectAccessReview["spec"] = { user: name, uid, groups: memberships, extra, nonResourceAttributes };
-    const key = JSON.stringify(spec);
+    const text = JSON.stringify(spec);
+    // A stranger chooses the path: the cache holds thousands of hashes, not of texts.
+    const key = createHash("sha256").update(text).digest("base64");
     const known = cache.get(key);
     if (known !== undefined) return known;
-    const { status } = await reviews.send((signal) =>
-      client.create(reviewKinds.SubjectAccessReview, { spec }, { signal }),
+    const { status } = await reviews.send(
+      (signal) => client.create(reviewKinds.SubjectAccessReview, { spec }, { signal }),
+      gone,
     );
     const decision = decisionOf(status);
     const ttlMs = decision.result === "allowed" ? allowedTtlMs : deniedTtlMs;
     // A refusal for want of a working authorizer is not a decision to remember.
     const isError = decision.result === "no-opinion" && (status?.evaluationError ?? "") !== "";
-    if (key.length <= maxKeyLength && !isError) cache.set(key, decision, ttlMs);
+    if (text.length <= maxKeyLength && !isError) cache.set(key, decision, ttlMs);
     return decision;
   };
 }

@@ -92,7 +92,7 @@ async function refusal(
   const { pathname: path, search } = new URL(request.url);
   const verb = request.method.toLowerCase();
   try {
-    const { result, reason } = await authorize(user, { verb, path });
+    const { result, reason } = await authorize(user, { verb, path }, request.signal);
     metrics.authorized(result, seconds());
     if (result === "allowed") return undefined;
     log.debug(4, "Forbidden", { URI: `${path}${search}`, reason });

@@ -2,7 +2,6 @@ import type { V1SubjectAccessReview, V1TokenReview } from "@kubernetes/client-no
 import { ApiError, type Clock, CodedError, defineKind, type Wire } from "cloud-controller-host/sdk";
 import { LRUCache } from "lru-cache";
 
-import { Fifo } from "../../async/fifo.ts";
 import { within } from "../../async/timeout.ts";
 
 export type TokenReview = Wire<V1TokenReview>;
@@ -39,32 +38,39 @@ const timeLimitMs = 10_000;
  */
 const maxInFlight = 64;
 
-/** Sends reviews of one kind: a bounded number at once, each with a time limit, retried where that may help. */
+/**
+ * Sends reviews of one kind: a bounded number at once, each with a time limit, retried where that may help. One whose
+ * client has gone neither waits nor is sent again: strangers may send requests faster than they are reviewed.
+ */
 export class ReviewClient {
   readonly #clock: Clock;
   readonly #observe: ReviewObserver;
   #inFlight = 0;
-  readonly #waiting = new Fifo<() => void>();
+  readonly #waiting = new Set<() => void>();
 
   constructor(clock: Clock, observe: ReviewObserver) {
     this.#clock = clock;
     this.#observe = observe;
   }
 
-  /** Resolves with the reply of `create`, or rejects with the error of the last attempt. */
-  async send<T>(create: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  /**
+   * Resolves with the reply of `create`, or rejects with the error of the last attempt. `gone` aborts when no client waits
+   * for it any more.
+   */
+  async send<T>(create: (signal: AbortSignal) => Promise<T>, gone?: AbortSignal): Promise<T> {
     for (let attempt = 1, pauseMs: number = backoff.firstMs; ; attempt++, pauseMs *= backoff.factor) {
       try {
-        return await this.#attempt(create);
+        return await this.#attempt(create, gone);
       } catch (error) {
         if (attempt === backoff.attempts || !isWorthRetrying(error)) throw error;
-        await this.#clock.sleep(retryAfterMs(error) ?? pauseMs * (1 + backoff.jitter * Math.random()));
+        await this.#clock.sleep(retryAfterMs(error) ?? pauseMs * (1 + backoff.jitter * Math.random()), gone);
       }
     }
   }
 
-  async #attempt<T>(create: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    if (this.#inFlight >= maxInFlight) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  async #attempt<T>(create: (signal: AbortSignal) => Promise<T>, gone?: AbortSignal): Promise<T> {
+    gone?.throwIfAborted();
+    if (this.#inFlight >= maxInFlight) await this.#turn(gone);
     this.#inFlight++;
     const startedMs = this.#clock.monotonic();
     const seconds = (): number => (this.#clock.monotonic() - startedMs) / 1000;
@@ -80,8 +86,21 @@ export class ReviewClient {
       throw error;
     } finally {
       this.#inFlight--;
-      this.#waiting.shift()?.();
+      const [next] = this.#waiting;
+      if (next !== undefined) this.#waiting.delete(next);
+      next?.();
     }
+  }
+
+  async #turn(gone: AbortSignal | undefined): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const leave = (): void => {
+      this.#waiting.delete(resolve);
+      reject(gone?.reason);
+    };
+    this.#waiting.add(resolve);
+    gone?.addEventListener("abort", leave, { once: true });
+    await promise.finally(() => gone?.removeEventListener("abort", leave));
   }
 }
 

@@ -501,6 +501,39 @@ describe("a decision", () => {
     await ask({});
     await closed;
   });
+
+  test("strangers that leave while the reviews of their tokens or paths wait leave none that is sent", async () => {
+    const clock = manualClock();
+    const { api, served, metrics } = await lab({ access: { clock } });
+    const resources = ["tokenreviews", "subjectaccessreviews"];
+    for (const resource of resources) api.faults.add({ match: { resource }, effect: "hang", times: 100 });
+    const sent = (): readonly number[] => resources.map((resource) => api.requests.count({ resource }));
+    const sessions = Array.from({ length: 10 }, () =>
+      connectHttp2(`https://127.0.0.1:${served.port}`, { rejectUnauthorized: false }),
+    );
+    for (const [number, session] of sessions.entries()) {
+      ending.add(() => session.destroy());
+      session.on("error", () => undefined);
+      for (let i = 0; i < 16; i++) {
+        const token = number % 2 === 0 ? {} : { authorization: `Bearer ${number}-${i}` };
+        session.request({ ":path": `/${number}-${i}`, ...token }).on("error", () => undefined);
+      }
+    }
+    const tokens = async (): Promise<number | undefined> => {
+      const samples = await metrics.samples("authentication_token_cache_active_fetch_count");
+      return samples.find(({ labels }) => labels["status"] === "in_flight")?.value;
+    };
+    await eventually(
+      "64 of each are in flight, and 16 wait",
+      async () => (await tokens()) === 80 && sent().join() === "64,64",
+    );
+    for (const session of sessions) session.destroy();
+    await eventually("those that waited are given up", async () => (await tokens()) === 64);
+    await clock.advance(10_000);
+    await eventually("those in flight are given up", async () => (await tokens()) === 0);
+    await Bun.sleep(100);
+    expect(sent()).toEqual([64, 64]);
+  });
 });
 
 describe("the cluster's published authentication config", () => {

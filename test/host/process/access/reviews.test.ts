@@ -1,3 +1,4 @@
+import { fullGC, heapSize } from "bun:jsc";
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import { ApiError } from "cloud-controller-host/sdk";
@@ -53,6 +54,15 @@ const decisions = async (authorize: Authorizer, ...users: readonly User[]): Prom
   return results;
 };
 
+const peer = {
+  address: "",
+  port: 0,
+  httpVersion: 1,
+  certificate: undefined,
+  headerValues: () => [],
+  authenticated: () => undefined,
+};
+
 describe("a decision", () => {
   test.each([
     ["name", { name: "john" }],
@@ -98,6 +108,24 @@ describe("a decision", () => {
     expect(await decisions(authorizer(), large, large)).toEqual(["allowed", "no-opinion"]);
   });
 
+  test("is cached without the path that a stranger has sent, which may be long", async () => {
+    const replies = { create: async <T>(_: unknown, review: T): Promise<T> => ({ ...review, status: {} }) };
+    const authorize = authorizeBy({
+      client: { ...client(), ...replies },
+      clock,
+      metrics: metrics(),
+      alwaysAllowPaths: [],
+      allowedTtlMs: 10_000,
+      deniedTtlMs: 10_000,
+    });
+    await authorize(jane, read);
+    fullGC();
+    const before = heapSize();
+    for (let i = 0; i < 1_000; i++) await authorize(jane, { verb: "get", path: `/${i}/${"x".repeat(9_000)}` });
+    fullGC();
+    expect((heapSize() - before) / 1e6).toBeLessThan(3);
+  });
+
   test("a decision that is both allowed and denied is denied", async () => {
     replying({ allowed: true, denied: true, reason: "policy" });
     expect(await authorizer()(jane, read)).toEqual({ result: "denied", reason: "policy" });
@@ -120,14 +148,6 @@ describe("a decision", () => {
 });
 
 describe("a token", () => {
-  const peer = {
-    address: "",
-    port: 0,
-    httpVersion: 1,
-    certificate: undefined,
-    headerValues: () => [],
-    authenticated: () => undefined,
-  };
   const authenticator = (counted = metrics()) => {
     const authenticate = bearerTokens({ client: client(), clock, metrics: counted, ttlMs: 10_000 });
     return (token = "abc") =>
@@ -242,8 +262,10 @@ describe("a review", () => {
       ++attempts < 3 ? { status: 500 } : { status: 201, body: { metadata: {}, status: { allowed: true } } };
     let result = "";
     void authorizer()(jane, read).then((decision) => (result = decision.result));
+    // Small steps, as above.
     await eventually("it is decided", async () => {
-      await clock.advance(2_000);
+      await clock.advance(200);
+      await Bun.sleep(10);
       return result === "allowed";
     });
   });
@@ -278,6 +300,90 @@ describe("a review", () => {
     api.intercept = () => ({ status: 403 });
     await rejection(authorizer()(jane, read));
     expect(api.requests).toHaveLength(1);
+  });
+
+  test("leaves its place in the queue once its client has gone, which the next one takes", async () => {
+    const reviews = new ReviewClient(clock, () => undefined);
+    const releases: (() => void)[] = [];
+    const sent: number[] = [];
+    const send = (number: number, signal?: AbortSignal): Promise<void> =>
+      reviews.send(() => {
+        sent.push(number);
+        return new Promise((resolve) => releases.push(resolve));
+      }, signal);
+    const inFlight = Array.from({ length: 64 }, (_, number) => send(number));
+    const leaving = new AbortController();
+    const waiting = [send(64, leaving.signal), send(65), send(66, leaving.signal), send(67)];
+    await Bun.sleep(10);
+    leaving.abort(new Error("gone"));
+    releases.splice(0, 2).forEach((release) => release());
+    expect(await Promise.all([0, 2].map((at) => rejection(waiting[at] ?? Promise.resolve())))).toEqual([
+      "gone",
+      "gone",
+    ]);
+    await eventually("the others are sent", () => sent.length === 66);
+    expect(sent.slice(64)).toEqual([65, 67]);
+    releases.forEach((release) => release());
+    await Promise.all([...inFlight, waiting[1], waiting[3]]);
+    expect(await rejection(send(68, leaving.signal))).toBe("gone");
+    expect(sent).toHaveLength(66);
+  });
+
+  test("is not tried again once its client has gone", async () => {
+    const reviews = new ReviewClient(clock, () => undefined);
+    const leaving = new AbortController();
+    let attempts = 0;
+    const sending = reviews.send(async () => {
+      attempts++;
+      throw new ApiError(429, "TooManyRequests", "busy", { retryAfterMs: 3_600_000 });
+    }, leaving.signal);
+    await eventually("it pauses", () => clock.sleepers === 1);
+    leaving.abort(new Error("gone"));
+    expect(await rejection(sending)).toBe("gone");
+    expect([attempts, clock.sleepers]).toEqual([1, 0]);
+  });
+
+  test("a review of a token is given up as it waits when the clients of all its requests have gone, and begun again for a later one", async () => {
+    api.intercept = () => "hang";
+    const authenticate = bearerTokens({ client: client(), clock, metrics: metrics(), ttlMs: 10_000 });
+    const send = (token: string, signal?: AbortSignal): Promise<unknown> =>
+      authenticate(
+        new Request("https://x/", { headers: { Authorization: `Bearer ${token}` }, ...(signal && { signal }) }),
+        peer,
+      );
+    const others = Array.from({ length: 64 }, (_, number) => rejection(send(`other-${number}`)));
+    await eventually("64 are in flight", () => api.requests.length === 64);
+    const [one, two] = [new AbortController(), new AbortController()];
+    let ended = 0;
+    const both = [one, two].map(({ signal }) => rejection(send("token", signal)).finally(() => ended++));
+    one.abort(new Error("gone"));
+    await Bun.sleep(20);
+    expect(ended).toBe(0);
+    two.abort(new Error("gone"));
+    const later = [send("token")];
+    expect(await Promise.all(both)).toEqual(["gone", "gone"]);
+    later.push(send("token"));
+    expect(await rejection(send("token", two.signal))).toBe("gone");
+    replying({ authenticated: true, user: { username: "jane" } });
+    await clock.advance(10_000);
+    await Promise.all(others);
+    expect(await Promise.all(later)).toMatchObject([{ name: "jane" }, { name: "jane" }]);
+    expect(api.requests).toHaveLength(65);
+  });
+
+  test("a review of access is given up as it waits when its client has gone", async () => {
+    api.intercept = () => "hang";
+    const authorize = authorizer();
+    const paths = Array.from({ length: 64 }, (_, number) => ({ verb: "get", path: `/${number}` }));
+    const others = paths.map((attributes) => rejection(authorize(jane, attributes)));
+    await eventually("64 are in flight", () => api.requests.length === 64);
+    const gone = new AbortController();
+    const waiting = rejection(authorize(jane, read, gone.signal));
+    gone.abort(new Error("gone"));
+    expect(await waiting).toBe("gone");
+    await clock.advance(10_000);
+    await Promise.all(others);
+    expect(api.requests).toHaveLength(64);
   });
 
   test("waits while 64 are in flight, so that unauthenticated clients do not starve lease renewal", async () => {
