@@ -1,4 +1,4 @@
-import { Reader } from "protobufjs/minimal";
+import { Reader } from "protobufjs/minimal.js";
 
 import { type Field, type Message, type ValueType, wireTypes, zeros } from "./message.ts";
 import { Texts } from "./texts.ts";

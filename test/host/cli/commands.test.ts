@@ -313,6 +313,22 @@ describe("new", () => {
     ]);
   });
 
+  test("writes plugins that type-check in a clone as well, whose sources are then checked by their settings", async () => {
+    const home = join(folder, "beside-a-clone");
+    const root = join(import.meta.dir, "../../..");
+    await mkdir(join(home, "node_modules/@types"), { recursive: true });
+    await symlink(root, join(home, "node_modules/cloud-controller-host"));
+    await symlink(join(root, "node_modules/@types/bun"), join(home, "node_modules/@types/bun"));
+    for (const kind of ["controller", "cloud", "webhook"]) {
+      await createPlugin([kind, `my-${kind}`], home, environment);
+      const check = Bun.spawn([process.execPath, "check", "--no-script"], {
+        cwd: join(home, `my-${kind}`),
+        stderr: "pipe",
+      });
+      expect([await new Response(check.stdout).text(), await check.exited]).toEqual(["", 0]);
+    }
+  }, 60_000);
+
   test("does not write into a folder with content", async () => {
     // Nothing is installed above the folder, so the next steps begin with that.
     expect(await createPlugin(["controller", "twice"], folder, environment)).toContain("  cd twice\n  bun install\n");

@@ -159,7 +159,7 @@ export class Api {
     });
     const { resource } = target.registry;
     if (!gone || resource.returnsDeleted) return objectReply(call, last, 200);
-    const group = resource.group === "" ? {} : { group: resource.group };
+    const group: JsonObject = resource.group === "" ? {} : { group: resource.group };
     return jsonReply({
       kind: "Status",
       apiVersion: "v1",

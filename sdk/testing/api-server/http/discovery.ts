@@ -86,7 +86,7 @@ export class Discovery {
       kind: "APIGroupDiscoveryList",
       apiVersion: "apidiscovery.k8s.io/v2",
       metadata: {},
-      items: groups.map((name) => ({
+      items: groups.map((name): JsonObject => ({
         metadata: name === "" ? {} : { name },
         versions: this.#versions(name).map((version) => ({
           version,

@@ -43,6 +43,6 @@ export const plainReply = (text: string): Response =>
 export function errorReply(error: unknown): Response {
   const status = statusOf(error);
   const wait = error instanceof ApiError ? error.retryAfterMs : undefined;
-  const headers = wait === undefined ? {} : { "retry-after": String(Math.ceil(wait / 1000)) };
+  const headers: Record<string, string> = wait === undefined ? {} : { "retry-after": String(Math.ceil(wait / 1000)) };
   return textReply(`${JSON.stringify(status)}\n`, status.code, headers);
 }
