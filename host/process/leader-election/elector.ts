@@ -244,9 +244,9 @@ export class Elector {
       return "lost";
     }
     if ((await work) === "outstanding") return "kept";
-    await this.#lock.release(renewDeadlineMs);
+    const released = await this.#lock.release(renewDeadlineMs);
     record("stopped leading");
-    return "released";
+    return released ? "released" : "kept";
   }
 
   /** True when the work ended first, false when the lease could not be renewed in time. */

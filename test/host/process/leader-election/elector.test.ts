@@ -517,7 +517,7 @@ describe("an election", () => {
     await ended;
   });
 
-  test("a stop during an outage is not a loss, and does not wait for the next attempt", async () => {
+  test("a stop during an outage is not a loss, does not wait for the next attempt, and leaves the lease to expire", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const { ended, stop } = candidate(leases, clock).run();
     await clock.advance(0);
@@ -525,8 +525,8 @@ describe("an election", () => {
     await pass(clock, 2_500);
     stop();
     await clock.advance(0);
-    expect(await ended).toBe("released");
-    expect(clock.sleepers).toBe(0);
+    expect(await ended).toBe("kept");
+    expect([holder(leases), clock.sleepers]).toEqual(["me", 0]);
   });
 
   test("a stop during a read that hangs returns at once", async () => {
