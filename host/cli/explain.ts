@@ -1,11 +1,13 @@
 import { CodedError, type Explanation, messageOf, visible } from "cloud-controller-host/sdk";
 
+import { formatProblems } from "../config/validate/validate.ts";
 import { explain, type ExplainDocument, subjectOf } from "../plan/explain.ts";
 import { oneLine, printChanges } from "../plan/print.ts";
 import { redactText } from "../process/log/redact.ts";
 import type { Adjust, Surroundings } from "./command.ts";
 import { readInput } from "./from-bundle.ts";
 import { leaderFlags, type LeaderOptions, leaderWrites } from "./leader.ts";
+import { takeOwnOptions } from "./own-options.ts";
 import { limitOf, withProgress } from "./progress.ts";
 
 export const explainUsage = `Usage: cloud-controller-host explain service NAMESPACE/NAME|node NAME [options] [flags of the host]
@@ -25,8 +27,7 @@ Exit status: 0, or 1 if something could not be read or planned.
 `;
 
 const limitMs = 600_000;
-/** Options of the command itself. */
-const ownOption = /^--(output|from|leader-url|leader-token-file)=(.*)$/su;
+const ownOptions = { withValue: ["output", "from", "leader-url", "leader-token-file"] } as const;
 
 /** `explain`: resolves to the exit status, 1 if something could not be read or planned. Never rejects. */
 export async function runExplain(argv: readonly string[], surroundings: Surroundings): Promise<number> {
@@ -54,12 +55,8 @@ export async function runExplain(argv: readonly string[], surroundings: Surround
 
 /** Takes the subject and the options of the command from the flags of the host, whose values may stand apart. */
 function readOptions(argv: readonly string[]) {
-  const given = new Map<string, string>();
-  const others = argv.filter((arg) => {
-    const [, name = "", value = ""] = ownOption.exec(arg) ?? [];
-    if (name !== "") given.set(name, value);
-    return name === "";
-  });
+  const { given, rest: others, problems } = takeOwnOptions(argv, ownOptions);
+  if (problems.length > 0) throw new CodedError("InvalidFlags", formatProblems(problems));
   const isFirst = others[0]?.startsWith("-") === false;
   const subject = subjectOf(isFirst ? others.slice(0, 2) : others.slice(-2));
   const output = given.get("output") ?? "text";

@@ -13,10 +13,10 @@ import { redactText } from "../process/log/redact.ts";
 import type { HostInput } from "../run/process-parts.ts";
 import type { Adjust, Surroundings } from "./command.ts";
 import { readInput } from "./from-bundle.ts";
+import { takeOwnOptions } from "./own-options.ts";
 import { limitOf, withProgress } from "./progress.ts";
 
-export const planUsage = `Usage: cloud-controller-host plan [--output=text|json] [--only=LIST] [--service=NAMESPACE/NAME] [--bundle=FILE]
-                                  [--from=FILE] [flags of the host]
+export const planUsage = `Usage: cloud-controller-host plan [options] [flags of the host]
 
 Prints what a host with these flags would write now, in the cloud and in Kubernetes, and writes nothing. It takes no
 lease: run it beside the manager that leads, whichever that is. Read permissions suffice; see rbac --plan.
@@ -29,8 +29,8 @@ lease: run it beside the manager that leads, whichever that is. Read permissions
   --anonymize                 with --bundle: replace names and addresses, each by the same one everywhere
   --from=FILE                 plan for the cluster and the cloud of a bundle, offline; needs a clone, not the image
 
-Exit status: 0 without changes, 2 with changes, 1 if something could not be planned. What is refused as it is, such as
-a Service with an invalid annotation, is listed and known: the plan is complete. Throttled reads are waited for.
+Exit status: 0 without changes, 2 with changes, 1 if something could not be planned. A plan is complete also where it
+lists what is refused, such as a Service with an invalid annotation. Throttled reads are waited for.
 `;
 
 /** Controllers by the word of `--only`. */
@@ -92,16 +92,15 @@ const hasService = ({ read }: Plan, service: string): boolean =>
     ({ kind, objects }) => kind.plural === kinds.Service.plural && objects.some((one) => keyOf(one) === service),
   );
 
+const ownOptions = {
+  withValue: ["output", "only", "service", "plan-timeout", "bundle", "from"],
+  switches: ["anonymize"],
+} as const;
+
 /** Takes the options of the command from the flags of the host. Throws with all that is wrong. */
 function readOptions(argv: readonly string[]): PlanOptions {
-  const given = new Map<string, string>();
-  const rest = argv.filter((arg) => {
-    const [, name = "", value = ""] =
-      /^--(output|only|service|plan-timeout|bundle|anonymize|from)(?:=(.*))?$/su.exec(arg) ?? [];
-    if (name !== "") given.set(name, value);
-    return name === "";
-  });
-  const problems: string[] = [];
+  const { given, rest, problems: misused } = takeOwnOptions(argv, ownOptions);
+  const problems = [...misused];
   const output = given.get("output") ?? "text";
   if (output !== "text" && output !== "json") problems.push(`--output=${output}: must be text or json`);
   const only = given.get("only")?.split(",") ?? [];

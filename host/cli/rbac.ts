@@ -11,6 +11,7 @@ import { readMigrations } from "../process/leader-election/migration-files.ts";
 import { readingOf } from "../run/permissions.ts";
 import { loadCommandPlugins } from "./command.ts";
 import { accountsOf, grantsOf, type StartedWith } from "./grants.ts";
+import { takeOwnOptions } from "./own-options.ts";
 import { rbacManifest, ruleLines } from "./rbac-manifest.ts";
 
 export const rbacUsage = `Usage: cloud-controller-host rbac [--plan|--console] [flags of the host]
@@ -32,9 +33,11 @@ const namespace = "kube-system";
 
 /** `rbac`: roles, bindings and webhook configurations as YAML documents. Throws a `CodedError` with all problems. */
 export async function printRoles(argv: readonly string[]): Promise<string> {
-  if (argv.includes("--plan")) return printPlanRole(await read(argv.filter((arg) => arg !== "--plan")));
-  if (argv.includes("--console")) return consoleRoles(await read(argv.filter((arg) => arg !== "--console")));
-  const started = await read(argv);
+  const { given, rest, problems } = takeOwnOptions(argv, { withValue: [], switches: ["plan", "console"] });
+  if (problems.length > 0) throw new CodedError("InvalidFlags", formatProblems(problems));
+  const started = await read(rest);
+  if (given.has("plan")) return printPlanRole(started);
+  if (given.has("console")) return consoleRoles(started);
   const accounts = accountsOf(started).map((account) => {
     const own = { role: `${name}:${account.name}`, name: account.name, namespace: serviceAccountNamespace };
     return rbacManifest(own, [{ holder: account.name, permissions: account.permissions }]);

@@ -194,6 +194,8 @@ export function subjectOf([word = "", name = ""]: readonly string[]): Subject {
   if (kind === "node" && name !== "" && !name.includes("/")) return { kind: "node", name };
   if (kind === "service" && /^[^/-][^/]*$/u.test(name))
     throw new CodedError("InvalidFlags", `the Service "${name}" has no namespace; use service NAMESPACE/${name}`);
+  if (kind !== undefined && name === "")
+    throw new CodedError("InvalidFlags", `"${word}" needs a name; use service NAMESPACE/NAME or node NAME`);
   const given = [word, name].filter((part) => part !== "").join(" ");
   const problem = given === "" ? "no object is given" : `"${given}" is not an object that it can explain`;
   throw new CodedError("InvalidFlags", `${problem}; use service NAMESPACE/NAME or node NAME`);

@@ -277,6 +277,20 @@ describe("rbac", () => {
   });
 });
 
+describe("the own options of a command", () => {
+  const cases: readonly (readonly [command: string, argv: readonly string[], problems: readonly string[]])[] = [
+    ["plan", ["--output", "yaml", "--plan-timout=5"], ["--output=yaml: must be text or json", "mean --plan-timeout?"]],
+    ["explain", ["node", "n", "--ouput", "json"], ["unknown option --ouput (did you mean --output?)"]],
+    ["explain", ["node", "--output", "yaml", "n"], ["--output=yaml: must be text or json"]],
+    ["rbac", ["--plna"], ["unknown option --plna (did you mean --plan?)"]],
+  ];
+  test.each(cases)("%s %p is refused with what is wrong about it", async (command, argv, problems) => {
+    const { status, stdout, stderr } = await run(command, ...argv);
+    expect([status, stdout]).toEqual([1, ""]);
+    for (const problem of problems) expect(stderr).toContain(problem);
+  });
+});
+
 test("suggests a command for a misspelled one", async () => {
   expect((await run("hlep")).stderr).toStartWith('Error: unknown command "hlep" (did you mean help?)');
 });

@@ -330,6 +330,7 @@ describe("explain", () => {
         'Error: cannot explain: "pod x" is not an object that it can explain; use service NAMESPACE/NAME or node NAME\n',
     });
     expect(() => subjectOf([])).toThrow("no object is given; use service NAMESPACE/NAME or node NAME");
+    expect(() => subjectOf(["node"])).toThrow('"node" needs a name; use service NAMESPACE/NAME or node NAME');
     expect(() => subjectOf(["service", "web"])).toThrow(
       'the Service "web" has no namespace; use service NAMESPACE/web',
     );
