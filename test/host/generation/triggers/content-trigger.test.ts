@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
+import { appendFileSync } from "node:fs";
 import { mkdir, mkdtemp, realpath, rename, rm, symlink, unlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -165,6 +166,19 @@ describe("a change of the cloud config's content", () => {
   });
 });
 
+test("a change of the cloud config triggers beside files that are written all the time", async () => {
+  const root = await folder();
+  const path = join(root, "config.yaml");
+  await writeFile(path, "one");
+  const seen = watching(path, "one");
+  const noise = setInterval(() => appendFileSync(join(root, "busy.log"), "line\n"), 20);
+  cleanups.push(async () => clearInterval(noise));
+  await quiet();
+  expect(seen).toEqual([]);
+  await writeFile(path, "two");
+  await eventually("it is reported", () => texts(seen).at(-1) === "two", 10_000);
+});
+
 describe("a watch of the cloud config", () => {
   /** Waits for one hint, which a poll cannot give. */
   const hinted = async (path: string, change: (rearm: () => void) => Promise<void>): Promise<void> => {
@@ -218,6 +232,30 @@ describe("a watch of the cloud config", () => {
     await hinted(join(root, "current", "inner", "config.yaml"), () =>
       rename(join(root, "next"), join(root, "current")),
     );
+  });
+
+  test("hints at a write to the file that a link has come to lead to, under whatever name", async () => {
+    const root = await folder();
+    const path = join(root, "config.yaml");
+    for (const name of ["one", "two"]) {
+      await mkdir(join(root, name));
+      await writeFile(join(root, name, `${name}.yaml`), name);
+    }
+    await symlink("one/one.yaml", path);
+    await symlink("two/two.yaml", `${path}.new`);
+    await hinted(path, async (rearm) => {
+      await rename(`${path}.new`, path);
+      await Bun.sleep(100);
+      rearm();
+      await writeFile(join(root, "two", "two.yaml"), "three");
+    });
+  });
+
+  test("hints at a folder that is renamed with the file in it", async () => {
+    const inner = join(await folder(), "inner");
+    await mkdir(inner);
+    await writeFile(join(inner, "config.yaml"), "one");
+    await hinted(join(inner, "config.yaml"), () => rename(inner, `${inner}.old`));
   });
 
   test("begins although the links on the way to the file go round", async () => {
