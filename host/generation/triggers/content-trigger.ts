@@ -84,8 +84,9 @@ async function settled(
     if (!hints.take() && now.fingerprint === before.fingerprint && now.version === before.version)
       return now.fingerprint === known || signal.aborted ? undefined : now.content;
     before = now;
-    if (clock.monotonic() - began > settleLimitMs)
-      return { unreadable: `${source.description}: keeps changing; write it once and leave it` };
+    if (clock.monotonic() - began <= settleLimitMs) continue;
+    const content = { unreadable: `${source.description}: keeps changing; write it once and leave it` };
+    return fingerprintOf(content) === known ? undefined : content;
   }
   return undefined;
 }

@@ -371,6 +371,25 @@ describe("content that is still being written", () => {
     expect(content).toEqual({ unreadable: "a source: keeps changing; write it once and leave it" });
   });
 
+  test("content that is still being written for minutes is reported once, and again when it has settled", async () => {
+    const clock = manualClock();
+    let reads = 0;
+    let text = (): string => String(reads++);
+    const source = { ...silent, description: "a source", read: async () => text() };
+    const seen: Content[] = [];
+    const stop = new AbortController();
+    const changed = (content: Content): void => void seen.push(content);
+    const ended = watchContent({ source, clock, log, known: hashOf("known"), changed }, stop.signal);
+    await clock.advance(0);
+    await clock.advance(120_000);
+    expect(texts(seen)).toEqual(["unreadable"]);
+    text = () => "known";
+    await clock.advance(40_000);
+    expect(texts(seen)).toEqual(["unreadable", "known"]);
+    stop.abort();
+    await ended;
+  });
+
   test("content that is still being written when the process stops is unreadable, and its reason is the stop", async () => {
     const source = { description: "a source", read: async () => "half" };
     const content = await settledContent(source, manualClock(), AbortSignal.abort());
