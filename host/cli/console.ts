@@ -4,7 +4,7 @@ import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
 import { didYouMean } from "../config/values/suggestion.ts";
 import { Leader } from "../console/leader.ts";
-import { type Forward, serveLoopback } from "../console/loopback.ts";
+import { type Forward, type Loopback, serveLoopback } from "../console/loopback.ts";
 import { openBrowser } from "../console/open-browser.ts";
 import { loadApiServer } from "../kube/connection/api-server.ts";
 import { createClient } from "../kube/connection/client.ts";
@@ -53,7 +53,7 @@ export async function runConsole(
     const leader = running.use(new Leader({ ...options, api, client: createClient(transport), port: options.podPort }));
     const pod = await leader.find();
     await checkConsole(leader.forward, pod);
-    const loopback = running.use(serveLoopback(options.port, leader.forward));
+    const loopback = running.use(serveOn(options.port, leader.forward));
     const isOpened = options.browser && openBrowser(loopback.url);
     stdout(`Console of ${options.namespace}/${pod}: ${loopback.url}${isOpened ? " (opened)" : ""}\nCtrl-C stops.\n`);
     await stopped(signal);
@@ -61,6 +61,14 @@ export async function runConsole(
   } catch (error) {
     stderr(`Error: cannot open the console: ${messageOf(error)}\n`);
     return 1;
+  }
+}
+
+function serveOn(port: number, forward: Forward): Loopback {
+  try {
+    return serveLoopback(port, forward);
+  } catch (cause) {
+    throw new CodedError("ListenFailed", `--port=${port}: choose another, or 0 for any free one`, { cause });
   }
 }
 

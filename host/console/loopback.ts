@@ -22,6 +22,8 @@ export function serveLoopback(port: number, forward: Forward): Loopback {
     idleTimeout: idleSeconds,
     // The runtime's own page about an error shows source code.
     development: false,
+    // Without development, the runtime would share the port, and answer for one console with another.
+    reusePort: false,
     async fetch(request) {
       // Checked first: the URL contains the client's Host header, which may be invalid.
       const refusal = refusalOf(request, server.port ?? 0);

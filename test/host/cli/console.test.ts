@@ -165,6 +165,19 @@ describe("console", () => {
     expect(status).toBe(0);
   });
 
+  test("names the flag of a port that another console has", async () => {
+    const { status } = await run([], async (url) => {
+      const { port } = new URL(url);
+      const second = await run([`--port=${port}`]);
+      expect(second).toEqual({
+        status: 1,
+        stdout: "",
+        stderr: `Error: cannot open the console: --port=${port}: choose another, or 0 for any free one: Failed to start server. Is port ${port} in use?\n`,
+      });
+    });
+    expect(status).toBe(0);
+  });
+
   test("says what the credentials lack", async () => {
     const file = join(sandbox.directory, "stranger.kubeconfig");
     await writeFile(file, kubeconfigOf("unknown"));

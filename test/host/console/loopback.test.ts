@@ -85,6 +85,11 @@ describe("the address on loopback", () => {
     expect([reply.headers.get("set-cookie"), reply.headers.get("x-frame-options")]).toEqual([null, "DENY"]);
   });
 
+  test("is not shared: a port that another console has is refused", () => {
+    const port = Number(new URL(loopback.url).port);
+    expect(() => serveLoopback(port, () => Promise.resolve(new Response("another")))).toThrow(String(port));
+  });
+
   test("is known by its name without the port on the port of the scheme", () => {
     const refused = (host: string, port: number) => refusalOf({ headers: new Headers({ Host: host }) }, port);
     expect(refused("127.0.0.1", 80)).toBeUndefined();
