@@ -220,8 +220,8 @@ export function azureLoadBalancers(
   const network = networkResources(clients, config, { clock, signal });
   const abandoned = (id: string): void => reconciler.later.abandoned(id);
   const skipped = (id: string): void => reconciler.later.skipped(id);
-  const doubted = (): void => reconciler.later.doubted();
-  const members = poolMembers(config, planner, { ...reads, abandoned, skipped, doubted }, context);
+  const lookAtModels = (): void => reconciler.later.lookAtModels();
+  const members = poolMembers(config, planner, { ...reads, abandoned, skipped, lookAtModels }, context);
   const limitUse = limitMetrics(context.metrics, planner);
   const newServices = new NewServices((services) =>
     hasNeighbors({ config: planner, observed: { services } }, context.shards),
@@ -264,7 +264,7 @@ export function azureLoadBalancers(
 function poolMembers(
   config: AzureConfig,
   planner: PlannerConfig,
-  parts: VmReads & Pick<PoolMembersOptions, "abandoned" | "skipped" | "doubted">,
+  parts: VmReads & Pick<PoolMembersOptions, "abandoned" | "skipped" | "lookAtModels">,
   context: CloudContext,
 ): PoolMembers {
   const { clock, signal } = context;

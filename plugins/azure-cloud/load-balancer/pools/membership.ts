@@ -25,8 +25,11 @@ export interface PoolMembersOptions extends MemberOptions {
   /** The cluster's own: its scale sets are looked at when a load balancer is deleted. */
   readonly resourceGroup: string;
   readonly reads: PoolReads;
-  /** Called when an instance had to join although the model of its scale set seemed to name the pool. */
-  readonly doubted?: () => void;
+  /**
+   * Called when the models of scale sets are to be looked at again: one was written, or an instance had to join although
+   * its model seemed to name the pool.
+   */
+  readonly lookAtModels?: () => void;
 }
 
 interface Found {
@@ -60,7 +63,8 @@ export class PoolMembers {
     const { jobs, failed } = await this.#jobs(writes, loadBalancers, nodes);
     const models = jobs.filter(isModel);
     const doubts = this.#doubts(models);
-    const run: Run = { writes: 0, failed, late: new Map(), written: doubts.add, running: new Set() };
+    const written = (job: Job): void => (isModel(job) ? this.#options.lookAtModels?.() : doubts.add(job));
+    const run: Run = { writes: 0, failed, late: new Map(), written, running: new Set() };
     // A model comes before its instances: one that starts meanwhile then joins by itself. Those of a uniform scale set find it
     // in flight; an interface may be one of any flexible scale set.
     const ofModels = this.#runner.run(models, run);
@@ -70,10 +74,7 @@ export class PoolMembers {
         run,
       );
     await Promise.all([ofKind("instance"), ofModels.then(() => ofKind("interface"))]);
-    if (doubts.scaleSets.size > 0) {
-      this.#options.doubted?.();
-      await this.#runModels(writes, nodes, run);
-    }
+    if (doubts.scaleSets.size > 0) await this.#runModels(writes, nodes, run);
     return { writes: run.writes, failed, late: run.late };
   }
 
@@ -90,6 +91,7 @@ export class PoolMembers {
       if (edits.every(({ change }) => change === "leave")) return;
       scaleSets.add(scaleSet);
       this.#options.reads.forgetScaleSets(groupOf(id));
+      this.#options.lookAtModels?.();
     };
     return { scaleSets, add };
   }

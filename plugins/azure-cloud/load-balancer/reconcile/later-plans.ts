@@ -13,7 +13,6 @@ import { UnendedOperations, type UnendedOperationsOptions } from "./unended-oper
 export interface LaterPlansOptions extends UnendedOperationsOptions, GoneBalancersOptions {
   readonly pools: Pick<PoolReads, "unended" | "haveModelsChanged">;
   readonly nodes: () => readonly Node[];
-  readonly isShared: () => boolean;
 }
 
 /** Plans that follow no change of a Service or node: the end of an operation, or a look at what earlier reads may lack. */
@@ -25,13 +24,13 @@ export class LaterPlans {
   readonly #members: MemberLooks;
   readonly #gone: GoneBalancers;
 
-  constructor({ pools, nodes, isShared, ...shared }: LaterPlansOptions) {
+  constructor({ pools, nodes, ...shared }: LaterPlansOptions) {
     this.#operations = new UnendedOperations(shared);
     this.#instances = new UnendedInstances({ ...shared, reads: pools });
     this.#skipped = new SkippedInstances({ ...shared, nodes });
     this.#members = new MemberLooks(shared);
     this.#gone = new GoneBalancers(shared);
-    this.#models = new ModelLooks({ ...shared, isShared, haveChanged: () => pools.haveModelsChanged() });
+    this.#models = new ModelLooks({ ...shared, haveChanged: () => pools.haveModelsChanged() });
   }
 
   /** Called with each observation. `flights`: the writes of this process since it began. */
@@ -39,11 +38,6 @@ export class LaterPlans {
     this.#operations.seen(observed, flights);
     this.#instances.seen(observed);
     this.#gone.seen(observed);
-  }
-
-  /** A Service is to be ensured or deleted. */
-  submitted(): void {
-    this.#models.changed();
   }
 
   /** Members of a pool were written. */
@@ -61,8 +55,8 @@ export class LaterPlans {
     this.#skipped.add(id);
   }
 
-  /** An instance had to join although the model of its scale set seemed to name the pool. */
-  doubted(): void {
-    this.#models.doubted();
+  /** The model of a scale set was written, or an instance had to join although its model seemed to name the pool. */
+  lookAtModels(): void {
+    this.#models.begin();
   }
 }

@@ -16,7 +16,7 @@ async function watching(options: ConstructorParameters<typeof ReflectorRig>[0] =
   const watch = body(rig.signal());
   await rig.reply(watch.response);
   watch.write(event("ADDED", "b", 10));
-  await setImmediate();
+  await eventually("the watch has brought it", () => rig.store.size === 2);
   await rig.clock.advance(100);
   return watch;
 }

@@ -47,7 +47,7 @@ interface MembersSettings {
   readonly withInstanceView?: boolean;
   readonly skipped?: (id: string) => void;
   readonly found?: (member: StuckMember) => void;
-  readonly doubted?: () => void;
+  readonly lookAtModels?: () => void;
 }
 
 /** A cluster of instances with empty load balancers, and what writes their membership. */
@@ -60,7 +60,7 @@ async function open(
     withInstanceView = true,
     skipped,
     found,
-    doubted,
+    lookAtModels,
   }: MembersSettings = {},
 ) {
   for (const name of balancers)
@@ -81,7 +81,7 @@ async function open(
     reads: new PoolReads(options),
     withInstanceView,
     ...(skipped && { skipped }),
-    ...(doubted && { doubted }),
+    ...(lookAtModels && { lookAtModels }),
     ...(found && { stuckMembers: { found, written: () => undefined } }),
     resourceGroup: "rg0",
   });
@@ -733,21 +733,22 @@ describe("the model of a scale set", () => {
       expect(lists()).toBe(1);
     });
 
-  test("is doubted when an instance has to join although it names the pool, and then only", async () => {
+  test("is to be looked at again when it was written, or an instance has to join although it names the pool, and then only", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
-    let doubts = 0;
-    const one = await open(world, ["kubernetes"], { doubted: () => (doubts += 1) });
+    let looks = 0;
+    const one = await open(world, ["kubernetes"], { lookAtModels: () => (looks += 1) });
     const some = nodes(1);
     const join = [update({ join: ["node-0"] })];
     await one.apply(join, some);
+    expect(looks).toBe(1);
     await one.apply(join, some);
-    expect(doubts).toBe(0);
+    expect(looks).toBe(1);
     const [member] = await one.membersOf(poolId(), some);
     await one.apply([update({ leave: [member?.ipConfigurationId ?? ""] })], some);
-    expect(doubts).toBe(0);
+    expect(looks).toBe(1);
     await one.apply(join, some);
-    expect(doubts).toBe(1);
+    expect(looks).toBe(2);
   });
 
   test("has changed once a new read shows it in other pools, and its tags make no difference", async () => {

@@ -7,7 +7,6 @@ import { ModelLooks } from "../../../../../plugins/azure-cloud/load-balancer/rec
 import { capturedLog } from "../../../../host/kube/captured-log.ts";
 
 interface LabOptions {
-  readonly isShared?: boolean;
   /** What the looks find: whether a model has changed, or the error of the read. */
   readonly found?: readonly (boolean | Error)[];
   /** Results of the plans. */
@@ -15,7 +14,7 @@ interface LabOptions {
   readonly planning?: CloudContext["planning"];
 }
 
-function open({ isShared = true, found = [], plans = [], planning }: LabOptions = {}) {
+function open({ found = [], plans = [], planning }: LabOptions = {}) {
   const clock = manualClock();
   const stop = new AbortController();
   const { log, lines } = capturedLog();
@@ -23,7 +22,6 @@ function open({ isShared = true, found = [], plans = [], planning }: LabOptions 
   const plannedAt: number[] = [];
   const looks = new ModelLooks({
     context: { clock, signal: stop.signal, log, ...(planning && { planning }) },
-    isShared: () => isShared,
     haveChanged: async () => {
       const result = found[lookedAt.push(clock.monotonic() / 1000) - 1] ?? false;
       if (result instanceof Error) throw result;
@@ -35,35 +33,22 @@ function open({ isShared = true, found = [], plans = [], planning }: LabOptions 
   return { looks, lookedAt, plannedAt, advance, stop, lines, clock };
 }
 
-test("models are looked at three times after a change where deployments share them, and a changed one leads to a plan", async () => {
+test("models are looked at three times after one was written, and a changed one leads to a plan", async () => {
   const { looks, lookedAt, plannedAt, advance, clock } = open({ found: [false, true] });
-  looks.changed();
+  looks.begin();
   await advance(3600);
   expect([lookedAt, plannedAt, clock.sleepers]).toEqual([[60, 180, 420], [180], 0]);
 });
 
-test("models are looked at after a change of one deployment alone only where they were doubted since", async () => {
-  const { looks, lookedAt, advance } = open({ isShared: false });
-  looks.changed();
-  await advance(3600);
-  expect(lookedAt).toEqual([]);
-  looks.doubted();
-  await advance(3600);
-  expect(lookedAt).toEqual([3660, 3780, 4020]);
-  looks.changed();
-  await advance(3600);
-  expect(lookedAt).toHaveLength(3);
-});
-
-test("models are looked at a minute after the first of several changes, and again after the last", async () => {
+test("models are looked at a minute after the first of several writes, and again after the last", async () => {
   const { looks, lookedAt, advance, clock } = open();
-  for (let changes = 0; changes < 10; changes += 1) {
-    looks.changed();
+  for (let writes = 0; writes < 10; writes += 1) {
+    looks.begin();
     await advance(10);
   }
   expect(clock.sleepers).toBe(1);
   await advance(3600);
-  // The change at 60 s comes with the look, and is the last that begins them again.
+  // The write at 60 s comes with the look, and is the last that begins them again.
   expect(lookedAt).toEqual([60, 120, 240, 480]);
 });
 
@@ -72,7 +57,7 @@ test("a failed read of models is repeated with the next look, and a failed plan 
     found: [new Error("no reply"), true, false, true],
     plans: [new Error("cannot be planned")],
   });
-  looks.changed();
+  looks.begin();
   await advance(3600);
   expect([lookedAt, plannedAt]).toEqual([
     [60, 180, 360, 600],
@@ -85,10 +70,10 @@ test("models are looked at neither for a plan nor after the end of the process",
   const ignore = (): void => undefined;
   const planning = { record: ignore, unknown: ignore, hold: ignore, inFlight: ignore };
   const planned = open({ planning });
-  planned.looks.doubted();
+  planned.looks.begin();
   await planned.advance(3600);
   const { looks, lookedAt, plannedAt, advance, stop } = open({ found: [true], plans: [new Error("stopped")] });
-  looks.changed();
+  looks.begin();
   await advance(59);
   stop.abort();
   await advance(3600);
