@@ -62,7 +62,7 @@ test("no minute of a fixed set breaks an invariant, those that once did among th
   const failures: string[] = [];
   let count = 0;
   for await (const report of campaign({
-    seeds: "1-8,1491,1550,1625,3090,3375,8605,9760,10338,10580,14238,33059,34800",
+    seeds: "1-8,1491,1550,1625,3090,3375,8605,9760,10338,10580,14238,33059,12766",
     minutes: true,
     trace: true,
   })) {
