@@ -6,7 +6,7 @@ import type { ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 import { isMembersWrite } from "../pools/member-jobs.ts";
 import type { Activity } from "./activity.ts";
-import type { WriteOutcome } from "./apply.ts";
+import type { WriteOutcome } from "./apply/apply.ts";
 import { OutdatedBalancers } from "./held-resources.ts";
 import type { Flight, InFlight } from "./in-flight.ts";
 import { Notices } from "./notices.ts";

@@ -22,9 +22,9 @@ import { isMembersWrite } from "../pools/member-jobs.ts";
 import { isOfAnother, isSameService } from "../service/identity.ts";
 import { readSubject } from "../service/subject.ts";
 import { loadBalancerOf } from "./held-resources.ts";
-import { LaterPlans, type LaterPlansOptions } from "./later-plans.ts";
+import { LaterPlans, type LaterPlansOptions } from "./later/later-plans.ts";
+import { MovedNodes } from "./later/moved-nodes.ts";
 import { Loop, type LoopOptions } from "./loop.ts";
-import { MovedNodes } from "./moved-nodes.ts";
 import { Takeovers } from "./takeovers.ts";
 import type { Reconciled } from "./wanted.ts";
 

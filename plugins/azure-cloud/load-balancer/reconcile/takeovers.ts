@@ -5,7 +5,7 @@ import { type CloudContext, type InformerHandler, keyOf, type Service } from "cl
 import type { ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { hasMarkOfAnother, hasNeighbors, isSameService } from "../service/identity.ts";
-import type { Observer } from "./observe.ts";
+import type { Observer } from "./observe/observe.ts";
 
 /** Reads of a process that has just begun to serve are not out of date. */
 const freshMs = 60_000;

@@ -6,7 +6,7 @@ const reconcile = `${balancing}/reconcile`;
 /** Of Azure's planner, of the loop that carries plans out, of pools, and of the removal guard. */
 export const loadBalancerDefects: Defects = {
   "leaves a node out of pools after it has come back": {
-    file: `${reconcile}/observe.ts`,
+    file: `${reconcile}/observe/observe.ts`,
     from: 'added: ({ metadata }) => void this.#deletedNodes.delete(metadata?.name ?? ""),',
     to: "added: () => undefined,",
     needs: ["returnNode"],
@@ -20,27 +20,27 @@ export const loadBalancerDefects: Defects = {
     kept: "an internal Service is the first one while a VM is stopped",
   },
   "keeps a deleted node in pools": {
-    file: `${reconcile}/observe.ts`,
+    file: `${reconcile}/observe/observe.ts`,
     from: "deleted: (node) => this.#noteDeleted(node),",
     to: "deleted: () => undefined,",
     needs: ["loseNode"],
     kept: "a node is retired",
   },
   "does not know the instances of deleted nodes": {
-    file: `${reconcile}/observe.ts`,
+    file: `${reconcile}/observe/observe.ts`,
     from: "[...nodes, ...this.#deletedNodes.values()]",
     to: "nodes",
     needs: ["returnNode"],
     kept: "a node is retired",
   },
   "takes a resource group that it cannot read for an empty one": {
-    file: `${reconcile}/observe.ts`,
+    file: `${reconcile}/observe/observe.ts`,
     from: "if (group === resourceGroup || group === privateLinkResourceGroup) throw error;",
     to: "",
     needs: ["killHost", "requests"],
   },
   "takes a Service for another one of its name during a late write": {
-    file: `${reconcile}/observe.ts`,
+    file: `${reconcile}/observe/observe.ts`,
     from: "return current === undefined ? known : this.service(known);",
     to: "return current === undefined ? known : this.service(current);",
     needs: ["forceDelete"],
@@ -125,32 +125,32 @@ export const loadBalancerDefects: Defects = {
     needs: ["returnNodeAtWrite"],
   },
   "believes that a deleted Service has nothing because no list shows it": {
-    file: `${reconcile}/contradictions.ts`,
+    file: `${reconcile}/observe/contradictions.ts`,
     from: "if (this.#isAllShown(service, isShown, readMs)) return [];",
     to: "if (base !== undefined) return [];",
     needs: ["lagReads", "deleteService"],
     kept: "a Service that has moved is deleted while reads are behind",
   },
   "takes every Service for a new one": {
-    file: `${reconcile}/preconditions.ts`,
+    file: `${reconcile}/apply/preconditions.ts`,
     from: "return this.#others?.has(uidOf(service)) === false && !this.#areShared(this.#services?.store.list() ?? []);",
     to: "return true;",
     needs: ["killAtWrite", "createService"],
   },
   "leaves a public IP whose frontend it has not seen": {
-    file: `${reconcile}/apply.ts`,
+    file: `${reconcile}/apply/apply.ts`,
     from: "throw uses(seen) ? refusal : new OutdatedError(",
     to: "throw seen ? refusal : new OutdatedError(",
     needs: ["lagReads", "deleteService"],
   },
   "believes its public IPs after a failed write of their load balancer": {
-    file: `${reconcile}/apply.ts`,
+    file: `${reconcile}/apply/apply.ts`,
     from: "      publicIPs.forget();\n      const unfinished",
     to: "      const unfinished",
     needs: ["failOperations", "deleteService"],
   },
   "deletes a load balancer that others have changed": {
-    file: `${reconcile}/apply.ts`,
+    file: `${reconcile}/apply/apply.ts`,
     from: "await network.loadBalancers.delete(id, planned, (current) => hasSameChildren(current, planned));",
     to: "await network.loadBalancers.delete(id, planned, () => true);",
     needs: ["foreignFrontend", "deleteService"],
@@ -304,7 +304,7 @@ export const loadBalancerDefects: Defects = {
     needs: ["hideInstance", "lagReads"],
   },
   "plans Services that another controller serves": {
-    file: "plugins/azure-cloud/load-balancer/reconcile/reconciler.ts",
+    file: `${reconcile}/reconciler.ts`,
     from: "return served !== undefined && isSameService(one, served);",
     to: "return served === undefined || isSameService(one, served);",
     needs: ["serveElsewhere", "refuseWrites"],
@@ -318,7 +318,7 @@ export const loadBalancerDefects: Defects = {
     kept: "a Service goes to another controller while no process runs",
   },
   "forgets an address in a shared security group as its frontend goes": {
-    file: "plugins/azure-cloud/load-balancer/reconcile/rounds.ts",
+    file: `${reconcile}/rounds.ts`,
     from: '(isClosing && stage === "load-balancers" && earlier === "security-group") ||',
     to: "",
     needs: ["serveElsewhere", "flipService"],

@@ -139,7 +139,7 @@ export const readDefects: Defects = {
     kept: "a change is taken back while reads are behind",
   },
   "takes the former load balancer of a Service for all that it has": {
-    file: "plugins/azure-cloud/load-balancer/reconcile/contradictions.ts",
+    file: "plugins/azure-cloud/load-balancer/reconcile/observe/contradictions.ts",
     from: "isOn ? write.id : anywhere",
     to: "anywhere",
     needs: ["lagReads", "changeService", "deleteService"],

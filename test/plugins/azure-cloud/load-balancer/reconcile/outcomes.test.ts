@@ -12,7 +12,7 @@ import type {
   Write,
 } from "../../../../../plugins/azure-cloud/load-balancer/model/plan-model.ts";
 import { Activity } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/activity.ts";
-import type { WriteOutcome } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/apply.ts";
+import type { WriteOutcome } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/apply/apply.ts";
 import { InFlight } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/in-flight.ts";
 import { Outcomes } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/outcomes.ts";
 import { Wanted } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/wanted.ts";

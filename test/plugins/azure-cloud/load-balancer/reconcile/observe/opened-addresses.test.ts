@@ -1,0 +1,64 @@
+import { describe, expect, test } from "bun:test";
+
+import { keyOf, type Service } from "cloud-controller-host/sdk";
+
+import { OpenedAddresses } from "../../../../../../plugins/azure-cloud/load-balancer/reconcile/observe/opened-addresses.ts";
+import { serviceOf } from "../../cluster.ts";
+import { plannerConfigOf } from "../../fixtures.ts";
+
+const on = (publicIP: string): Service => serviceOf("web", { annotations: { "azure-pip-name": publicIP } });
+const target = { id: "/x", name: "x", resourceGroup: "rg0", services: [keyOf(serviceOf("web"))], body: {} } as const;
+const group = { ...target, kind: "put-security-group" } as const;
+
+/** Names of the public IPs that the Service may have opened ports on. */
+const openedIn = ({ wishes }: OpenedAddresses): readonly (string | undefined)[] =>
+  (wishes.get(keyOf(serviceOf("web"))) ?? []).map(
+    ({ metadata }) => metadata?.annotations?.["service.beta.kubernetes.io/azure-pip-name"],
+  );
+
+describe("an address that a Service has opened", () => {
+  test("stays known until a write of its security rules succeeds for another wish", () => {
+    const opened = new OpenedAddresses(plannerConfigOf());
+    opened.wrote({ kind: "written", write: group }, [on("one")]);
+    expect(openedIn(opened)).toEqual(["one"]);
+    opened.wrote({ kind: "failed", write: group }, [on("two")]);
+    opened.wrote({ kind: "failed", write: group }, [serviceOf("web")]);
+    expect(openedIn(opened)).toEqual(["one", "two"]);
+    opened.wrote({ kind: "written", write: group }, [on("three")]);
+    expect(openedIn(opened)).toEqual(["three"]);
+    opened.wrote({ kind: "written", write: group }, [serviceOf("web")]);
+    expect(opened.wishes.size).toBe(0);
+  });
+
+  test("is also an additional one", () => {
+    const opened = new OpenedAddresses(plannerConfigOf());
+    const more = serviceOf("web", { annotations: { "azure-additional-public-ips": "203.0.113.1" } });
+    opened.wrote({ kind: "written", write: group }, [more]);
+    expect(opened.wishes.get(keyOf(more))).toEqual([more]);
+  });
+
+  test("is forgotten with the write that deletes the Service", () => {
+    const opened = new OpenedAddresses(plannerConfigOf());
+    opened.wrote({ kind: "written", write: group }, [on("one")]);
+    opened.wrote({ kind: "written", write: group }, []);
+    expect(opened.wishes.size).toBe(0);
+  });
+
+  test("is not one of a write of another resource", () => {
+    const opened = new OpenedAddresses(plannerConfigOf());
+    opened.wrote({ kind: "written", write: { ...target, kind: "put-load-balancer" } }, [on("one")]);
+    expect(opened.wishes.size).toBe(0);
+  });
+
+  test("takes bounded memory, however many writes fail and however many Services there are", () => {
+    const opened = new OpenedAddresses(plannerConfigOf());
+    for (const index of Array.from({ length: 20 }).keys())
+      opened.wrote({ kind: "failed", write: group }, [on(`ip-${index}`)]);
+    expect([openedIn(opened).length, openedIn(opened).at(-1)]).toEqual([10, "ip-19"]);
+    for (const index of Array.from({ length: 5_001 }).keys())
+      opened.wrote({ kind: "failed", write: group }, [
+        serviceOf(`s-${index}`, { annotations: { "azure-pip-name": "ip" } }),
+      ]);
+    expect(opened.wishes.size).toBe(5_000);
+  });
+});
