@@ -19,7 +19,7 @@ import { observedAddresses } from "../plan/draft/ingress.ts";
 import { nodeName } from "../plan/draft/nodes.ts";
 import { plan } from "../plan/plan.ts";
 import { isMembersWrite } from "../pools/member-jobs.ts";
-import { isOfAnother, isSameService } from "../service/identity.ts";
+import { hasNeighbors, isOfAnother, isSameService } from "../service/identity.ts";
 import { readSubject } from "../service/subject.ts";
 import { loadBalancerOf } from "./held-resources.ts";
 import { LaterPlans, type LaterPlansOptions } from "./later/later-plans.ts";
@@ -64,6 +64,7 @@ export class Reconciler {
       context,
       pools: options.pools,
       nodes: () => observer.nodes(),
+      isShared: () => hasNeighbors({ config, observed: { services: observer.services() } }, context.shards),
       loadBalancers: config.loadBalancers.map(({ name }) => name.toLowerCase()),
       planPool: (id) => this.#followUp(id, Promise.resolve()),
       outdate,
@@ -100,6 +101,7 @@ export class Reconciler {
     if (!this.#served.has(keyOf(service))) this.takeovers.arrived(intent);
     if (action === "ensure") this.#served.set(keyOf(service), service);
     else this.#served.delete(keyOf(service));
+    this.later.submitted();
     return this.#loop.submit(intent, signal);
   }
 

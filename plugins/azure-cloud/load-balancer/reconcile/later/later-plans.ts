@@ -13,6 +13,7 @@ import { UnendedOperations, type UnendedOperationsOptions } from "./unended-oper
 export interface LaterPlansOptions extends UnendedOperationsOptions, GoneBalancersOptions {
   readonly pools: Pick<PoolReads, "unended" | "haveModelsChanged">;
   readonly nodes: () => readonly Node[];
+  readonly isShared: () => boolean;
 }
 
 /** Plans that follow no change of a Service or node: the end of an operation, or a look at what earlier reads may lack. */
@@ -24,13 +25,13 @@ export class LaterPlans {
   readonly #members: MemberLooks;
   readonly #gone: GoneBalancers;
 
-  constructor({ pools, nodes, ...shared }: LaterPlansOptions) {
+  constructor({ pools, nodes, isShared, ...shared }: LaterPlansOptions) {
     this.#operations = new UnendedOperations(shared);
     this.#instances = new UnendedInstances({ ...shared, reads: pools });
     this.#skipped = new SkippedInstances({ ...shared, nodes });
     this.#members = new MemberLooks(shared);
     this.#gone = new GoneBalancers(shared);
-    this.#models = new ModelLooks({ ...shared, haveChanged: () => pools.haveModelsChanged() });
+    this.#models = new ModelLooks({ ...shared, isShared, haveChanged: () => pools.haveModelsChanged() });
   }
 
   /** Called with each observation. `flights`: the writes of this process since it began. */
@@ -38,6 +39,11 @@ export class LaterPlans {
     this.#operations.seen(observed, flights);
     this.#instances.seen(observed);
     this.#gone.seen(observed);
+  }
+
+  /** A Service is to be ensured or deleted. */
+  submitted(): void {
+    this.#models.changed();
   }
 
   /** Members of a pool were written. */
@@ -57,6 +63,6 @@ export class LaterPlans {
 
   /** The model of a scale set was written, or an instance had to join although its model seemed to name the pool. */
   lookAtModels(): void {
-    this.#models.begin();
+    this.#models.doubted();
   }
 }

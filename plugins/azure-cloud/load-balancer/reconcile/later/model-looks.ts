@@ -4,28 +4,31 @@ import type { UnendedOperationsOptions } from "./unended-operations.ts";
 const pausesMs = [60_000, 180_000, 420_000] as const;
 
 export interface ModelLooksOptions extends Pick<UnendedOperationsOptions, "context" | "refresh"> {
+  /** True where other deployments write the same models. */
+  readonly isShared: () => boolean;
   /** Reads the scale sets again; true if a model is in other pools than was known. */
   readonly haveChanged: () => Promise<boolean>;
 }
 
 /**
  * Later looks at the models of scale sets, which decide on the pools of new instances: when all that is planned is carried
- * out, nothing shows that a model lacks it. Another deployment may write what it has read before, as a flexible scale set
- * has no etag; or a scale set has been created again under its name, which reads that lag behind did not show.
+ * out, nothing shows that a model lacks it. Another deployment may have written what it had read before, as a flexible
+ * scale set has no etag; or a scale set has been created again under its name, which reads that lag behind did not show.
  */
 export class ModelLooks {
   readonly #options: ModelLooksOptions;
   #sinceMs = 0;
   /** Looks since then. */
   #count: number = pausesMs.length;
+  #isDoubted = false;
   #isWaiting = false;
 
   constructor(options: ModelLooksOptions) {
     this.#options = options;
   }
 
-  /** To be called when a model was written, or seemed to name a pool that an instance had to join. */
-  begin(): void {
+  /** To be called with each change of a Service: other deployments may change the same models. */
+  changed(): void {
     const { planning, clock } = this.#options.context;
     if (planning !== undefined || this.#count === 0) return;
     this.#sinceMs = clock.monotonic();
@@ -33,18 +36,25 @@ export class ModelLooks {
     if (!this.#isWaiting) void this.#wait();
   }
 
+  /** A model was written, or seemed to name a pool that an instance had to join: it is looked at in any case. */
+  doubted(): void {
+    this.#isDoubted = true;
+    this.changed();
+  }
+
   async #wait(): Promise<void> {
-    const { context, refresh, haveChanged } = this.#options;
+    const { context, refresh, isShared, haveChanged } = this.#options;
     const { clock, signal, log } = context;
     this.#isWaiting = true;
     let isDue = false;
     for (let pauseMs = pausesMs[this.#count]; pauseMs !== undefined; pauseMs = pausesMs[this.#count]) {
       const leftMs = this.#sinceMs + pauseMs - clock.monotonic();
-      // In parts: what begins them meanwhile begins them again.
+      // In parts: a change meanwhile begins them again.
       if (leftMs > 0) await clock.sleep(Math.min(leftMs, pausesMs[0]), signal);
       if (signal.aborted) return;
       if (this.#sinceMs + pauseMs > clock.monotonic()) continue;
       this.#count += 1;
+      if (!this.#isDoubted && !isShared()) continue;
       // A read that fails shows no change.
       isDue ||= await haveChanged().catch(() => false);
       const error: unknown = isDue ? await refresh() : undefined;
@@ -53,8 +63,9 @@ export class ModelLooks {
       log.warn("Failed to bring Services to their desired state after a change of a scale set; trying again", {
         error,
       });
-      this.begin();
+      this.changed();
     }
+    this.#isDoubted = false;
     this.#isWaiting = false;
   }
 }

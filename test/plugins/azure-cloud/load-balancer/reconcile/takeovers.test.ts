@@ -56,7 +56,7 @@ test("a Service that has just been created costs no read although deployments sh
   cluster.world.simulator.clearLog();
   await cluster.ensure(own, serviceOf("new"));
   const lists = cluster.world.simulator.log.filter(({ method, path }) => method === "GET" && path.endsWith("s"));
-  // The models of scale sets are looked at a minute after one was written.
+  // The models of scale sets are looked at a minute after a change.
   expect(lists.map(({ path }) => path).filter((path) => !path.endsWith("/virtualMachineScaleSets"))).toEqual([]);
 });
 

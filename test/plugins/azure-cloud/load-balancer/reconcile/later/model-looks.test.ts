@@ -7,6 +7,7 @@ import { ModelLooks } from "../../../../../../plugins/azure-cloud/load-balancer/
 import { capturedLog } from "../../../../../host/kube/captured-log.ts";
 
 interface LabOptions {
+  readonly isShared?: boolean;
   /** What the looks find: whether a model has changed, or the error of the read. */
   readonly found?: readonly (boolean | Error)[];
   /** Results of the plans. */
@@ -14,7 +15,7 @@ interface LabOptions {
   readonly planning?: CloudContext["planning"];
 }
 
-function open({ found = [], plans = [], planning }: LabOptions = {}) {
+function open({ isShared = true, found = [], plans = [], planning }: LabOptions = {}) {
   const clock = manualClock();
   const stop = new AbortController();
   const { log, lines } = capturedLog();
@@ -22,6 +23,7 @@ function open({ found = [], plans = [], planning }: LabOptions = {}) {
   const plannedAt: number[] = [];
   const looks = new ModelLooks({
     context: { clock, signal: stop.signal, log, ...(planning && { planning }) },
+    isShared: () => isShared,
     haveChanged: async () => {
       const result = found[lookedAt.push(clock.monotonic() / 1000) - 1] ?? false;
       if (result instanceof Error) throw result;
@@ -33,22 +35,35 @@ function open({ found = [], plans = [], planning }: LabOptions = {}) {
   return { looks, lookedAt, plannedAt, advance, stop, lines, clock };
 }
 
-test("models are looked at three times after one was written, and a changed one leads to a plan", async () => {
+test("models are looked at three times after a change where deployments share them, and a changed one leads to a plan", async () => {
   const { looks, lookedAt, plannedAt, advance, clock } = open({ found: [false, true] });
-  looks.begin();
+  looks.changed();
   await advance(3600);
   expect([lookedAt, plannedAt, clock.sleepers]).toEqual([[60, 180, 420], [180], 0]);
 });
 
-test("models are looked at a minute after the first of several writes, and again after the last", async () => {
+test("models are looked at after a change of one deployment alone only where one was written or doubted since", async () => {
+  const { looks, lookedAt, advance } = open({ isShared: false });
+  looks.changed();
+  await advance(3600);
+  expect(lookedAt).toEqual([]);
+  looks.doubted();
+  await advance(3600);
+  expect(lookedAt).toEqual([3660, 3780, 4020]);
+  looks.changed();
+  await advance(3600);
+  expect(lookedAt).toHaveLength(3);
+});
+
+test("models are looked at a minute after the first of several changes, and again after the last", async () => {
   const { looks, lookedAt, advance, clock } = open();
-  for (let writes = 0; writes < 10; writes += 1) {
-    looks.begin();
+  for (let changes = 0; changes < 10; changes += 1) {
+    looks.changed();
     await advance(10);
   }
   expect(clock.sleepers).toBe(1);
   await advance(3600);
-  // The write at 60 s comes with the look, and is the last that begins them again.
+  // The change at 60 s comes with the look, and is the last that begins them again.
   expect(lookedAt).toEqual([60, 120, 240, 480]);
 });
 
@@ -57,7 +72,7 @@ test("a failed read of models is repeated with the next look, and a failed plan 
     found: [new Error("no reply"), true, false, true],
     plans: [new Error("cannot be planned")],
   });
-  looks.begin();
+  looks.changed();
   await advance(3600);
   expect([lookedAt, plannedAt]).toEqual([
     [60, 180, 360, 600],
@@ -70,10 +85,10 @@ test("models are looked at neither for a plan nor after the end of the process",
   const ignore = (): void => undefined;
   const planning = { record: ignore, unknown: ignore, hold: ignore, inFlight: ignore };
   const planned = open({ planning });
-  planned.looks.begin();
+  planned.looks.doubted();
   await planned.advance(3600);
   const { looks, lookedAt, plannedAt, advance, stop } = open({ found: [true], plans: [new Error("stopped")] });
-  looks.begin();
+  looks.changed();
   await advance(59);
   stop.abort();
   await advance(3600);
