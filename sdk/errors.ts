@@ -120,6 +120,12 @@ export const isNotFound = (error: unknown): boolean => hasStatus(error, 404);
 export const isConflict = (error: unknown): boolean => hasStatus(error, 409, "Conflict");
 /** True for a 409 of the API server for a name that is taken. */
 export const isAlreadyExists = (error: unknown): boolean => hasStatus(error, 409, "AlreadyExists");
+/**
+ * True for the refusal of a patch with a `metadata.uid`: the object is gone, and another one has its name. The API server
+ * validates a UID in a patch as a field that cannot change.
+ */
+export const isReplaced = (error: unknown): boolean =>
+  error instanceof ApiError && error.status === 422 && error.message.includes("metadata.uid");
 /** True for the rejection of a call whose signal aborted or whose time was over. */
 export const isAborted = (error: unknown): boolean =>
   error instanceof Error && (error.name === "AbortError" || error.name === "TimeoutError");

@@ -72,6 +72,7 @@ export {
   isAlreadyExists,
   isConflict,
   isNotFound,
+  isReplaced,
   isRefusal,
   messageOf,
   recurringMessageOf,

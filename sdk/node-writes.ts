@@ -1,5 +1,5 @@
 import type { Clock } from "./context.ts";
-import { isNotFound } from "./errors.ts";
+import { isNotFound, isReplaced } from "./errors.ts";
 import { keyOf, kinds, type Node, type NodeCondition, type Taint } from "./kinds.ts";
 import type { KubeClient } from "./kube.ts";
 import { retryOnConflict } from "./loops.ts";
@@ -50,25 +50,31 @@ export async function updateTaints(
 /** The part of a condition that its owner decides; the times are those of the write. */
 export type ConditionState = Required<Pick<NodeCondition, "type" | "status" | "reason" | "message">>;
 
-/** The body of a strategic merge patch of the status that sets one condition; the merge key is the type. */
-export function conditionPatch(state: ConditionState, nowMs: number) {
+/**
+ * The body of a strategic merge patch of the status that sets one condition; the merge key is the type. `uid` keeps it
+ * from another node of that name.
+ */
+export function conditionPatch({ metadata }: Node, state: ConditionState, nowMs: number) {
   const at = new Date(nowMs).toISOString().replace(/\.\d+Z$/u, "Z");
-  return { status: { conditions: [{ ...state, lastHeartbeatTime: at, lastTransitionTime: at }] } };
+  return {
+    metadata: { uid: metadata?.uid },
+    status: { conditions: [{ ...state, lastHeartbeatTime: at, lastTransitionTime: at }] },
+  };
 }
 
-/** Sets one condition of a node, last write wins. A node that was deleted needs none. */
+/** Sets one condition of a node, last write wins. A node that was deleted, or recreated under the name, needs none. */
 export async function updateCondition(
   { client, clock }: NodeWriter,
-  name: string,
+  node: Node,
   state: ConditionState,
   signal: AbortSignal,
 ): Promise<void> {
   try {
     await retryOnConflict({ clock, signal, ...conflictRetry }, async () => {
-      const body = conditionPatch(state, clock.now());
-      await client.patch(kinds.Node, { name }, "strategic", body, { subresource: "status" });
+      const body = conditionPatch(node, state, clock.now());
+      await client.patch(kinds.Node, { name: keyOf(node) }, "strategic", body, { subresource: "status" });
     });
   } catch (error) {
-    if (!isNotFound(error)) throw error;
+    if (!isNotFound(error) && !isReplaced(error)) throw error;
   }
 }

@@ -7,6 +7,7 @@ import {
   type InstanceMetadata,
   type Instances,
   isNotFound,
+  isReplaced,
   isUninitialized,
   keyOf,
   kinds,
@@ -72,7 +73,7 @@ export async function updateAddresses(
     failing.ended(name);
     return true;
   } catch (error) {
-    if (isNotFound(error)) return true;
+    if (isNotFound(error) || isReplaced(error)) return true;
     log.error(problem, { node: name, error });
     failing.failed(name, error);
     return false;

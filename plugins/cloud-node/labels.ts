@@ -1,4 +1,4 @@
-import { isNotFound, keyOf, kinds, type KubeClient, labels, type Node } from "cloud-controller-host/sdk";
+import { isNotFound, isReplaced, keyOf, kinds, type KubeClient, labels, type Node } from "cloud-controller-host/sdk";
 
 /** The labels of one fact about an instance: the beta name, which is the source of truth, and the stable name. */
 export const labelPairs = [
@@ -18,18 +18,23 @@ function labelsToReconcile(node: Node): Readonly<Record<string, string>> {
   );
 }
 
-/** Copies the beta labels to the stable ones in one patch; sends nothing when the API server's node agrees already. */
+/**
+ * Copies the beta labels to the stable ones in one patch; sends nothing when the API server's node agrees already. A node
+ * that was recreated since refuses those of the former one, which may have been in another zone.
+ */
 export async function reconcileLabels(
-  { client, signal }: { readonly client: KubeClient; readonly signal: AbortSignal },
+  { client, signal }: { readonly client: Pick<KubeClient, "get" | "patch">; readonly signal: AbortSignal },
   cached: Node,
 ): Promise<void> {
   if (Object.keys(labelsToReconcile(cached)).length === 0) return;
   const name = { name: keyOf(cached) };
   try {
-    const changed = labelsToReconcile(await client.get(kinds.Node, name, { read: "cached", signal }));
-    if (Object.keys(changed).length > 0)
-      await client.patch(kinds.Node, name, "strategic", { metadata: { labels: changed } }, { response: "metadata" });
+    const read = await client.get(kinds.Node, name, { read: "cached", signal });
+    const changed = labelsToReconcile(read);
+    if (Object.keys(changed).length === 0) return;
+    const body = { metadata: { uid: read.metadata?.uid, labels: changed } };
+    await client.patch(kinds.Node, name, "strategic", body, { response: "metadata" });
   } catch (error) {
-    if (!isNotFound(error)) throw error;
+    if (!isNotFound(error) && !isReplaced(error)) throw error;
   }
 }

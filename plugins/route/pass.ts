@@ -100,5 +100,5 @@ export async function updateNetworkingCondition(
   const state = wanted[routed ? "routed" : "unrouted"];
   const existing = node.status?.conditions?.find((condition) => condition.type === type);
   if (existing?.status === state.status && existing.reason === state.reason) return;
-  await updateCondition({ client, clock }, node.metadata?.name ?? "", state, signal);
+  await updateCondition({ client, clock }, node, state, signal);
 }

@@ -3,6 +3,7 @@ import {
   type GenerationContext,
   isBeingDeleted,
   isNotFound,
+  isReplaced,
   keyOf,
   kinds,
   type LoadBalancerStatus,
@@ -41,7 +42,7 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
     try {
       await patched(service, { metadata: { uid, ...metadata }, ...rest });
     } catch (error) {
-      throw isOfAnotherUid(error) ? gone(service, error) : error;
+      throw isReplaced(error) ? gone(service, error) : error;
     }
   };
   /** UIDs of existing Services whose finalizer was, or may have been, removed; the informer may still show it. */
@@ -88,10 +89,6 @@ interface Body {
   readonly metadata?: Readonly<Record<string, unknown>>;
   readonly status?: Readonly<Record<string, unknown>>;
 }
-
-/** The API server validates a UID in a patch as a field that cannot change. */
-const isOfAnotherUid = (error: unknown): boolean =>
-  error instanceof ApiError && error.status === 422 && error.message.includes("metadata.uid");
 
 const gone = (service: Service, cause: unknown): ApiError =>
   new ApiError(404, "NotFound", `${keyOf(service)} is gone: another Service has its name`, { cause });

@@ -111,7 +111,7 @@ describe("updating a condition", () => {
   test("sets one condition of the status, timed in whole seconds, and repeats the write after a conflict", async () => {
     await using scene = await openCluster([]);
     scene.cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 409 } });
-    await updateCondition(scene.context, "n", state, signal);
+    await updateCondition(scene.context, scene.node, state, signal);
     const at = "2026-01-02T03:04:05Z";
     expect(scene.cluster.writes().map(({ path, status }) => [path, status])).toEqual([
       ["/api/v1/nodes/n/status", 409],
@@ -124,18 +124,31 @@ describe("updating a condition", () => {
 
   test("ignores a node that was deleted, and reports any other failure", async () => {
     await using scene = await openCluster([]);
-    await updateCondition(scene.context, "deleted", state, signal);
-    scene.cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 403 } });
-    const outcome = updateCondition(scene.context, "n", state, signal).catch((error: unknown) => error);
-    expect(await outcome).toMatchObject({ status: 403 });
+    const deleted = { ...scene.node, metadata: { ...scene.node.metadata, name: "deleted" } };
+    await updateCondition(scene.context, deleted, state, signal);
+    for (const status of [403, 422]) {
+      scene.cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status } });
+      const outcome = updateCondition(scene.context, scene.node, state, signal).catch((error: unknown) => error);
+      expect(await outcome).toMatchObject({ status });
+    }
   });
 });
 
+test("a condition is not set on a node that was recreated under the name, whose own writer sets it", async () => {
+  await using scene = await openCluster([]);
+  const state = { type: "NetworkUnavailable", status: "False", reason: "RouteCreated", message: "m" };
+  const predecessor = { ...scene.node, metadata: { ...scene.node.metadata, uid: "the-one-before" } };
+  await updateCondition(scene.context, predecessor, state, signal);
+  expect(scene.cluster.writes()).toMatchObject([{ body: { metadata: { uid: "the-one-before" } }, status: 422 }]);
+  expect((await scene.stored()).status?.conditions).toBeUndefined();
+});
+
 test("the patch bodies are plain functions of what is to be written", () => {
-  const node: Node = { metadata: { name: "n", resourceVersion: "7" } };
+  const node: Node = { metadata: { name: "n", uid: "u", resourceVersion: "7" } };
   expect(taintsPatch(node, [])).toEqual({ metadata: { resourceVersion: "7" }, spec: { taints: null } });
   const state = { type: "T", status: "True", reason: "R", message: "M" };
-  expect(conditionPatch(state, 0)).toEqual({
+  expect(conditionPatch(node, state, 0)).toEqual({
+    metadata: { uid: "u" },
     status: {
       conditions: [{ ...state, lastHeartbeatTime: "1970-01-01T00:00:00Z", lastTransitionTime: "1970-01-01T00:00:00Z" }],
     },

@@ -112,7 +112,7 @@ function cloudAllocator(
     async finish(node, signal) {
       const name = keyOf(node);
       if (condition === undefined || !owed.has(name)) return;
-      if (conditionOf(node)?.status !== "False") await updateCondition(parts, name, condition, signal);
+      if (conditionOf(node)?.status !== "False") await updateCondition(parts, node, condition, signal);
       owed.delete(name);
     },
     forget: (name) => void owed.delete(name),

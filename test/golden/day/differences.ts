@@ -77,10 +77,11 @@ export const differences: readonly Difference[] = [
     ours: (write) => ({ ...write, verb: "patch", body: initializationPatch(write.body) }),
   },
   {
-    what: "writes of a node's CIDRs and addresses name its UID",
+    what: "writes of a node's CIDRs, addresses and conditions name its UID",
     reason: "one that arrives late, or is made on an outdated object, must not reach a node recreated under the name",
     concerns: (write) =>
-      write.uri.startsWith("/api/v1/nodes/") && (bodyHas(write, "podCIDRs") || bodyHas(write, "$patch")),
+      write.uri.startsWith("/api/v1/nodes/") &&
+      ["podCIDRs", "$patch", "conditions"].some((field) => write.verb === "patch" && bodyHas(write, field)),
     ours: (write) => ({ ...write, body: { metadata: { uid: "<uid>" }, ...write.body } }),
   },
   {

@@ -209,6 +209,7 @@ describe("the condition NetworkUnavailable without cloud routes", () => {
     expect(podCIDRsOf(cluster, "node0")).toEqual(["10.240.0.0/24"]);
     expect(write).toMatchObject({ method: "PATCH", path: "/api/v1/nodes/node0/status", contentType: strategic });
     expect(write.body).toEqual({
+      metadata: { uid: cluster.api.get(kinds.Node, { name: "node0" })?.metadata?.uid },
       status: {
         conditions: [
           {

@@ -287,13 +287,11 @@ test("a node that was recreated under its name during a pass does not get the ad
   const former = await cluster.admin.create(kinds.Node, nodeWith([]));
   cluster.api.delete(kinds.Node, { name: "node0" });
   await cluster.admin.create(kinds.Node, nodeWith([internal("10.0.0.2")], { spec: { taints: [taint] } }));
-  const context = {
-    client: cluster.admin,
-    log: capturedLog().log,
-    failing: new FailingObjects("NodesFail", systemClock),
-  };
+  const { log, lines } = capturedLog();
+  const context = { client: cluster.admin, log, failing: new FailingObjects("NodesFail", systemClock) };
   await updateAllAddresses({ context, instances, signal: new AbortController().signal, workers: 1 }, [former]);
   expect(memory.callsOf("instanceMetadata")).toHaveLength(1);
+  expect([context.failing.facts, lines()]).toEqual([[], []]);
   expect(addressesOf(cluster)).toEqual([internal("10.0.0.2")]);
 });
 

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test";
 
-import { kinds, labels } from "cloud-controller-host/sdk";
+import { kinds, type KubeClient, labels } from "cloud-controller-host/sdk";
 import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
 
+import { reconcileLabels } from "../../../plugins/cloud-node/labels.ts";
 import cloudNode from "../../../plugins/cloud-node/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
 
@@ -53,7 +54,7 @@ describe("stable and beta labels", () => {
         method: "PATCH",
         path: "/api/v1/nodes/node0",
         contentType: "application/strategic-merge-patch+json",
-        body: { metadata: { labels: patched } },
+        body: { metadata: { uid: node.metadata?.uid, labels: patched } },
       };
       expect(cluster.writes()).toMatchObject(patched === undefined ? [] : [expected]);
       expect(cluster.sent({ method: "GET" })).toHaveLength(patched === undefined ? 0 : 1);
@@ -67,6 +68,24 @@ test("labels whose write the API server refuses are written again", async () => 
   await cluster.run(cloudNode, { cloud: memoryCloud().cloud });
   await eventually("they are written", () => cluster.writes().some(({ status }) => status === 200));
   expect(cluster.writes().map(({ status }) => status)).toEqual([403, 403, 200]);
+});
+
+test("a node that was recreated under its name in another zone does not get the labels of the former one", async () => {
+  await using cluster = await TestCluster.start();
+  const { client } = cluster.generation(cloudNode).context;
+  const create = (zones: Labels) => cluster.api.create(kinds.Node, { metadata: { name: "node0", labels: zones } });
+  const former = create({ [labels.zone]: "1", [labels.zoneBeta]: "2" });
+  const recreating: Pick<KubeClient, "get" | "patch"> = {
+    async get(kind, name, options) {
+      const read = await client.get(kind, name, options);
+      cluster.api.delete(kinds.Node, { name: "node0" });
+      create({ [labels.zone]: "3" });
+      return read;
+    },
+    patch: (...call) => client.patch(...call),
+  };
+  await reconcileLabels({ client: recreating, signal: new AbortController().signal }, former);
+  expect((await cluster.admin.get(kinds.Node, { name: "node0" })).metadata?.labels).toEqual({ [labels.zone]: "3" });
 });
 
 test("restores a stable label that was changed manually", async () => {

@@ -205,6 +205,18 @@ describe("the condition of a node", () => {
     expect(parts.conditions()).toEqual([]);
   });
 
+  test("is not written to a node that was recreated under its name and that the watch does not show yet", async () => {
+    await using parts = await makeParts();
+    parts.seen(single1);
+    parts.memory.intercept("createRoute", async ({ proceed }) => {
+      await proceed();
+      parts.cluster.api.delete(kinds.Node, { name: "node-1" });
+      parts.cluster.api.create(kinds.Node, single1);
+    });
+    expect(await failure(parts)).toBe("");
+    expect(conditionOf(parts.cluster, "node-1")).toBeUndefined();
+  });
+
   test("is not written again while the watch lags behind", async () => {
     await using parts = await makeParts();
     const node = parts.seen(single1);
