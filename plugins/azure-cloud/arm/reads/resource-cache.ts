@@ -30,8 +30,8 @@ interface Change<Item> {
 /** A resource that was written: a read may lag behind that. */
 interface Written<Item> {
   readonly atMs: number;
-  /** The etags that it had before. */
-  readonly former: ReadonlySet<string>;
+  /** The etags that it had before, and when a write has replaced each. Older ones no read shows any more. */
+  readonly former: ReadonlyMap<string, number>;
   /** As it was written or, later, shown. It outlives a `forget`. */
   readonly item: Item;
 }
@@ -76,9 +76,10 @@ export class ResourceCache<Item extends CachedResource> {
   written(item: Item): void {
     const key = keyOf(item.id);
     const atMs = this.#options.clock.monotonic();
-    const former = new Set(this.#written.get(key)?.former);
+    const before = [...(this.#written.get(key)?.former ?? [])];
+    const former = new Map(before.filter(([, replacedMs]) => atMs - replacedMs < lagMs));
     const { etag } = this.last(key) ?? {};
-    if (etag !== undefined && etag !== item.etag) former.add(etag);
+    if (etag !== undefined && etag !== item.etag) former.set(etag, atMs);
     this.#written.set(key, { atMs, former, item });
     this.store(item);
   }

@@ -163,3 +163,48 @@ test.each(["a list", "a single read", "another write"])(
     expect((await cache.all()).map(({ version }) => version)).toEqual([3]);
   },
 );
+
+test("a resource that is written all the time is remembered with the versions of its last minute and no older ones", async () => {
+  const clock = manualClock();
+  const one = (version: number) => ({ id: "/a", etag: `e${version}`, version });
+  const cache = new ResourceCache<ReturnType<typeof one>>({
+    clock,
+    ttlMs: 60_000,
+    list: () => Promise.resolve([]),
+    get: () => Promise.reject(new ArmError(404, "NotFound", "")),
+  });
+  // The version n is replaced after n seconds.
+  for (let version = 1; version <= 120; version++) {
+    cache.written(one(version));
+    await clock.advance(1_000);
+  }
+  const shown = Array.from({ length: 120 }, (_, index) => one(index + 1));
+  const believed = shown.filter((read) => cache.current("/a", read) === read).map(({ version }) => version);
+  expect(believed).toEqual([...shown.slice(0, 59).map(({ version }) => version), 120]);
+});
+
+test("nothing is kept of resources that were written once and are listed no more", async () => {
+  const clock = manualClock();
+  const cache = new ResourceCache<Item>({
+    clock,
+    ttlMs: 0,
+    list: () => Promise.resolve([]),
+    get: () => Promise.reject(new ArmError(404, "NotFound", "")),
+  });
+  const write = (index: number): WeakRef<Item> => {
+    const item = { id: `/${index}`, version: 1 };
+    cache.written(item);
+    return new WeakRef(item);
+  };
+  const written = Array.from({ length: 1_000 }, (_, index) => write(index));
+  expect(await cache.all()).toHaveLength(1_000);
+  await clock.advance(60_000);
+  expect(await cache.all()).toEqual([]);
+  const kept = (): number => {
+    Bun.gc(true);
+    return written.filter((ref) => ref.deref() !== undefined).length;
+  };
+  await Bun.sleep(0);
+  // The stack may still refer to a few.
+  expect(kept()).toBeLessThan(10);
+});
