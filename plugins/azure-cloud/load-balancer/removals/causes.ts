@@ -13,7 +13,7 @@ import { frontendName, isInternalName, publicIPName, withoutInternal } from "../
 import { oncePer } from "../model/once-per.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { desiredRules } from "../plan/balancer/rules.ts";
-import { internalAddresses, isControlPlane, isExcluded, nodeName } from "../plan/draft/nodes.ts";
+import { internalAddresses, isControlPlane, isExcluded, memberAddress, nodeName } from "../plan/draft/nodes.ts";
 import { portsOf, ruleProtocols } from "../plan/security-group/access.ts";
 import { annotations } from "../service/annotations.ts";
 import { isShared } from "../service/identity.ts";
@@ -220,6 +220,10 @@ function causeOfNode(node: Node | undefined, item: Item, { config, joining }: Ca
   if (node === undefined) return "unconfirmed";
   const isOut = drainCause(node) !== undefined || isExcluded(node, config) || isControlPlane(node);
   const [address = ""] = item.name.split(" ");
-  const hasAddress = item.kind === "members" || internalAddresses(node).includes(address);
+  const hasAddress = item.kind === "members" || addressesOf(node, config).includes(address);
   return isOut || !hasAddress || joining.has(nodeName(node)) ? "known" : "none";
 }
+
+/** Those that the load balancers use. */
+const addressesOf = (node: Node, { pools }: PlannerConfig): readonly (string | undefined)[] =>
+  pools === "interfaces" ? internalAddresses(node) : [memberAddress(node, "IPv4"), memberAddress(node, "IPv6")];

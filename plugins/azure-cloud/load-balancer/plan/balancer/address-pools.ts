@@ -8,7 +8,7 @@ import type { Family } from "../../model/model.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import type { UsedPool } from "../draft/draft.ts";
-import { internalAddresses, nodeName } from "../draft/nodes.ts";
+import { memberAddress, nodeName } from "../draft/nodes.ts";
 import { type Draining, placeKey } from "./drain-places.ts";
 
 interface Wanted {
@@ -23,7 +23,10 @@ interface Wanted {
 const addressesBy = (family: Family) =>
   oncePer((nodes: readonly Node[]): ReadonlyMap<string, string> => {
     const names = new Map<string, string>();
-    for (const node of nodes) for (const one of internalAddresses(node, family)) names.set(one, nodeName(node));
+    for (const node of nodes) {
+      const address = memberAddress(node, family);
+      if (address !== undefined) names.set(address, nodeName(node));
+    }
     return names;
   });
 
@@ -38,7 +41,7 @@ const knownAddresses = oncePer(
 const noAddresses: readonly LoadBalancerBackendAddress[] = [];
 
 /**
- * The pool with exactly the addresses of the nodes, and those of nodes that drain for as long as they do; only a pool of
+ * The pool with exactly one address of each node, and those of nodes that drain for as long as they do; only a pool of
  * one local Service is ever emptied. Entries that stay keep their place.
  */
 export function withAddresses(

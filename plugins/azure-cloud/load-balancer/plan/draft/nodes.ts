@@ -37,3 +37,10 @@ export const internalAddresses = (node: Node, family?: Family): readonly string[
   const { all, families } = addressesOf(node);
   return family === undefined ? all : (families.get(family) ?? []);
 };
+
+/**
+ * The address of a node in pools of addresses: the first of the family, which Kubernetes takes for the primary one. Others
+ * may be of a network that takes no traffic to node ports, and a pool has one entry of each name. upstream:
+ * `getNodePrivateIPAddress`.
+ */
+export const memberAddress = (node: Node, family: Family): string | undefined => internalAddresses(node, family)[0];

@@ -221,18 +221,21 @@ describe("a node's address that would leave a pool", () => {
   const [node] = nodesNamed("node-0");
   const address = node?.status?.addresses?.[0]?.address ?? "";
   const causeOfNode = (nodes: readonly Node[], name = address, ...joining: readonly string[]): Cause =>
-    causeOfMember({ kind: "Node", name: "node-0" }, { nodes }, name, ...joining);
+    causeOfMember({ kind: "Node", name: "node-0" }, { nodes }, { name, joining });
   const causeOfMember = (
     owner: Owner,
     about: Partial<Observed>,
-    name = address,
-    ...joining: readonly string[]
+    {
+      name = address,
+      joining = [],
+      config = plannerConfigOf(),
+    }: { readonly name?: string; readonly joining?: readonly string[]; readonly config?: PlannerConfig } = {},
   ): Cause => {
     const owners = [owner];
     const item = { kind: "members of backend pool kubernetes", name, owners, services: [] };
     const observed = { ...world({}), ...about };
     const unset = (): undefined => undefined;
-    const input = { batch: [], observed, config: plannerConfigOf(), current: unset, settled: unset };
+    const input = { batch: [], observed, config, current: unset, settled: unset };
     const change = { id: "", title: "", before: [item], after: [], writers: [] };
     return causesOf({ ...input, joining: new Set(joining) })(item, change);
   };
@@ -251,6 +254,19 @@ describe("a node's address that would leave a pool", () => {
   test("goes with the address of the node, and is unconfirmed where the node itself is missing", () => {
     expect(causeOfNode(present, "10.9.9.9")).toBe("known");
     expect(causeOfNode([])).toBe("unconfirmed");
+  });
+
+  test("goes where the node has it beside another one of its family, unless network interfaces are the members", () => {
+    const second = "10.250.0.0";
+    const addresses = [...(node?.status?.addresses ?? []), { type: "InternalIP", address: second }];
+    const multiHomed = [{ ...node, status: { addresses } }];
+    const causes = (config: PlannerConfig): readonly Cause[] =>
+      [address, "fd00::4", second].map((name) =>
+        causeOfMember({ kind: "Node", name: "node-0" }, { nodes: multiHomed }, { name, config }),
+      );
+    const nodeIP = plannerConfigOf({ loadBalancerBackendPoolConfigurationType: "nodeIP" });
+    expect(causes(nodeIP)).toEqual(["none", "none", "known"]);
+    expect(causes(plannerConfigOf())).toEqual(["none", "none", "none"]);
   });
 
   test("is unconfirmed where its node has no endpoint of the Service, and else has the cause of the node", () => {

@@ -166,6 +166,43 @@ describe("pools by node IP", () => {
     expect(names(converge([intent()], observed, addresses).observed)).toEqual(["node-1", "node-2", "node-0"]);
   });
 
+  /** Nodes that report a second address of each family, such as that of another network interface. */
+  const multiHomed = nodes.map((node, index) => ({
+    ...node,
+    status: {
+      addresses: [
+        ...(node.status?.addresses ?? []),
+        { type: "InternalIP", address: `10.250.0.${index}` },
+        { type: "InternalIP", address: `fd01::${index}` },
+      ],
+    },
+  }));
+
+  test("a pool has one address of each node with several, the first of its family", () => {
+    const dual = intentOf({ nodes: multiHomed, spec: { ipFamilies: ["IPv4", "IPv6"] } });
+    const members = ({ loadBalancers }: Observed) =>
+      loadBalancers[0]?.backendAddressPools?.map(({ loadBalancerBackendAddresses = [] }) =>
+        loadBalancerBackendAddresses.map(({ ipAddress }) => ipAddress),
+      );
+    const first = [
+      ["10.240.0.4", "10.240.0.5", "10.240.0.6"],
+      ["fd00::4", "fd00::5", "fd00::6"],
+    ];
+    const { observed } = converge([dual], world({ nodes: multiHomed }), addresses);
+    expect(members(observed)).toEqual(first);
+    const loadBalancers = observed.loadBalancers.map((one) => ({
+      ...one,
+      backendAddressPools: (one.backendAddressPools ?? []).map(({ loadBalancerBackendAddresses = [], ...pool }) => ({
+        ...pool,
+        loadBalancerBackendAddresses: [
+          ...loadBalancerBackendAddresses,
+          { name: "another", ipAddress: pool.name?.endsWith("IPv6") ? "fd01::0" : "10.250.0.0" },
+        ],
+      })),
+    }));
+    expect(members(converge([dual], { ...observed, loadBalancers }, addresses).observed)).toEqual(first);
+  });
+
   test("a removal that would empty the pool leaves it unchanged", () => {
     expect(names(converge([intent([])], createdByAddress, addresses).observed)).toEqual(["node-0", "node-1", "node-2"]);
   });
