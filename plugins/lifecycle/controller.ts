@@ -3,6 +3,7 @@ import {
   type ControllerContext,
   FailingObjects,
   type Instances,
+  isBeingDeleted,
   keyOf,
   kinds,
   type Node,
@@ -40,7 +41,8 @@ export function lifecycleController(
 
   /** Missing nodes that may be deleted; a node that has become ready again needs a new verdict. */
   function deletable(): readonly Node[] {
-    const notReady = toCheck.list().filter((node) => readyStatus(node) !== "True");
+    // The deletion of a terminating node has been requested; its finalizers wait for another controller.
+    const notReady = toCheck.list().filter((node) => readyStatus(node) !== "True" && !isBeingDeleted(node));
     const relevant = new Set(notReady.map(uidOf));
     for (const uid of verdicts.keys()) if (!relevant.has(uid)) verdicts.delete(uid);
     unready.keepOnly(relevant);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { type ControllerPlugin, type Informers } from "cloud-controller-host/sdk";
+import { type ControllerPlugin, type Informers, kinds } from "cloud-controller-host/sdk";
 import { type MemoryCloud } from "cloud-controller-host/sdk/testing";
 
 import lifecycle from "../../../plugins/lifecycle/plugin.ts";
@@ -132,4 +132,22 @@ test("the instances of many nodes that become unready together are looked up pas
     after.push(freshReads(scene));
   }
   expect(after).toEqual([0, 0, 0, 16, 32, 40, 40]);
+});
+
+test("a node that is being deleted is not deleted again, and does not hold the deletions of others", async () => {
+  await using scene = await Scene.open();
+  const { api } = scene.cluster;
+  const terminating = Array.from({ length: 5 }, (_, index) => `terminating-${index}`);
+  for (const name of terminating) {
+    scene.node(name, { ready: "Unknown" }, "missing");
+    const finalizers = ["example.com/termination"];
+    api.update(kinds.Node, { name }, (node) => ({ ...node, metadata: { ...node.metadata, finalizers } }));
+    api.delete(kinds.Node, { name });
+  }
+  scene.node("gone", { ready: "Unknown" }, "missing");
+  const { controller } = await scene.run();
+  for (let pass = 0; pass < 2; pass++) await scene.pass();
+  expect(scene.names().toSorted()).toEqual(terminating);
+  expect(scene.cluster.writes().map(({ method, path }) => [method, path])).toEqual([["DELETE", "/api/v1/nodes/gone"]]);
+  expect(controller.warnings?.()).toEqual([]);
 });
