@@ -63,12 +63,14 @@ async function removeShutdownTaint({ context, signal }: NodeCheck, node: Node): 
     context.log.info("Removed the shutdown taint", { node: keyOf(node) });
 }
 
-/** A fresh read of the cloud precedes the taint; a node that has it already is left alone. */
+/** A fresh read of the cloud precedes the taint; a node that has it already, or is ready by then, is left alone. */
 async function addShutdownTaint({ context, instances, signal }: NodeCheck, node: Node): Promise<void> {
   if (withTaint(taintsOf(node), shutdownTaint) === undefined) return;
   if (!(await instances.instanceShutdown(node, { signal }))) return;
   if (!(await instances.instanceShutdown(node, { signal, read: "fresh" }))) return;
-  if (await updateTaints(context, node, (current) => withTaint(taintsOf(current), shutdownTaint), signal))
+  const wanted = (current: Node): readonly Taint[] | undefined =>
+    readyStatus(current) === "True" ? undefined : withTaint(taintsOf(current), shutdownTaint);
+  if (await updateTaints(context, node, wanted, signal))
     context.log.info("Added the shutdown taint", { node: keyOf(node) });
 }
 

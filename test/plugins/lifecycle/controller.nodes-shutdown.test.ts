@@ -205,4 +205,17 @@ describe("the shutdown taint", () => {
     await scene.rest();
     expect(scene.cluster.writes()).toEqual([]);
   });
+
+  test("is not added to a node that has become ready while the cloud was asked about its instance", async () => {
+    await using scene = await Scene.open();
+    scene.node("node0", { ready: "Unknown" }, "shut down");
+    scene.memory.intercept("instanceShutdown", async ({ args: [, options], proceed }) => {
+      const answer = await proceed();
+      if (options?.read === "fresh") scene.becomesReady("node0");
+      return answer;
+    });
+    await scene.run();
+    await scene.rest();
+    expect(scene.cluster.writes()).toEqual([]);
+  });
 });
