@@ -74,14 +74,20 @@ async function pass(parts: ControllerParts, signal: AbortSignal): Promise<PassRe
   }
 }
 
-/** The period begins with a pass; a pass that takes longer is followed by the next one immediately. */
+/**
+ * The period begins with a pass; a pass that takes longer is followed by the next one immediately. None runs before there
+ * is a node: without one there is nothing to route, and a node filter that selects none, such as a misspelled one, must
+ * not cost the routes of all.
+ */
 function onTimer(parts: ControllerParts, periodMs: number): Controller {
-  const { clock } = parts;
+  const { clock, nodes } = parts;
   return {
     async run(signal) {
+      let hasSeenNodes = false;
       while (!signal.aborted) {
         const begun = clock.monotonic();
-        await pass(parts, signal);
+        hasSeenNodes ||= nodes.list().length > 0;
+        if (hasSeenNodes) await pass(parts, signal);
         await clock.sleep(periodMs - (clock.monotonic() - begun), signal);
       }
     },

@@ -75,6 +75,22 @@ describe("the route controller", () => {
     });
   });
 
+  test("deletes no route before there is a node: a node filter that selects none must not cost the routes of all", async () => {
+    await using scene = await open();
+    hold(scene.memory, [aRoute("filtered", "10.120.8.0/24"), aRoute("gone", "10.120.9.0/24")]);
+    await scene.run();
+    for (let period = 0; period < 3; period++) {
+      await eventually("it sleeps", () => scene.clock.sleepers === 1);
+      await scene.clock.advance(10_000);
+    }
+    expect(scene.memory.calls).toEqual([]);
+    scene.node(node1);
+    await eventually("stale routes are deleted", async () => {
+      await scene.clock.advance(10_000);
+      return linesOf(scene.memory).join() === "node-1 10.120.0.0/24 10.0.1.1";
+    });
+  });
+
   test("measures the period from the start of a pass, and skips missed ones", async () => {
     await using scene = await open();
     scene.node(node1);
