@@ -78,7 +78,10 @@ export class Drains {
   async run(signal: AbortSignal): Promise<void> {
     const { informers, clock } = this.#options.context;
     this.#ticker = new Ticker({ clock, signal }, () => this.#pass());
-    const handler = informers.of(kinds.Node).handle({ updated: (before, after) => this.#changed(before, after) });
+    const handler = informers.of(kinds.Node).handle({
+      updated: (before, after) => this.#changed(before, after),
+      deleted: (last) => void this.#skipped.delete(nodeName(last)),
+    });
     await new Promise<void>((resolve) => {
       if (signal.aborted) resolve();
       else signal.addEventListener("abort", () => resolve(), { once: true });
@@ -164,6 +167,8 @@ export class Drains {
 
   #changed(before: Node, after: Node): void {
     const [from, to] = [drainCause(before), drainCause(after)];
+    // One that was recreated under the name has a record of its own.
+    if (before.metadata?.uid !== after.metadata?.uid) this.#skipped.delete(nodeName(after));
     if (from === to && annotationOf(before, this.#record) === annotationOf(after, this.#record)) return;
     if (to === undefined) this.#skipped.delete(nodeName(after));
     if (to === undefined && from !== undefined) this.#options.services().returned(after);

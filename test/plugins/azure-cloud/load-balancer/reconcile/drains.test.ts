@@ -23,6 +23,9 @@ const disrupted: Node = {
   spec: { ...first?.spec, taints: [{ key: "karpenter.sh/disrupted", effect: "NoSchedule" }] },
 };
 
+/** Another node of its name, which is about to leave as well. */
+const recreated: Node = { ...disrupted, metadata: { ...disrupted.metadata, uid: "another" } };
+
 interface LabOptions {
   readonly planning?: boolean;
   readonly refused?: readonly ApiError[];
@@ -39,6 +42,7 @@ function open(options: LabOptions = {}) {
   const passes: string[] = [];
   const returned: string[] = [];
   const handlers: ((before: Node, after: Node) => void)[] = [];
+  const deleted: ((last: Node) => void)[] = [];
   const { client } = memoryLeases();
   const ignore = (): void => undefined;
   const warn = (message: string): void => void warnings.push(message);
@@ -60,6 +64,7 @@ function open(options: LabOptions = {}) {
         handle(handler) {
           const isAny = (object: KubeObject): object is never => object.metadata !== undefined;
           handlers.push((before, after) => isAny(before) && isAny(after) && handler.updated?.(before, after));
+          deleted.push((last) => isAny(last) && handler.deleted?.(last));
           return { remove: ignore };
         },
         hasSynced: () => true,
@@ -97,6 +102,7 @@ function open(options: LabOptions = {}) {
     passes,
     returned,
     handlers,
+    deleted,
     sleepsMs,
     stop: () => (stop.abort(), running),
   };
@@ -128,6 +134,25 @@ describe("the records of drains", () => {
     expect(lab.drains.read([disrupted]).get("node-0")?.record).toBe("none");
     await lab.stop();
   });
+
+  test.each<[string, (lab: ReturnType<typeof open>) => void]>([
+    ["deleted", ({ deleted }) => deleted.forEach((handler) => handler(disrupted))],
+    [
+      "recreated under its name while no watch showed it",
+      ({ handlers }) => handlers.forEach((handler) => handler(disrupted, recreated)),
+    ],
+  ])(
+    "a record that cannot be written is that of one node: after that was %s, the next one of its name drains",
+    async (_what, change) => {
+      const lab = open({ refused: [new ApiError(403, "Forbidden", "no")] });
+      lab.drains.keep(lab.observed(both(disrupted)), []);
+      await eventually("it is planned again", () => lab.passes.length > 0);
+      expect(lab.drains.read([recreated]).get("node-0")?.record).toBe("skipped");
+      change(lab);
+      expect(lab.drains.read([recreated]).get("node-0")?.record).toBe("none");
+      await lab.stop();
+    },
+  );
 
   test("are written again with the next pass if they meet a newer version of the node", async () => {
     const lab = open({ refused: [new ApiError(409, "Conflict", "newer")] });
