@@ -28,7 +28,7 @@ export const loadBalancerDefects: Defects = {
   },
   "does not know the instances of deleted nodes": {
     file: `${reconcile}/observe/observe.ts`,
-    from: "[...nodes, ...this.#deletedNodes.values()]",
+    from: "[...this.#deletedNodes.values(), ...nodes]",
     to: "nodes",
     needs: ["returnNode"],
     kept: "a node is retired",

@@ -162,7 +162,8 @@ export class Observer {
     );
     unreadable.services = errors;
     const nodes = this.nodes();
-    const poolMembers = await members.observe(loadBalancers, [...nodes, ...this.#deletedNodes.values()]);
+    // The last node of an instance counts: it may have joined under another name than before.
+    const poolMembers = await members.observe(loadBalancers, [...this.#deletedNodes.values(), ...nodes]);
     const observed = {
       loadBalancers,
       publicIPs,

@@ -63,6 +63,23 @@ class Objects {
   }
 }
 
+/** An instance whose interface is in the pool of the load balancer `kubernetes`; returns its provider ID. */
+async function instanceInPool(world: World): Promise<string> {
+  await world.simulator.addInstances(1);
+  const pool = `${groupPath}/Microsoft.Network/loadBalancers/kubernetes/backendAddressPools/kubernetes`;
+  world.simulator.put(pool.slice(0, pool.indexOf("/backendAddressPools")), {
+    sku: { name: "Standard" },
+    properties: { backendAddressPools: [{ name: "kubernetes" }] },
+  });
+  const { compute } = await world.clients();
+  const vm = await compute.virtualMachineScaleSetVMs.get("rg0", "vmss0", "0");
+  for (const one of vm.networkProfileConfiguration?.networkInterfaceConfigurations ?? [])
+    for (const configuration of one.ipConfigurations ?? [])
+      configuration.loadBalancerBackendAddressPools = [{ id: pool }];
+  await compute.virtualMachineScaleSetVMs.update("rg0", "vmss0", "0", vm);
+  return instanceID(0);
+}
+
 const several = {
   loadBalancerBackendPoolConfigurationType: "nodeIP",
   multipleStandardLoadBalancerConfigurations: [{ name: "kubernetes", primaryVMSet: "vmss0" }],
@@ -143,19 +160,7 @@ describe("what a plan is made from", () => {
 
   test("names the deleted node of an instance that still runs in a pool, and reads its scale set again after a foreign write", async () => {
     await using world = await openWorld();
-    await world.simulator.addInstances(1);
-    const pool = `${groupPath}/Microsoft.Network/loadBalancers/kubernetes/backendAddressPools/kubernetes`;
-    world.simulator.put(pool.slice(0, pool.indexOf("/backendAddressPools")), {
-      sku: { name: "Standard" },
-      properties: { backendAddressPools: [{ name: "kubernetes" }] },
-    });
-    const id = instanceID(0);
-    const { compute } = await world.clients();
-    const vm = await compute.virtualMachineScaleSetVMs.get("rg0", "vmss0", "0");
-    for (const one of vm.networkProfileConfiguration?.networkInterfaceConfigurations ?? [])
-      for (const configuration of one.ipConfigurations ?? [])
-        configuration.loadBalancerBackendAddressPools = [{ id: pool }];
-    await compute.virtualMachineScaleSetVMs.update("rg0", "vmss0", "0", vm);
+    const id = await instanceInPool(world);
     const objects = new Objects();
     const observer = await observerOf(world, objects);
     objects.delete("former", id);
@@ -169,6 +174,16 @@ describe("what a plan is made from", () => {
     expect(await lists()).toBe(0);
     observer.forget();
     expect(await lists()).toBe(1);
+  });
+
+  test("names the node of an instance in a pool that has joined under another name than the deleted node of the same instance", async () => {
+    await using world = await openWorld();
+    const providerID = await instanceInPool(world);
+    const objects = new Objects([{ ...nodeOf("renamed", { providerID }), kind: kinds.Node.kind }]);
+    const observer = await observerOf(world, objects);
+    objects.delete("former", providerID);
+    const { observed } = await observer.observe([]);
+    expect([...observed.poolMembers.values()].flat().map(({ node }) => node)).toEqual(["renamed"]);
   });
 
   test.each([
