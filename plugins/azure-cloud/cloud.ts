@@ -5,7 +5,6 @@ import {
   type Explain,
   keyOf,
   kinds,
-  type Node,
   type NodeMasks,
   runTogether,
 } from "cloud-controller-host/sdk";
@@ -77,18 +76,37 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
   };
 }
 
-/** A provider ID is never changed: that of a new node must not be the one of a VM that had its name before. */
+/** Deleted nodes that are remembered: their names are rarely used again, and soon if at all. */
+const maxDeletedNodes = 5_000;
+
+/**
+ * A provider ID is never changed: that of a new node must not be the one of a VM that had its name before. A VM that is
+ * replaced under its name has other addresses. What is read between the deletion of a node and the creation of the next
+ * one may still show the former VM.
+ */
 function forgetNames({ informers }: CloudContext, { scaleSets, virtualMachines }: Omit<VmReads, "clients">): void {
-  const forget = (node: Node): void => {
-    const name = keyOf(node);
+  const deleted = new Set<string>();
+  const forget = (name: string): void => {
     scaleSets.forgetName(name);
     virtualMachines.forgetName(name);
   };
+  const recreated = (name: string): void => {
+    forget(name);
+    virtualMachines.forgetNetworks();
+  };
   informers.of(kinds.Node).handle({
-    deleted: forget,
+    added(node) {
+      if (deleted.delete(keyOf(node))) recreated(keyOf(node));
+    },
+    deleted(node) {
+      deleted.add(keyOf(node));
+      const [oldest = ""] = deleted;
+      if (deleted.size > maxDeletedNodes) deleted.delete(oldest);
+      forget(keyOf(node));
+    },
     // A list after a gap of the watch shows a node that was deleted and created again as an update.
     updated(before, after) {
-      if (before.metadata?.uid !== after.metadata?.uid) forget(before);
+      if (before.metadata?.uid !== after.metadata?.uid) recreated(keyOf(after));
     },
   });
 }

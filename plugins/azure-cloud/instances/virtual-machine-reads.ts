@@ -67,6 +67,12 @@ export class VirtualMachineCatalog {
     for (const { vms } of this.#groups.values()) vms.last?.forgetName(nodeName, this.#clock.monotonic());
   }
 
+  /** Called when a node is created under the name of a deleted one: its VM may have other addresses under known names. */
+  forgetNetworks(): void {
+    for (const interfaces of this.#networks.all()) interfaces.forget();
+    for (const publicAddresses of this.#publicAddresses.all()) publicAddresses.forget();
+  }
+
   interfacesIn(resourceGroup: string): SharedRead<ReadonlyMap<string, InterfaceRecord>> {
     return this.#networks.of(resourceGroup.toLowerCase());
   }
@@ -90,8 +96,7 @@ export class VirtualMachineCatalog {
 
   /** Tags of an availability set; undefined if it does not exist. */
   setTags(setId: string): Promise<Readonly<Record<string, string>> | undefined> {
-    const group = parseArmPath(setId)?.resourceGroup?.toLowerCase() ?? "";
-    return this.#setTags.of(group).find("newer", (sets) => sets.get(setId.toLowerCase()));
+    return this.#setTags.of(groupOf(setId)).find("newer", (sets) => sets.get(setId.toLowerCase()));
   }
 
   #make(group: string): GroupReads {
@@ -100,12 +105,18 @@ export class VirtualMachineCatalog {
     const clock = this.#clock;
     const vms: SharedRead<VmTable<VirtualMachineRecord>> = this.#shared(ttl, async (publish) => {
       const beganMs = clock.monotonic();
-      const table = await listVms(clients, group, publish);
-      return table.inherit(vms.last, beganMs, clock.monotonic());
+      const table = (await listVms(clients, group, publish)).inherit(vms.last, beganMs, clock.monotonic());
+      this.#forgetViews(group, table);
+      return table;
     });
     const read = (name: string) => getVm(clients, group, name);
     const onAbsent = (known: VirtualMachineRecord | undefined): void => this.#forgetNetwork(group, known);
     return { vms, freshLookups: new FreshLookups(vms, { clock, ttlMs: this.#ttlMs(ttl), read, onAbsent }) };
+  }
+
+  /** Of VMs that do not exist any more: many a name is used once. */
+  #forgetViews(group: string, table: VmTable<VirtualMachineRecord>): void {
+    this.#view.dropWhere((id) => groupOf(id) === group && table.get(lastSegment(id).toLowerCase()) === undefined);
   }
 
   /** A VM that is created again under its name may have other interfaces and addresses under their names. */
@@ -128,6 +139,8 @@ export class VirtualMachineCatalog {
     return this.#config.disableAPICallCache ? 0 : seconds * 1000;
   }
 }
+
+const groupOf = (id: string): string => parseArmPath(id)?.resourceGroup?.toLowerCase() ?? "";
 
 /** A resource group that does not exist has no VMs. */
 async function listVms(

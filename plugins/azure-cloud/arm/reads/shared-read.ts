@@ -192,4 +192,9 @@ export class SharedReads<Value> {
   drop(key: string): void {
     this.#reads.delete(key);
   }
+
+  /** The same for all such keys. */
+  dropWhere(isUnused: (key: string) => boolean): void {
+    for (const key of this.#reads.keys()) if (isUnused(key)) this.#reads.delete(key);
+  }
 }

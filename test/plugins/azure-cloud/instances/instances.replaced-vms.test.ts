@@ -7,8 +7,20 @@ import { informersOf, nodeOf, openWorld, type World } from "../world.ts";
 const compute = "/providers/Microsoft.Compute";
 const network = "/providers/Microsoft.Network";
 
-function addVm({ simulator }: World, name: string, privateIPAddress: string, power = "running"): void {
-  const ipConfigurations = [{ name: "ipconfig0", properties: { primary: true, privateIPAddress } }];
+/** `publicIP`: an address of a public IP address resource that has the VM's name, too. */
+function addVm(
+  { simulator }: World,
+  name: string,
+  privateIPAddress: string,
+  power = "running",
+  publicIP?: string,
+): void {
+  const address =
+    publicIP === undefined
+      ? undefined
+      : simulator.put(`${network}/publicIPAddresses/${name}-pip`, { properties: { ipAddress: publicIP } });
+  const publicIPAddress = address && { publicIPAddress: { id: address.id } };
+  const ipConfigurations = [{ name: "ipconfig0", properties: { primary: true, privateIPAddress, ...publicIPAddress } }];
   const nic = simulator.put(`${network}/networkInterfaces/${name}-nic`, { properties: { ipConfigurations } });
   simulator.put(`${compute}/virtualMachines/${name}`, {
     properties: {
@@ -109,6 +121,9 @@ function nodeChanges() {
   };
   return {
     informers,
+    added(node: Node): void {
+      for (const handler of handlers) handler.added(node);
+    },
     deleted(node: Node): void {
       for (const handler of handlers) handler.deleted(node);
     },
@@ -120,14 +135,22 @@ function nodeChanges() {
 
 const withUID = (node: Node, uid: string): Node => ({ ...node, metadata: { ...node.metadata, uid } });
 
-/** The provider IDs of a node before and after another instance gets its name: the last parts, which are instance IDs. */
-async function replaceInstance(change: (changes: ReturnType<typeof nodeChanges>, node: Node) => void) {
+/**
+ * The provider IDs of a node before and after another instance gets its name: the last parts, which are instance IDs.
+ * `change` follows on that, and another look at the instances on `first`.
+ */
+async function replaceInstance(
+  change: (changes: ReturnType<typeof nodeChanges>, node: Node) => void,
+  first?: typeof change,
+) {
   await using world = await openWorld();
   await world.simulator.addInstances(1);
   const changes = nodeChanges();
   await using cloud = await world.create({}, { context: { informers: changes.informers } });
   const node = withUID(nodeOf("vmss0000000"), "former");
   const before = await cloud.instances.instanceMetadata(node);
+  first?.(changes, node);
+  if (first !== undefined) await cloud.instances.instanceMetadata(withUID(node, "another"));
   await world.simulator.removeInstance("vmss0000000");
   world.simulator.addScaleSetInstances("vmss0", 1, { computerName: "vmss0000000" });
   change(changes, node);
@@ -141,6 +164,14 @@ test("a node that is created under the name of a deleted one gets the provider I
 
 test("a node that was deleted and created again while no watch showed it gets the provider ID of the instance that has its name now", async () => {
   expect(await replaceInstance((changes, node) => changes.updated(node, withUID(node, "next")))).toEqual(["0", "1"]);
+});
+
+test("a node that is created under the name of one that was deleted before its instance was, which was read in between, gets the provider ID of the instance that has it now", async () => {
+  const ids = await replaceInstance(
+    (changes, node) => changes.added(withUID(node, "next")),
+    (changes, node) => changes.deleted(node),
+  );
+  expect(ids).toEqual(["0", "1"]);
 });
 
 test("an update of a node does not cause a new list of instances", async () => {
@@ -168,4 +199,106 @@ test("a node that is created under the name of a deleted one gets the provider I
   changes.deleted(nodeOf("node0"));
   const providerID = (await cloud.instances.instanceMetadata(nodeOf("node0")))?.providerID;
   expect(providerID).toEndWith("/virtualMachines/green");
+});
+
+type ChangeOfNode = (changes: ReturnType<typeof nodeChanges>, former: Node, next: Node) => void;
+
+/**
+ * The addresses of a node before and after its VM is replaced under its name, on which `first` and `then` follow. With
+ * `isReadMeanwhile`, what is forgotten with the former node is read again before that.
+ */
+async function replaceVm(isReadMeanwhile: boolean, first: ChangeOfNode, then: ChangeOfNode) {
+  await using world = await openWorld();
+  addVm(world, "node0", "10.240.0.9", "running", "52.0.0.1");
+  const changes = nodeChanges();
+  await using cloud = await world.create({ vmType: "standard" }, { context: { informers: changes.informers } });
+  const [former, next] = [withUID(nodeOf("node0"), "former"), withUID(nodeOf("node0"), "next")];
+  const addressesOf = async (node: Node): Promise<readonly string[]> =>
+    ((await cloud.instances.instanceMetadata(node))?.nodeAddresses ?? [])
+      .filter(({ type }) => type !== "Hostname")
+      .map(({ address }) => address);
+  const before = await addressesOf(former);
+  first(changes, former, next);
+  if (isReadMeanwhile) await addressesOf(withUID(nodeOf("node0"), "another"));
+  world.simulator.delete(`${compute}/virtualMachines/node0`);
+  world.simulator.delete(`${network}/networkInterfaces/node0-nic`);
+  addVm(world, "node0", "10.240.0.77", "running", "52.0.0.2");
+  then(changes, former, next);
+  world.simulator.clearLog();
+  return { addresses: [before, await addressesOf(next)], requests: world.simulator.requests().length };
+}
+
+test.each<[string, boolean, ChangeOfNode, ChangeOfNode]>([
+  ["deleted", false, (changes, former) => changes.deleted(former), (changes, _, next) => changes.added(next)],
+  [
+    "deleted before its VM was, which was read in between,",
+    true,
+    (changes, former) => changes.deleted(former),
+    (changes, _, next) => changes.added(next),
+  ],
+  ["deleted unseen", false, () => undefined, (changes, former, next) => changes.updated(former, next)],
+])(
+  "a node that is created under the name of one that was %s gets the addresses of the VM that has it now",
+  async (_what, isReadMeanwhile, first, then) => {
+    const { addresses } = await replaceVm(isReadMeanwhile, first, then);
+    expect(addresses).toEqual([
+      ["10.240.0.9", "52.0.0.1"],
+      ["10.240.0.77", "52.0.0.2"],
+    ]);
+  },
+);
+
+test.each([
+  [4_999, ["10.240.0.77", "52.0.0.2"]],
+  [5_000, ["10.240.0.9", "52.0.0.1"]],
+])(
+  "a deleted node is remembered as one of the latest 5,000: after %d others, its successor has the addresses %j",
+  async (others, after) => {
+    const { addresses } = await replaceVm(
+      false,
+      (changes, former) => {
+        for (const name of ["node0", ...Array.from({ length: others }, (_, index) => `other-${index}`)])
+          changes.deleted({ ...former, metadata: { ...former.metadata, name } });
+      },
+      (changes, _, next) => changes.added(next),
+    );
+    expect(addresses[1]).toEqual(after);
+  },
+);
+
+test("a node that is created under a name that no deleted one had costs no list of interfaces that are known", async () => {
+  const { requests } = await replaceVm(
+    false,
+    () => undefined,
+    (changes, _, next) => changes.added(next),
+  );
+  expect(requests).toBe(0);
+});
+
+test("the power state of a VM is not kept once a list of VMs lacks it", async () => {
+  await using world = await openWorld();
+  addVm(world, "node0", "10.240.0.9", "deallocated");
+  addVm(world, "node1", "10.240.0.10", "running");
+  const { virtualMachines } = await world.reads({ vmType: "standard" });
+  const { vms } = virtualMachines.inGroup("rg0");
+  const elsewhere = (power: string) =>
+    world.simulator.put(`/subscriptions/sub0/resourceGroups/rg1${compute}/virtualMachines/node2`, {
+      properties: { instanceView: { statuses: [{ code: `PowerState/${power}` }] } },
+    });
+  world.simulator.addResourceGroup("rg1");
+  elsewhere("running");
+  const read = async (name: string, group = "rg0"): Promise<unknown> => {
+    const vm = (await virtualMachines.inGroup(group).vms.get("cached")).get(name);
+    return vm && (await virtualMachines.view(vm, "cached"))?.powerState;
+  };
+  const all = async () => [await read("node0"), await read("node1"), await read("node2", "rg1")];
+  expect(await all()).toEqual(["deallocated", "running", "running"]);
+  world.simulator.delete(`${compute}/virtualMachines/node0`);
+  await vms.get("fresh");
+  addVm(world, "node0", "10.240.0.9", "running");
+  addVm(world, "node1", "10.240.0.10", "deallocated");
+  elsewhere("deallocated");
+  await vms.get("fresh");
+  // Those of the others are not read again before their time.
+  expect(await all()).toEqual(["running", "running", "running"]);
 });

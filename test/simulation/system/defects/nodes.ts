@@ -40,7 +40,7 @@ export const nodeDefects: Defects = {
   },
   "takes the VM that had the name of a new node before": {
     file: "plugins/azure-cloud/cloud.ts",
-    from: "    deleted: forget,\n",
+    from: "    scaleSets.forgetName(name);\n    virtualMachines.forgetName(name);\n",
     to: "",
     needs: ["replaceVM", "returnNodeAtWrite"],
   },
