@@ -2,6 +2,7 @@ import { type CIDR, cidrsOverlap } from "cloud-controller-host/sdk";
 
 import type { IpamMetrics } from "../metrics.ts";
 import { CidrSet } from "./cidr-set.ts";
+import { ClaimIndex } from "./claim-index.ts";
 import { Pool } from "./pool.ts";
 
 /** The CIDRs reserved for one node, by its name. Immutable: an update replaces the claim. */
@@ -41,6 +42,7 @@ export class Allocations {
   readonly #pools: readonly Pool[];
   readonly #services: readonly CIDR[];
   readonly #claims = new Map<string, Claim>();
+  readonly #index = new ClaimIndex();
   readonly #freed: (blocks: number) => void;
 
   constructor({ clusters, masks, services, metrics, freed = () => undefined }: AllocationsOptions) {
@@ -80,6 +82,7 @@ export class Allocations {
     const cidrs = found.map(({ room }) => room.cidr);
     this.release(node);
     this.#claims.set(node, { uid, held: [], unsure: cidrs });
+    for (const cidr of cidrs) this.#index.add(node, cidr);
     for (const { pool, room, prefix } of found) pool.take(room, prefix);
     return cidrs;
   }
@@ -99,6 +102,7 @@ export class Allocations {
   release(node: string): void {
     const before = this.#claims.get(node);
     if (before === undefined) return;
+    for (const cidr of cidrsOf(before)) this.#index.remove(node, cidr);
     this.#claims.delete(node);
     this.#unmark(before);
   }
@@ -107,6 +111,8 @@ export class Allocations {
     const before = this.#claims.get(node);
     this.#claims.set(node, claim);
     if (before !== undefined && blocksOf(before) === blocksOf(claim)) return [];
+    for (const cidr of before === undefined ? [] : cidrsOf(before)) this.#index.remove(node, cidr);
+    for (const cidr of cidrsOf(claim)) this.#index.add(node, cidr);
     const shared = this.#mark([...claim.held, ...claim.unsure]);
     if (before !== undefined) this.#unmark(before);
     return shared ? claim.held.flatMap((cidr) => this.#overlapsWith(node, cidr)) : [];
@@ -114,14 +120,10 @@ export class Allocations {
 
   #overlapsWith(node: string, cidr: CIDR): readonly Overlap[] {
     const services = this.#services.filter((other) => cidrsOverlap(cidr, other));
-    const nodes = [...this.#claims].flatMap(([name, { held, unsure }]) =>
-      name === node
-        ? []
-        : [...held, ...unsure].filter((other) => cidrsOverlap(cidr, other)).map((other) => ({ name, other })),
-    );
+    const nodes = this.#index.overlapping(cidr).filter((one) => one.node !== node);
     return [
       ...services.map((other) => ({ cidr, other, node: undefined })),
-      ...nodes.map(({ name, other }) => ({ cidr, other, node: name })),
+      ...nodes.map((one) => ({ cidr, other: one.cidr, node: one.node })),
     ];
   }
 
@@ -132,19 +134,21 @@ export class Allocations {
     return shared;
   }
 
-  #unmark({ held, unsure }: Claim): void {
+  #unmark(claim: Claim): void {
     let freed = 0;
-    for (const cidr of [...held, ...unsure]) for (const pool of this.#pools) freed += pool.disclaim(cidr);
+    for (const cidr of cidrsOf(claim)) for (const pool of this.#pools) freed += pool.disclaim(cidr);
     if (freed > 0) this.#freed(freed);
   }
 
   *#claimed(): Iterable<CIDR> {
     yield* this.#services;
-    for (const { held, unsure } of this.#claims.values()) {
-      yield* held;
-      yield* unsure;
-    }
+    for (const claim of this.#claims.values()) yield* cidrsOf(claim);
   }
 }
 
-const blocksOf = ({ held, unsure }: Claim): string => [...held, ...unsure].map(({ text }) => text).join(" ");
+const cidrsOf = ({ held, unsure }: Claim): readonly CIDR[] => [...held, ...unsure];
+
+const blocksOf = (claim: Claim): string =>
+  cidrsOf(claim)
+    .map(({ text }) => text)
+    .join(" ");

@@ -126,6 +126,17 @@ describe("a block with two claims", () => {
     expect(observe("node1", "10.0.0.0/24")).toEqual([]);
   });
 
+  test("a block with two claims is reported with the nodes that have one now, not with those that had one", () => {
+    const { allocations, observe } = openAllocations({ clusters: ["10.0.0.0/16"], masks: [24] });
+    const nodes = (node: string) => observe(node, "10.0.0.0/26").map((overlap) => overlap.node);
+    observe("moved", "10.0.0.0/26");
+    observe("moved", "10.0.9.0/26");
+    nodes("deleted");
+    allocations.release("deleted");
+    expect(nodes("first")).toEqual([]);
+    expect(nodes("second")).toEqual(["first"]);
+  });
+
   test("is reported with the other node", () => {
     const { observe } = openAllocations({ clusters: ["10.0.0.0/16"], masks: [24], services: ["10.0.7.0/24"] });
     observe("node0", "10.0.1.0/24");
