@@ -1,4 +1,4 @@
-import { CodedError, type Node } from "cloud-controller-host/sdk";
+import { CodedError, InstanceNotFoundError, type Node } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import type { Freshness } from "../arm/reads/shared-read.ts";
@@ -48,7 +48,8 @@ export class UniformScaleSets implements VmSet {
     const { resourceGroup, scaleSet } = this.#parse(providerID);
     const list = this.#catalog.inGroup(resourceGroup);
     const record = await list.find("newer", (records) => records.find(({ name }) => sameName(name, scaleSet)));
-    return record?.tags;
+    if (record === undefined) throw new InstanceNotFoundError(`scale set not found: ${scaleSet}`);
+    return record.tags;
   }
 
   async #locateByID(providerID: string, freshness: Freshness, purpose: FindPurpose): Promise<Located | undefined> {

@@ -1,4 +1,4 @@
-import { CodedError, type Node } from "cloud-controller-host/sdk";
+import { CodedError, InstanceNotFoundError, type Node } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import type { Freshness } from "../arm/reads/shared-read.ts";
@@ -42,9 +42,17 @@ export class VirtualMachines implements VmSet {
 
   async setTags(node: Node): Promise<Readonly<Record<string, string>> | undefined> {
     const record = await this.#locate(node, "newer", "existence");
-    if (record?.scaleSetId === undefined)
-      return record?.availabilitySetId === undefined ? undefined : this.#catalog.setTags(record.availabilitySetId);
-    const id = record.scaleSetId.toLowerCase();
+    if (record === undefined && node.spec?.providerID)
+      throw new InstanceNotFoundError(`instance not found: ${node.metadata?.name}`);
+    const setId = record?.scaleSetId ?? record?.availabilitySetId;
+    if (setId === undefined) return undefined;
+    const tags = setId === record?.scaleSetId ? await this.#scaleSetTags(setId) : await this.#catalog.setTags(setId);
+    if (tags === undefined) throw new InstanceNotFoundError(`set of the VM not found: ${setId}`);
+    return tags;
+  }
+
+  async #scaleSetTags(scaleSetId: string): Promise<Readonly<Record<string, string>> | undefined> {
+    const id = scaleSetId.toLowerCase();
     const list = this.#scaleSets.inGroup(parseArmPath(id)?.resourceGroup ?? "");
     const scaleSet = await list.find("newer", (sets) => sets.find((set) => set.id.toLowerCase() === id));
     return scaleSet?.tags;

@@ -37,6 +37,9 @@ export interface VmSet {
    * freshness has no such VM; when `fresh`, the answer is certain enough to delete the node.
    */
   find(node: Node, freshness: Freshness, purpose?: FindPurpose): Promise<Vm | undefined>;
-  /** Tags of the set that the node's VM belongs to; undefined when it cannot be found. */
+  /**
+   * Tags of the set that the node's VM belongs to; undefined for a VM that belongs to none. Rejects when a VM or set that
+   * is known by its id is not found: lists may lack it for the moment.
+   */
   setTags(node: Node): Promise<Readonly<Record<string, string>> | undefined>;
 }

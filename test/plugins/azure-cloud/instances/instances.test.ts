@@ -500,10 +500,11 @@ describe("pod CIDR sizes", () => {
       expect(await cloud.nodeMasks.nodeMasks(nodeOf("pool000000"))).toEqual({ ipv4, ipv6 });
     });
 
-  test("are the standard ones where the scale set is not found", async () => {
+  test("are an error where the scale set of a provider ID is not found, for which the caller tries again", async () => {
     await using world = await openWorld();
     await using cloud = await world.create();
     const node = nodeOf("n", { providerID: instanceID(0, "none") });
-    expect(await cloud.nodeMasks.nodeMasks(node)).toEqual({ ipv4: 24, ipv6: 64 });
+    expect(await errorOf(cloud.nodeMasks.nodeMasks(node))).toBeInstanceOf(InstanceNotFoundError);
+    expect(await cloud.nodeMasks.nodeMasks(nodeOf("n"))).toEqual({ ipv4: 24, ipv6: 64 });
   });
 });

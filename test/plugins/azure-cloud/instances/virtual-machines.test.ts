@@ -244,12 +244,14 @@ describe("standalone virtual machines", () => {
       expect(await cloud.nodeMasks.nodeMasks(nodeOf("vm", { providerID: vmID("vm") }))).toEqual(masks);
     });
 
-    test("are the standard ones without a set or without a VM", async () => {
+    test("are the standard ones without a set, and an error where the VM or its set is not found", async () => {
       await using world = await openWorld();
       addVm(world.simulator, "alone");
+      addVm(world.simulator, "astray", { availabilitySet: "missing" });
       await using cloud = await world.create({ vmType: "standard" });
-      for (const name of ["alone", "nobody"])
-        expect(await cloud.nodeMasks.nodeMasks(nodeOf(name, { providerID: vmID(name) }))).toEqual(standard);
+      const masks = (name: string) => cloud.nodeMasks.nodeMasks(nodeOf(name, { providerID: vmID(name) }));
+      expect(await masks("alone")).toEqual(standard);
+      for (const name of ["nobody", "astray"]) expect(await errorOf(masks(name))).toBeInstanceOf(InstanceNotFoundError);
     });
 
     test("are an error for a provider ID that does not name a VM", async () => {
@@ -311,6 +313,14 @@ describe("virtual machines of flexible scale sets", () => {
       addVm(world.simulator, "flex_0", { scaleSet: "flex" });
       await using cloud = await world.create({ vmType: "vmssflex" });
       expect(await cloud.nodeMasks.nodeMasks(nodeOf("flex_0", { providerID: vmID("flex_0") }))).toEqual(masks);
+    });
+
+    test("are an error where the scale set is not found", async () => {
+      await using world = await openWorld();
+      addVm(world.simulator, "flex_0", { scaleSet: "missing" });
+      await using cloud = await world.create({ vmType: "vmssflex" });
+      const masks = cloud.nodeMasks.nodeMasks(nodeOf("flex_0", { providerID: vmID("flex_0") }));
+      expect(await errorOf(masks)).toBeInstanceOf(InstanceNotFoundError);
     });
   });
 });
