@@ -51,28 +51,32 @@ export async function updateTaints(
 export type ConditionState = Required<Pick<NodeCondition, "type" | "status" | "reason" | "message">>;
 
 /**
- * The body of a strategic merge patch of the status that sets one condition; the merge key is the type. `uid` keeps it
+ * The body of a strategic merge patch of the status that sets one condition; the merge key is the type. The UID keeps it
  * from another node of that name.
  */
-export function conditionPatch({ metadata }: Node, state: ConditionState, nowMs: number) {
+export function conditionPatch(state: ConditionState, nowMs: number, uid?: string) {
   const at = new Date(nowMs).toISOString().replace(/\.\d+Z$/u, "Z");
   return {
-    metadata: { uid: metadata?.uid },
+    ...(uid !== undefined && { metadata: { uid } }),
     status: { conditions: [{ ...state, lastHeartbeatTime: at, lastTransitionTime: at }] },
   };
 }
 
-/** Sets one condition of a node, last write wins. A node that was deleted, or recreated under the name, needs none. */
+/**
+ * Sets one condition of a node, last write wins. A node that was deleted needs none, nor does one that was recreated under
+ * the name; by its name alone, whichever node has that gets it.
+ */
 export async function updateCondition(
   { client, clock }: NodeWriter,
-  node: Node,
+  node: Node | string,
   state: ConditionState,
   signal: AbortSignal,
 ): Promise<void> {
+  const [name, uid] = typeof node === "string" ? [node] : [keyOf(node), node.metadata?.uid];
   try {
     await retryOnConflict({ clock, signal, ...conflictRetry }, async () => {
-      const body = conditionPatch(node, state, clock.now());
-      await client.patch(kinds.Node, { name: keyOf(node) }, "strategic", body, { subresource: "status" });
+      const body = conditionPatch(state, clock.now(), uid);
+      await client.patch(kinds.Node, { name }, "strategic", body, { subresource: "status" });
     });
   } catch (error) {
     if (!isNotFound(error) && !isReplaced(error)) throw error;

@@ -143,14 +143,21 @@ test("a condition is not set on a node that was recreated under the name, whose 
   expect((await scene.stored()).status?.conditions).toBeUndefined();
 });
 
+test("a condition is set by the name of a node alone, whichever node has that", async () => {
+  await using scene = await openCluster([]);
+  const state = { type: "NetworkUnavailable", status: "False", reason: "RouteCreated", message: "m" };
+  await updateCondition(scene.context, "n", state, signal);
+  expect(scene.cluster.writes()).toMatchObject([{ body: { status: { conditions: [state] } }, status: 200 }]);
+  expect(Object.keys(Object(scene.cluster.writes()[0]?.body))).toEqual(["status"]);
+  expect((await scene.stored()).status?.conditions).toMatchObject([state]);
+});
+
 test("the patch bodies are plain functions of what is to be written", () => {
   const node: Node = { metadata: { name: "n", uid: "u", resourceVersion: "7" } };
   expect(taintsPatch(node, [])).toEqual({ metadata: { resourceVersion: "7" }, spec: { taints: null } });
   const state = { type: "T", status: "True", reason: "R", message: "M" };
-  expect(conditionPatch(node, state, 0)).toEqual({
-    metadata: { uid: "u" },
-    status: {
-      conditions: [{ ...state, lastHeartbeatTime: "1970-01-01T00:00:00Z", lastTransitionTime: "1970-01-01T00:00:00Z" }],
-    },
-  });
+  const at = "1970-01-01T00:00:00Z";
+  const status = { conditions: [{ ...state, lastHeartbeatTime: at, lastTransitionTime: at }] };
+  expect(conditionPatch(state, 0)).toEqual({ status });
+  expect(conditionPatch(state, 0, "u")).toEqual({ metadata: { uid: "u" }, status });
 });
