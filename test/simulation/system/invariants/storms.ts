@@ -21,15 +21,22 @@ const leaseReadsMs = 5_000;
  */
 const maxOfRefused = 8;
 
+/** What it reads of the world. */
+type Scene = Pick<World, "api" | "lease" | "now"> &
+  Parameters<typeof refusedIn>[0] & {
+    readonly history: Pick<World["history"], "second">;
+    readonly hosts: Pick<World["hosts"], "length">;
+  };
+
 /** Requests per minute have a bound. */
 export class Storms {
-  readonly #world: World;
+  readonly #world: Scene;
   readonly #violate: Violate;
   #minute = { number: 0, requests: 0 };
   /** Of the whole history. */
   requests = 0;
 
-  constructor(world: World, violate: Violate) {
+  constructor(world: Scene, violate: Violate) {
     this.#world = world;
     this.#violate = violate;
   }

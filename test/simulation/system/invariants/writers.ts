@@ -7,9 +7,23 @@ import type { HostRequest } from "../requests.ts";
 import type { World } from "../world.ts";
 import type { Violate } from "./table.ts";
 
+type Host = Pick<SimulatedHost, "deployment" | "identity" | "index" | "isAlive" | "status"> & {
+  readonly generations: Pick<SimulatedHost["generations"], "isNewest">;
+};
+
+/** What it reads of the world. */
+type Scene = Pick<World, "api" | "interrupted" | "lease" | "note" | "now"> & {
+  readonly hostNamed: (identity: string | undefined) => Host | undefined;
+};
+
+type Request = Pick<HostRequest, "isWrite"> & {
+  readonly host: Host;
+  readonly exchange: Pick<HostRequest["exchange"], "generation" | "method" | "path">;
+};
+
 /** Which host of a deployment may write, by the API server's own record of its Lease. */
 export class Writers {
-  readonly #world: World;
+  readonly #world: Scene;
   readonly #deployment: Deployment;
   readonly #violate: Violate;
   readonly #renewedAt = new Map<string, number>();
@@ -18,7 +32,7 @@ export class Writers {
   #holder: string | undefined;
   #deletedAt = Number.POSITIVE_INFINITY;
 
-  constructor(world: World, deployment: Deployment, violate: Violate) {
+  constructor(world: Scene, deployment: Deployment, violate: Violate) {
     this.#world = world;
     this.#deployment = deployment;
     this.#violate = violate;
@@ -44,7 +58,7 @@ export class Writers {
     return host === undefined ? "a process that has ended" : `host${host.index}`;
   }
 
-  sent({ host, exchange, isWrite }: HostRequest): void {
+  sent({ host, exchange, isWrite }: Request): void {
     if (!this.#beganAt.has(host.identity)) this.#beganAt.set(host.identity, this.#world.now);
     if (!isWrite || host.deployment !== this.#deployment) return;
     const what = `host${host.index} sends ${exchange.method} ${exchange.path}`;
@@ -75,7 +89,7 @@ export class Writers {
     return this.leader !== undefined && this.#world.now - renewedAt <= this.#world.lease.durationMs;
   }
 
-  get leader(): SimulatedHost | undefined {
+  get leader(): Host | undefined {
     const host = this.#world.hostNamed(this.#holder);
     return host?.isAlive === true ? host : undefined;
   }
