@@ -14,7 +14,7 @@ export interface HostRequest {
 export interface WorldObserver {
   sent(request: HostRequest): void;
   /** A request of a host or its reply is going to be lost. */
-  lost(host: SimulatedHost): void;
+  lost(host: SimulatedHost, exchange: Exchange): void;
   /** `status` is undefined if no reply came. */
   done(request: HostRequest, text: string, status: number | undefined): void;
 }

@@ -10,6 +10,7 @@ import { createService, createUsersIPs } from "./actions/services.ts";
 import { allHosts, firstHosts } from "./deployments.ts";
 import { type Action, type ActionKind, type History } from "./history.ts";
 import type { SimulatedHost } from "./host-program.ts";
+import { Conditions } from "./invariants/conditions.ts";
 import { Departures } from "./invariants/departures.ts";
 import { Elsewhere } from "./invariants/elsewhere.ts";
 import { buildDifferences, builtIn, raze } from "./invariants/fresh-build.ts";
@@ -70,6 +71,7 @@ class Run {
   readonly #leaders: Leaders;
   readonly #elsewhere: Elsewhere;
   readonly #storms: Storms;
+  readonly #conditions: Conditions;
   readonly #happened: Partial<Record<ActionKind, number>> = {};
   /** Everything is gone, and is built again. */
   #isRazed = false;
@@ -86,6 +88,7 @@ class Run {
     this.#removals = new Removals(world, this.#departures, this.#violate);
     this.#elsewhere = new Elsewhere(world, this.#violate);
     this.#storms = new Storms(world, this.#violate);
+    this.#conditions = new Conditions(world);
     this.#leaders = new Leaders(world, this.#violate);
     watchNodes(world, this.#violate);
     world.reads.changed = () => this.#accept();
@@ -149,7 +152,10 @@ class Run {
   };
 
   readonly #observer: Omit<WorldObserver, "sent"> = {
-    lost: (host) => this.#lost(host),
+    lost: (host, exchange) => {
+      this.#conditions.lost(exchange);
+      this.#lost(host);
+    },
     done: (...done) => this.#done(...done),
   };
 
@@ -173,6 +179,7 @@ class Run {
   /** Azure changes with a write, and as its operation ends. */
   #done({ host, target, isWrite, exchange }: HostRequest, text: string, status: number | undefined): void {
     if (isFailure(status)) this.#lost(host);
+    this.#conditions.done(exchange, isFailure(status));
     if (target !== "azure") return;
     if (isWrite || (exchange.path.includes("/operations/") && !text.includes("InProgress"))) this.#check();
   }
@@ -249,7 +256,7 @@ class Run {
       await this.#until(this.#world.now + minuteMs);
       if (!this.#holds()) return;
       const isPaused = this.#world.hosts.some(({ process }) => process.state === "paused");
-      const isBusy = isPaused || this.#world.now < operations.lastEnd;
+      const isBusy = isPaused || this.#world.now < operations.lastEnd || this.#conditions.areDue;
       looks = !isBusy && problemsOf(this.#world).length === 0 && this.#leaders.areComplete ? looks + 1 : 0;
     }
     if (looks === stableLooks) return;

@@ -13,7 +13,7 @@ import {
 import type { ClusterName } from "./clusters.ts";
 import { type ActionKind, actionKinds, type History, historyOf } from "./history.ts";
 import type { InvariantName } from "./invariants/table.ts";
-import { change, duringRead } from "./kept/history.ts";
+import { change, duringRead, history as short, weather } from "./kept/history.ts";
 import { keptHistories } from "./kept/table.ts";
 import { fullPace } from "./pace.ts";
 
@@ -352,3 +352,25 @@ test("a cluster is not stable while a load balancer is Failed that looks as its 
   expect(report?.violations).toEqual([]);
   expect(report?.trace.join("\n")).toContain("ARM operation failed");
 });
+
+test.each(["failing writes", "replies reset"] as const)(
+  "a cluster is not stable before a condition is written whose write has failed: %s",
+  async (fault) => {
+    // Those that no server has carried out, as it is refused, and the one that it is not any more.
+    const failures = [129.9, 134.5, 144.5, 164.5, 204.5, 284.5, 444.5].map(
+      (at) => [at, weather("kube", "failing writes", 2 + (at - 129.9) / 30)] as const,
+    );
+    const history = short(
+      { services: 1, convergeMinutes: 12, lease: "slow" },
+      ...failures,
+      [130, change(0, 1, 'idle-timeout":"1"')],
+      [469.9, weather("kube", fault, 2)],
+      [470, change(0, 1)],
+    );
+    const [report] = await Array.fromAsync(campaign({ seeds: JSON.stringify(history), trace: true }));
+    expect(report?.violations).toEqual([]);
+    // It is next tried five minutes after the attempt before.
+    const writes = report?.trace.filter((line) => line.includes("* kube PATCH /api/v1/namespaces/default/services/s0"));
+    expect(writes?.at(-1)).toMatch(/^ +7\d\d\..* -> 200$/u);
+  },
+);

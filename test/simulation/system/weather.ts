@@ -47,6 +47,7 @@ const faults = {
 /** Of kept histories alone: no seed has them. */
 const keptFaults = {
   refused: { rate: 1, fate: () => ({ reset: "before" }) },
+  "failing writes": { rate: 1, fate: (request) => (request.isWrite ? answer(500, request) : {}) },
   "replies reset": { rate: 1, fate: () => ({ reset: "after" }) },
   "late requests": { rate: 1, fate: () => ({ delayMs: 4_000 }) },
   "late replies": { rate: 1, fate: () => ({ replyDelayMs: 50_000 }) },

@@ -247,7 +247,7 @@ export class World implements AsyncDisposable {
   #fateOf(exchange: Exchange): Fate {
     const host = this.#processes.get(exchange.process);
     const fate = this.weather.fateOf(this.#targetOf(exchange), host?.index, exchange.method);
-    if (host !== undefined && (fate.lost ?? fate.reset) !== undefined) this.observer?.lost(host);
+    if (host !== undefined && (fate.lost ?? fate.reset) !== undefined) this.observer?.lost(host, exchange);
     return fate;
   }
 
