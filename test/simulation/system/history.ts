@@ -31,6 +31,8 @@ export const rates = {
   replaceScaleSet: 1,
   reload: 4,
   badConfig: 1,
+  // Of kept histories alone.
+  misconfigure: 0,
   killHost: 3,
   killAtWrite: 8,
   stopHost: 3,
@@ -58,6 +60,8 @@ export const rates = {
   prolongOperation: 1,
   lagReads: 2,
   changeAtRead: 6,
+  // Of kept histories alone.
+  holdRead: 0,
   hideInstance: 2,
   retag: 1,
   revokeTokens: 1,

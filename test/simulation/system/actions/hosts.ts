@@ -27,6 +27,13 @@ export function badConfig(world: World, { forMs }: Action): void {
   world.after(forMs, () => world.writeConfig({}));
 }
 
+/** A config that names another load balancer: what is on the present one would move, although no Service has changed. */
+export function misconfigure(world: World, { forMs }: Action): void {
+  world.note("user", "writes a config with the name of another load balancer");
+  world.writeConfig({ loadBalancerName: "other" });
+  world.after(forMs, () => world.writeConfig({}));
+}
+
 /** A secret that the cloud does not accept: the leader continues with the one that it has. */
 export function wrongCredentials(world: World, { forMs }: Action): void {
   world.note("user", "writes a config with another secret");

@@ -6,6 +6,7 @@ import {
   endAtWrite,
   killAtWrite,
   killHost,
+  misconfigure,
   pauseAtWrite,
   pauseHost,
   reload,
@@ -47,7 +48,7 @@ import {
   stopNode,
 } from "./nodes.ts";
 import { foreignFrontend, foreignRoute, foreignRule, foreignTag, removeRoute, removeRule } from "./others.ts";
-import { changeAtRead } from "./reads.ts";
+import { changeAtRead, holdRead } from "./reads.ts";
 import { serveSecond } from "./second.ts";
 import {
   changeService,
@@ -80,6 +81,7 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   replaceScaleSet,
   reload,
   badConfig,
+  misconfigure,
   killHost,
   killAtWrite,
   stopHost,
@@ -105,6 +107,7 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   prolongOperation,
   lagReads,
   changeAtRead,
+  holdRead,
   hideInstance,
   retag,
   revokeTokens,

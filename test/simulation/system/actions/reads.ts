@@ -56,3 +56,11 @@ export function changeAtRead(world: World, action: Action): void {
     },
   });
 }
+
+/** Holds the reply to the next read of load balancers: what happens meanwhile has a time of its own. */
+export function holdRead(world: World, { forMs }: Action): void {
+  const path = "/loadBalancers";
+  world.note("network", `holds the reply to the next read of ${path} for ${forMs} ms`);
+  const change = (): void => world.note("network", `holds the reply to a read of ${path}`);
+  world.reads.hold({ path, holdMs: forMs, change });
+}

@@ -118,7 +118,7 @@ export const features: readonly Feature[] = [
 ];
 
 /** Has no divisor in common with the number of features. */
-const stride = 11;
+export const stride = 11;
 
 /** The features of a number: half of them stand alone. */
 function featuresOf(pick: number, isPossible: (feature: Feature) => boolean): readonly Feature[] {

@@ -32,6 +32,7 @@ export const leadershipDefects: Defects = {
     to: "? false",
     needs: ["pauseAtWrite", "stopHost"],
     hosts: 2,
+    kept: "a Lease is free again that another host has held for seconds",
   },
   "continues to lead after its lease has expired": {
     file: `${election}/lock.ts`,

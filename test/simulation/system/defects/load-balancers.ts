@@ -44,6 +44,7 @@ export const loadBalancerDefects: Defects = {
     from: "return current === undefined ? known : this.service(known);",
     to: "return current === undefined ? known : this.service(current);",
     needs: ["forceDelete"],
+    kept: "a Service takes the name of one with a slow write, and goes",
   },
   "lets an ensure that has crossed a deletion supersede it": {
     file: `${reconcile}/wanted.ts`,
@@ -63,12 +64,14 @@ export const loadBalancerDefects: Defects = {
     from: ": observer.newest(known);",
     to: ": (known as Service | undefined);",
     needs: ["changeService", "prolongOperation"],
+    kept: "a change is taken back during a slow write of a public IP",
   },
   "settles a Service with a plan of what it wanted before": {
     file: `${reconcile}/loop.ts`,
     from: "|| !isNewest(entry)) continue;",
     to: ") continue;",
     needs: ["changeService", "requests"],
+    kept: "a node serves again while its load balancer is read",
   },
   "does not continue after a conflict": {
     file: `${reconcile}/loop.ts`,
@@ -186,6 +189,7 @@ export const loadBalancerDefects: Defects = {
     from: "return await attempt(conflicts > 0);",
     to: "return await attempt(false);",
     needs: ["joinNodes", "requests"],
+    kept: "two deployments add the same instances to a pool",
   },
   "lets instances of deleted nodes stay in pools": {
     file: `${balancing}/plan/balancer/members.ts`,
@@ -302,6 +306,7 @@ export const loadBalancerDefects: Defects = {
     from: "if (found.length > 0 && !(await this.#isReleased(change, found)))",
     to: "if (found.length < 0 && !(await this.#isReleased(change, found)))",
     needs: ["hideInstance", "lagReads"],
+    kept: "a process starts with the name of another load balancer",
   },
   "plans Services that another controller serves": {
     file: `${reconcile}/reconciler.ts`,
@@ -322,18 +327,21 @@ export const loadBalancerDefects: Defects = {
     from: '(isClosing && stage === "load-balancers" && earlier === "security-group") ||',
     to: "",
     needs: ["serveElsewhere", "flipService"],
+    kept: "a Service of a shared security group changes its type while that cannot be written",
   },
   "forgets an address in a shared security group as its Service moves": {
     file: "plugins/azure-cloud/load-balancer/plan/security-group/holders.ts",
     from: "(isShared(draft) || isRuled(draft, one))",
     to: "isRuled(draft, one)",
     needs: ["serveElsewhere", "changeService"],
+    kept: "a Service of a shared security group moves before it shows its address",
   },
   "opens ports in a shared security group before a frontend tells their address": {
     file: "plugins/azure-cloud/load-balancer/plan/security-group/holders.ts",
     from: 'action === "ensure" && isShared(draft)',
     to: 'action === "delete" && isShared(draft)',
     needs: ["serveElsewhere", "changeService", "denyWrites"],
+    kept: "a Service of a shared security group gives up an address that it has not got",
   },
   "leaves what a deleted Service opened before it gave up floating IP": {
     file: "plugins/azure-cloud/load-balancer/plan/security-group/holders.ts",

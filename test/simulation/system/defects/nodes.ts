@@ -43,6 +43,7 @@ export const nodeDefects: Defects = {
     from: "    scaleSets.forgetName(name);\n    virtualMachines.forgetName(name);\n",
     to: "",
     needs: ["replaceVM", "returnNodeAtWrite"],
+    kept: "a VM is replaced, and a user deletes its node",
   },
   "deletes a node without a fresh read": {
     file: `${lifecycle}/deletion.ts`,
@@ -206,6 +207,7 @@ export const nodeDefects: Defects = {
     from: "      this.#table.forget();\n      const [only] = changes;",
     to: "      const [only] = changes;",
     needs: ["joinNodes", "requests"],
+    kept: "the route table fails as a node comes, and another one follows",
   },
   "does not keep the routes of others": {
     file: "plugins/azure-cloud/routes/plan-routes.ts",

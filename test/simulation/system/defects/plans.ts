@@ -9,6 +9,7 @@ export const planDefects: Defects = {
     from: ".some((address) => !wanted.includes(address))",
     to: '.some(() => action === "delete")',
     needs: ["failOperations", "changeService"],
+    kept: "a Service leaves the load balancer of another deployment, and the write fails",
   },
   "does not apply session affinity": {
     file: `${plan}/balancer/rules.ts`,

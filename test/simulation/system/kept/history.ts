@@ -1,5 +1,5 @@
 import { changes } from "../actions/reads.ts";
-import { features } from "../actions/service-shapes.ts";
+import { features, stride } from "../actions/service-shapes.ts";
 import { maxServices } from "../actions/services.ts";
 import { sharedAddresses, sharedFeatures, sharedPorts } from "../actions/shared-shapes.ts";
 import type { Action, History } from "../history.ts";
@@ -23,28 +23,37 @@ export function rowWith(table: readonly unknown[], text: string): Digit {
   return [1, table.length, row];
 }
 
-/** The feature of a Service that has a text, alone; without one, that of most. */
-function featureWith(divisor: number, text: string): readonly Digit[] {
+/** The feature of a Service that has a text, alone or with another one; without a text, that of most. */
+function featureWith(divisor: number, text: string, other?: string): readonly Digit[] {
   const [, modulus, row] = rowWith(features, text);
-  // Every other round of the numbers combines two.
+  if (other === undefined)
+    return [
+      [divisor, modulus, row],
+      // Every other round of the numbers combines two.
+      [divisor * modulus, 2, 0],
+    ];
+  const [, , second] = rowWith(features, other);
+  const rounds = Array.from({ length: 2 * modulus }, (_, round) => round);
+  const round = rounds.find((one) => one % 2 === 1 && (row * stride + one) % modulus === second);
+  if (round === undefined) throw new Error(`no number has ${text} and ${other}`);
   return [
     [divisor, modulus, row],
-    [divisor * modulus, 2, 0],
+    [divisor * modulus, 2 * modulus, round],
   ];
 }
 
 type Happening = Partial<Action> & Pick<Action, "kind">;
 
 /** Creates Service number `index`. */
-export const create = (index: number, shape = '"none"'): Happening => ({
+export const create = (index: number, shape = '"none"', other?: string): Happening => ({
   kind: "createService",
-  pick: pickOf([1, maxServices, index], ...featureWith(maxServices, shape)),
+  pick: pickOf([1, maxServices, index], ...featureWith(maxServices, shape, other)),
 });
 
 /** Changes one of the Services that are there, in the order of their names. */
-export const change = (index: number, of: number, shape = '"none"'): Happening => ({
+export const change = (index: number, of: number, shape = '"none"', other?: string): Happening => ({
   kind: "changeService",
-  pick: pickOf([1, of, index], ...featureWith(7, shape)),
+  pick: pickOf([1, of, index], ...featureWith(7, shape, other)),
 });
 
 /** What a number means where Services share addresses: an address, ports and the feature that has a text, by their names. */

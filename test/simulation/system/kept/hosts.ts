@@ -47,6 +47,21 @@ export const hostHistories: Readonly<Record<string, History>> = {
     [220, create(2)],
   ),
   "a Lease is stolen": history({}, [60, { kind: "stealLease", pick: 19 }], [77, create(2)]),
+  // Its own last renewal is still valid, and its caches are from before: the Service seems to be as its user wants it.
+  "a Lease is free again that another host has held for seconds": history(
+    { hosts: 2, lease: "relaxed", convergeMinutes: 6 },
+    [150, change(1, 2, "ClientIP")],
+    [152, { kind: "pauseHost", host: leader, forMs: 19_000 }],
+    [152.1, { kind: "editLease", host: leader, pick: 0 }],
+    [153, change(0, 2, "tcp-443")],
+    [169.5, { kind: "stopHost", host: 1 - leader }],
+    [170, change(0, 2)],
+  ),
+  "a process starts with the name of another load balancer": history(
+    {},
+    [100, { kind: "killHost" }],
+    [100.5, { kind: "misconfigure", forMs: 60_000 }],
+  ),
   "a Service is created after a reload": history({}, [60, { kind: "reload", pick: 1 }], [75, create(2)]),
   "credentials are rotated": history(
     {},

@@ -1,7 +1,9 @@
-import { denials, quotas, refusals } from "../actions/network.ts";
+import { denials, operations, quotas, refusals } from "../actions/network.ts";
 import type { History } from "../history.ts";
 import { change, create, forceDelete, history, pickOf, rowWith, weather } from "./history.ts";
 import { failing } from "./nodes.ts";
+
+const ranged = "192.0.2.0/24";
 
 /** Of the writes of Azure's resources, of pools, and of the removal guard. */
 export const loadBalancerHistories: Readonly<Record<string, History>> = {
@@ -54,6 +56,21 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
     { operationPolls: 25, convergeMinutes: 12 },
     [118, change(0, 2, "tcp-443")],
     [119, forceDelete(0, 2)],
+  ),
+  // It goes before it is synced, and has no finalizer yet: only its predecessor is cleaned up.
+  "a Service takes the name of one with a slow write, and goes": history(
+    { operationPolls: 25, convergeMinutes: 12 },
+    [130, change(0, 2, "azure-pip-tags")],
+    [131, forceDelete(0, 2)],
+    [240, { kind: "deleteService", pick: 0 }],
+  ),
+  // Its security rules are planned when the public IP is written.
+  "a change is taken back during a slow write of a public IP": history(
+    { services: 1, eventfulMinutes: 10, convergeMinutes: 8 },
+    [50, change(0, 1, ranged)],
+    [130, { kind: "prolongOperation", pick: pickOf(rowWith(operations, "/publicIPAddresses/")), forMs: 3_300_000 }],
+    [131, change(0, 1, "azure-pip-tags")],
+    [135, change(0, 1, ranged)],
   ),
   "a quota refuses a new load balancer": history(
     { cluster: "several load balancers", nodes: 2, services: 1, eventfulMinutes: 9 },

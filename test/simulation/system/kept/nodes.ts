@@ -35,6 +35,19 @@ export const nodeHistories: Readonly<Record<string, History>> = {
     [60.0005, weather("kube", "replies reset", 1)],
     [60.0015, { kind: "holdWatches", forMs: 3_000 }],
   ),
+  // Services would have it read.
+  "a VM is replaced, and a user deletes its node": history(
+    { services: 0, convergeMinutes: 8 },
+    [320, { kind: "replaceVM", pick: 1, forMs: 1_000 }],
+    [321, { kind: "returnNode", pick: 2, forMs: 1_000 }],
+  ),
+  // What it has of the first one has its route; that of the second one is refused until the cache expires.
+  "the route table fails as a node comes, and another one follows": history(
+    { convergeMinutes: 3 },
+    [121, failing("/routeTables/")],
+    [121.1, { kind: "joinNodes", pick: 0, forMs: 0 }],
+    [132, { kind: "joinNodes", pick: 0, forMs: 0 }],
+  ),
   // It is deleted by a user while the request of the product to delete it is on its way.
   "a node is created again while it is deleted": history(
     { convergeMinutes: 8 },

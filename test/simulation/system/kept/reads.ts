@@ -54,6 +54,12 @@ export const readHistories: Readonly<Record<string, History>> = {
     [60, { kind: "joinNodes", pick: 0 }],
     [75, { kind: "replayWatches", pick: 5, forMs: 2_000 }],
   ),
+  // With the look at it that follows the node's leaving.
+  "a node serves again while its load balancer is read": history(
+    { services: 1 },
+    [45, { kind: "excludeNode", pick: 1, forMs: 62_000 }],
+    [100, { kind: "holdRead", forMs: 10_000 }],
+  ),
   "tokens are revoked": history({}, [60, { kind: "revokeTokens" }], [61, change(0, 2, "tcp-443")]),
   "Azure does not reply": history({}, [60, weather("azure", "cut", 5)], [60.1, change(0, 2, "tcp-443")]),
   "Azure refuses connections for a quarter of an hour": history(

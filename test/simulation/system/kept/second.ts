@@ -1,6 +1,7 @@
 import { ways } from "../actions/second.ts";
 import type { Action, History } from "../history.ts";
 import { change, create, history, pickOf } from "./history.ts";
+import { failing } from "./nodes.ts";
 
 /** Something with a Service of a kind, by number. */
 function second(way: keyof typeof ways, index = 0, of = 1, more: Partial<Action> = {}) {
@@ -36,6 +37,15 @@ export const secondHistories: Readonly<Record<string, History>> = {
     [20, create(2)],
     [30, change(0, 3, '"azure-load-balancer-internal":"true"}}')],
     [60, create(3, '"azure-load-balancer-internal":"true"}}')],
+  ),
+  // What fails is known to the process alone that is killed. The other deployment would find it with its next look.
+  "a Service leaves the load balancer of another deployment, and the write fails": history(
+    { second: { pair: "class", hosts: 1 }, services: 1, convergeMinutes: 3 },
+    // A public IP of its own could not be deleted before that is written again.
+    [50, change(0, 3, "azure-pip-name")],
+    [179, failing("/loadBalancers/", 2)],
+    [180, change(0, 3, '"azure-load-balancer-internal":"true"}}')],
+    [183, { kind: "killHost" }],
   ),
   // The write of the load balancer is in progress, and the change of its type clears the status.
   "a Service becomes internal, and changes its type at once": history(
