@@ -34,6 +34,8 @@ export interface SimulatorOptions extends SimulateOptions {
   readonly pageSize?: number;
   /** ARM leaves it to resource providers whether `If-None-Match: *` has an effect. Default: it has. */
   readonly ignoresIfNoneMatch?: boolean;
+  /** Load balancers show a network interface in their pools as it was before a write in progress. Default: as it is. */
+  readonly showsMembersLate?: boolean;
   /** Number of polls before a long-running operation ends; with 0, the default, all end at once. */
   readonly operationPolls?: number;
   /** The headers with the URL to poll; default `azure-asyncoperation`, and both for a DELETE. */
@@ -82,6 +84,7 @@ const operationsOf = (options: SimulatorOptions): OperationSettings => ({
   polls: options.operationPolls ?? 0,
   style: options.operationStyle ?? "azure-asyncoperation",
   maxUnpolledMs: options.operationUnpolledMs,
+  showsMembersLate: options.showsMembersLate,
 });
 
 export async function startSimulator(options: SimulatorOptions): Promise<AzureSimulator> {

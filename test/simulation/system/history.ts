@@ -104,6 +104,8 @@ export interface History {
   readonly pageSize?: number;
   /** A creation replaces what is there. Default: it is refused, if it has to be. */
   readonly ignoresIfNoneMatch?: boolean;
+  /** Load balancers show a network interface as it was before a write in progress. Default: as it is. */
+  readonly showsMembersLate?: boolean;
   /** Default: what a client cancels on its way is never carried out. */
   readonly lateWrites?: LateWrites;
   /** Default: `fullPace`. */

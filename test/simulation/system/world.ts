@@ -76,7 +76,7 @@ export class World implements AsyncDisposable {
   #changes = 0;
 
   static async open(program: HostInput, history: History): Promise<World> {
-    const { seed, operationPolls, pageSize, cluster, ignoresIfNoneMatch = false } = history;
+    const { seed, operationPolls, pageSize, cluster, ignoresIfNoneMatch = false, showsMembersLate = false } = history;
     await using opening = new AsyncDisposableStack();
     const runtime = new VirtualRuntime(seed);
     const network = new VirtualNetwork(runtime);
@@ -85,8 +85,9 @@ export class World implements AsyncDisposable {
     opening.defer(() => rm(folder, { recursive: true, force: true }));
     const api = opening.use(await SandboxApiServer.start());
     const lists = pageSize === undefined ? {} : { pageSize };
+    const shows = { ignoresIfNoneMatch, showsMembersLate };
     const azure = opening.use(
-      await startSimulator({ directory: folder, operationPolls, identity: hostIdentity, ignoresIfNoneMatch, ...lists }),
+      await startSimulator({ directory: folder, operationPolls, identity: hostIdentity, ...shows, ...lists }),
     );
     seedCluster(azure, clusters[cluster]);
     await writeFile(join(folder, "kubeconfig"), api.kubeconfig());

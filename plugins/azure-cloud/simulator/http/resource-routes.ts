@@ -154,7 +154,10 @@ function store(
   return answerWrite(request, state, {
     id,
     status,
-    begin: () => shown(shownResource(state, type, state.store.put(id, withState(draft, "Updating")))),
+    begin: () => {
+      if (before !== undefined) state.begins(before);
+      return shown(shownResource(state, type, state.store.put(id, withState(draft, "Updating"))));
+    },
     finish,
     fail(fault) {
       // The failed request remains the resource's desired state, with its references.

@@ -48,7 +48,8 @@ export function ipConfigurationsOf(state: SubscriptionState): IpConfigurationInd
 }
 
 function* standalone(state: SubscriptionState): Generator<IpConfiguration> {
-  for (const nic of state.store.listType(state.subscription, interfacesType)) yield* configurationsOf(nic, nic.id);
+  for (const nic of state.store.listType(state.subscription, interfacesType))
+    yield* configurationsOf(state.shownByOthers(nic), nic.id);
 }
 
 function* ofInstances(state: SubscriptionState): Generator<IpConfiguration> {

@@ -18,6 +18,8 @@ export interface OperationSettings {
   readonly style: "azure-asyncoperation" | "location" | "both" | "none";
   /** Time after its last poll after which an operation ends by itself; default one minute. */
   readonly maxUnpolledMs?: number | undefined;
+  /** Load balancers show a network interface in their pools as it was before an operation in progress. */
+  readonly showsMembersLate?: boolean | undefined;
 }
 
 /** Those that are remembered. */

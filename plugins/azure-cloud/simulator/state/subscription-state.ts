@@ -17,6 +17,8 @@ export interface SubscriptionOptions {
   readonly grants: readonly SimulatedGrant[];
 }
 
+const isUpdating = ({ properties }: Resource): boolean => properties?.["provisioningState"] === "Updating";
+
 /** The content of the simulated subscription. */
 export class SubscriptionState {
   readonly store = new ResourceStore();
@@ -25,6 +27,8 @@ export class SubscriptionState {
   readonly location: string;
   limits: SubscriptionLimits;
   readonly grants: readonly SimulatedGrant[];
+  /** Resources as they were before their last operations, by lower-case id. */
+  readonly #settled = new Map<string, Resource>();
   readonly #instances = new Map<string, ScaleSetInstances>();
   /** Changes what lists show; reads of one resource are not affected. */
   changeList: (resources: readonly Resource[]) => readonly Resource[] = (resources) => resources;
@@ -57,6 +61,17 @@ export class SubscriptionState {
 
   allInstances(): IterableIterator<ScaleSetInstances> {
     return this.#instances.values();
+  }
+
+  /** An operation on a resource begins, perhaps in place of one in progress. */
+  begins(before: Resource): void {
+    if (!isUpdating(before)) this.#settled.set(before.id.toLowerCase(), before);
+  }
+
+  /** A resource as others show it. */
+  shownByOthers(resource: Resource): Resource {
+    if (this.operations.settings.showsMembersLate !== true || !isUpdating(resource)) return resource;
+    return this.#settled.get(resource.id.toLowerCase()) ?? resource;
   }
 
   /** A revision that changes with every write of an IP configuration. */

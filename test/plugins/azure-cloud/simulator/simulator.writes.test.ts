@@ -163,6 +163,48 @@ describe("a long-running operation", () => {
     expect(configuration).toMatchObject({ properties: { privateIPAddress: "10.240.0.77" } });
   });
 
+  test.each([
+    ["as it is", false, [1, 0, 0]],
+    ["as it was before, if members are shown late", true, [1, 1, 0]],
+  ])(
+    "a network interface that is being written is shown in the pools of load balancers %s",
+    async (_how, late, shown) => {
+      await using world = await openWorld({ operationPolls: 1, showsMembersLate: late });
+      const properties = { backendAddressPools: [{ name: "p" }] };
+      world.simulator.put("/providers/Microsoft.Network/loadBalancers/lb", { properties });
+      const arm = await rawClient(world.simulator);
+      const pool = `${network}/loadBalancers/lb/backendAddressPools/p`;
+      const id = `${network}/networkInterfaces/nic`;
+      const inPools = (...pools: readonly string[]) => ({
+        location: "eastus",
+        properties: {
+          ipConfigurations: [
+            {
+              name: "c",
+              properties: {
+                subnet: { id: subnet },
+                loadBalancerBackendAddressPools: pools.map((one) => ({ id: one })),
+              },
+            },
+          ],
+        },
+      });
+      const members = async (): Promise<number> =>
+        objectsAt(objectAt((await arm("GET", pool)).body, "properties"), "backendIPConfigurations").length;
+      world.simulator.put(id, inPools(pool));
+      const before = await members();
+      // The second one supersedes the first.
+      await arm("PUT", id, { body: inPools() });
+      const accepted = await arm("PUT", id, { body: inPools() });
+      const during = await members();
+      await arm("GET", asyncUrl(accepted));
+      expect([before, during, await members()]).toEqual(shown);
+      await arm("GET", asyncUrl(await arm("PUT", id, { body: inPools(pool) })));
+      await arm("PUT", id, { body: inPools() });
+      expect(await members()).toBe(late ? 1 : 0);
+    },
+  );
+
   test("a long-running operation of an instance of a scale set changes its pools at the end only", async () => {
     await using world = await openWorld({ operationPolls: 1 });
     await world.simulator.addInstances(1);

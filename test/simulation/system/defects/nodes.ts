@@ -31,6 +31,7 @@ export const nodeDefects: Defects = {
     from: "owners.flatMap((owner) => owner?.id ?? [])",
     to: 'owners.flatMap((owner) => (owner?.kind === "instance" ? [owner.id] : []))',
     needs: ["prolongOperation", "returnNode", "killHost"],
+    kept: "a node returns while a former process takes its network interface out of its pools",
   },
   "keeps a VM that a read has not found": {
     file: "plugins/azure-cloud/instances/fresh-lookups.ts",
