@@ -108,18 +108,21 @@ export const leadershipDefects: Defects = {
     from: 'this.#step?.abort(new CodedError(relist, "everything is listed again"));',
     to: "",
     needs: ["killHost", "requests"],
+    kept: "calm",
   },
   "starts the next generation while the former one works": {
     file: "host/generation/slot/slot.ts",
     from: "const overdue = await generation.drain(timeoutMs);",
     to: "const overdue: readonly string[] = []; void generation.drain(timeoutMs);",
     needs: ["retag", "requests"],
+    kept: "a process is stopped as it takes an instance out of its pools",
   },
   "leaves the fence of a former generation open": {
     file: "host/generation/scope/fences.ts",
     from: "    this.cloud.close();\n    for (const fence of this.#fences.values()) fence.close();",
     to: "",
     needs: ["retag", "requests"],
+    kept: "a generation is replaced that waits for a reply for longer than its drain lasts",
   },
   "closes informers that the next generation uses": {
     file: "host/kube/informers/pool.ts",

@@ -31,6 +31,7 @@ export const readDefects: Defects = {
     from: "this.#version = object.metadata?.resourceVersion || this.#version;",
     to: "",
     needs: ["breakWatches", "deleteService"],
+    kept: "a Service takes the name of one with a slow write, and goes",
   },
   "applies events of a watch that are older than what it has": {
     file: `${informers}/reflector.ts`,

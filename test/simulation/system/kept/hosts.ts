@@ -63,6 +63,13 @@ export const hostHistories: Readonly<Record<string, History>> = {
     [100.5, { kind: "misconfigure", forMs: 60_000 }],
   ),
   "a Service is created after a reload": history({}, [60, { kind: "reload", pick: 1 }], [75, create(2)]),
+  // The reply comes when the next generation runs, and leads to another write.
+  "a generation is replaced that waits for a reply for longer than its drain lasts": history(
+    { lease: "slow", eventfulMinutes: 4, convergeMinutes: 6 },
+    [130, { kind: "deleteService", pick: 0 }],
+    [130.1, weather("kube", "late replies", 1)],
+    [131.5, { kind: "reload", pick: 1 }],
+  ),
   "credentials are rotated": history(
     {},
     [60, { kind: "rotateCredentials", pick: 0 }],
