@@ -86,6 +86,7 @@ export const readDefects: Defects = {
     from: "if (waiting !== undefined && waiting.readyAt <= readyAt) return;",
     to: "if (waiting !== undefined && waiting.readyAt > readyAt) return;",
     needs: ["changeService", "requests"],
+    kept: "a Service that has failed often changes shortly before its next attempt",
   },
   "believes a read that is behind its own write": {
     file: `${armReads}/resource-cache.ts`,

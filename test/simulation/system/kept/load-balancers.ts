@@ -87,6 +87,13 @@ export const loadBalancerHistories: Readonly<Record<string, History>> = {
     [60, { kind: "denyWrites", pick: pickOf(rowWith(denials, "/loadBalancers/")), forMs: 20_000 }],
     [61, change(0, 2, "tcp-443")],
   ),
+  // It fails once more shortly before it is due, and would be tried again five minutes after that.
+  "a Service that has failed often changes shortly before its next attempt": history(
+    { services: 1, convergeMinutes: 3 },
+    [129, { kind: "denyWrites", pick: pickOf(rowWith(denials, "/loadBalancers/")), forMs: 79_250 }],
+    [130, change(0, 1, "tcp-443")],
+    [445, change(0, 1, "ClientIP")],
+  ),
   "others add a route that the cache lacks": history(
     {},
     [60, { kind: "foreignRoute", pick: 1 }],
