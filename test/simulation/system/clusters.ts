@@ -57,6 +57,9 @@ export const clusters = {
   },
   "shared addresses": { ...plain, sharesAddresses: true },
   "virtual machines": { ...plain, virtualMachines: [standalone, flexible] },
+  "node IPs of virtual machines": { ...plain, config: nodeIPs, virtualMachines: [standalone, flexible] },
+  "shared addresses of node IPs": { ...plain, config: nodeIPs, sharesAddresses: true },
+  "dual-stack shared addresses": { ...plain, dualStack: true, sharesAddresses: true },
 } as const satisfies Readonly<Record<string, Cluster>>;
 
 export type ClusterName = keyof typeof clusters;
@@ -66,6 +69,9 @@ const clusterNames: readonly ClusterName[] = Object.keys(clusters).filter(isName
 const later: readonly (readonly [name: ClusterName, salt: number, share: number])[] = [
   ["shared addresses", 0x5a1e_d1b5, 1 / 3],
   ["virtual machines", 0x0f1e_c51c, 1 / 4],
+  ["node IPs of virtual machines", 0x011f_3690, 1 / 4],
+  ["shared addresses of node IPs", 0x4742_dd44, 1 / 4],
+  ["dual-stack shared addresses", 0x6cd6_198a, 1 / 4],
 ];
 
 /** The cluster of a seed, from numbers of its own: a third of them are plain. */
