@@ -163,7 +163,8 @@ test("an instance whose operations fail is not followed: nothing is read or writ
   simulator.clearLog();
   // Two minutes pass.
   await Bun.sleep(5_000);
-  expect(simulator.log).toEqual([]);
+  // The models of scale sets are looked at after one was written.
+  expect(simulator.log.filter(({ path }) => !path.endsWith("/virtualMachineScaleSets"))).toEqual([]);
 }, 60_000);
 
 /** A cluster of standalone VMs with an interface each. */
