@@ -127,6 +127,13 @@ test.each<readonly [what: string, scene: Scene]>([
     "a warning is about all routes",
     { problem: ofNode("route"), warnings: ["node-route-controller: routes not reconciled since 10:00"] },
   ],
+  [
+    "the deletions of very many nodes are held",
+    {
+      problem: ofNode("existence"),
+      warnings: ["cloud-node-lifecycle-controller: 150 of 200 nodes are missing from the cloud: no more are deleted"],
+    },
+  ],
   ["no generation runs", { generationAt: () => undefined }],
   ["a person has removed something of a Service", { meddled: true }],
   ["the operation that it waits for takes an hour", { prolonged: ["/loadbalancers/"] }],

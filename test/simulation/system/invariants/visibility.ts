@@ -37,7 +37,13 @@ const showings: Readonly<Record<ProblemKind, Showing>> = {
   uninitialized: { source: controllerNames.cloudNode, events: /^FailedToInitializeNode /u, withinMs: usualMs },
   addresses: { source: controllerNames.cloudNode, withinMs: addressesMs },
   shutdown: { source: controllerNames.cloudNodeLifecycle, withinMs: usualMs },
-  existence: { source: controllerNames.cloudNodeLifecycle, events: /^DeletingNodeFailed /u, withinMs: existenceMs },
+  existence: {
+    source: controllerNames.cloudNodeLifecycle,
+    events: /^DeletingNodeFailed /u,
+    // Where very many are missing at once, they are held.
+    warning: /nodes are missing from the cloud/u,
+    withinMs: existenceMs,
+  },
   CIDR: { source: controllerNames.nodeIPAM, events: /^CIDR/u, withinMs: usualMs },
   route: {
     source: controllerNames.nodeRoute,
