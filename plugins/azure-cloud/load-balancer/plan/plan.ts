@@ -129,27 +129,26 @@ interface Provisioned {
 function repeatFailed(draft: Draft, securityGroup: ResourceDraft<Provisioned> | undefined): void {
   const ensured = new Set(draft.services.flatMap(({ subject, action }) => (action === "ensure" ? [subject.key] : [])));
   const leaving = draft.services.flatMap(({ subject, action }) => {
-    const wanted = action === "delete" ? [] : (addressesOf(draft, subject) ?? []).map(canonicalAddress);
+    const own = action === "delete" ? [] : [...(addressesOf(draft, subject) ?? []), ...subject.additionalAddresses];
+    const wanted = own.map(canonicalAddress);
     return statusAddresses(subject.service).some((address) => !wanted.includes(address)) ? [subject.key] : [];
   });
-  const leavingOf = (id: string): readonly ServiceKey[] => {
-    const failed = draft.services.filter((one) => one.failed?.has(id.toLowerCase()) === true);
-    return [...leaving, ...failed.map(({ subject }) => subject.key)];
-  };
+  const failedOn = (id: string): readonly ServiceKey[] =>
+    draft.services.flatMap(({ subject, failed }) => (failed?.has(id.toLowerCase()) === true ? [subject.key] : []));
   for (const [key, balancer] of draft.targets) repeat(balancer, [key]);
-  for (const one of draft.balancers.values())
-    if (
-      isUnprovisioned(one.observed) &&
-      one.observed?.frontendIPConfigurations?.some(({ name }) => isServiceFrontend(name))
-    )
-      repeat(one, leavingOf(one.id));
+  for (const one of draft.balancers.values()) {
+    if (!isUnprovisioned(one.observed)) continue;
+    // Without a frontend of Services it may be a user's, unless a write of this process has failed there.
+    const isOwn = one.observed?.frontendIPConfigurations?.some(({ name }) => isServiceFrontend(name));
+    repeat(one, [...(isOwn ? leaving : []), ...failedOn(one.id)]);
+  }
   for (const one of draft.publicIPs.values())
     if (isUnprovisioned(one.observed))
       repeat(
         one,
         servicesIn(one.observed?.tags).filter((key) => ensured.has(key)),
       );
-  if (securityGroup !== undefined) repeat(securityGroup, [...ensured, ...leavingOf(securityGroup.id)]);
+  if (securityGroup !== undefined) repeat(securityGroup, [...ensured, ...leaving, ...failedOn(securityGroup.id)]);
 }
 
 function repeat(one: ResourceDraft<Provisioned>, services: readonly ServiceKey[]): void {

@@ -680,6 +680,24 @@ describe("a deletion of a Service beside resources whose last operation failed",
     expect(writesFor({ failed: failedAt(ids) })).toEqual(["put-load-balancer kubernetes", "put-security-group nsg0"]);
   });
 
+  test("writes a load balancer that only a user's frontends are left on, if the write that removed its own has failed", () => {
+    const balancer = usersBalancer("kubernetes");
+    const only: Observed = {
+      ...broken,
+      loadBalancers: [
+        { ...balancer, ...failed },
+        { ...usersBalancer("of-a-user"), ...failed },
+      ],
+    };
+    const writesOf = (shape: ServiceShape & Pick<ServiceIntent, "failed">): readonly string[] =>
+      plan([intentOf({ nodes, action: "delete", ...shape })], only, standard)
+        .stages.flatMap(({ writes }) => writes.map(({ kind, name }) => `${kind} ${name}`))
+        .filter((write) => write.includes("balancer"));
+    expect(writesOf({ failed: new Set([balancer.id?.toLowerCase() ?? ""]) })).toEqual(["put-load-balancer kubernetes"]);
+    // Any Service may be deleted beside a load balancer that nothing tells to be the cluster's.
+    expect(writesOf({ ingress: ["20.0.0.200"] })).toEqual([]);
+  });
+
   test("writes nothing when it shows no address: its deletion does not wait for others", () => {
     expect(writesFor({})).toEqual([]);
   });
@@ -691,5 +709,7 @@ describe("a deletion of a Service beside resources whose last operation failed",
     expect(writesFor(moving)).not.toContain(left);
     const fixed = { ...moving, annotations: { ...moving.annotations, "azure-load-balancer-ipv4": "10.240.0.100" } };
     expect(writesFor({ ...fixed, ingress: ["10.240.0.100"] })).not.toContain(left);
+    const more = { ...fixed, annotations: { ...fixed.annotations, "azure-additional-public-ips": "198.51.100.8" } };
+    expect(writesFor({ ...more, ingress: ["10.240.0.100", "198.51.100.8"] })).not.toContain(left);
   });
 });
