@@ -64,12 +64,16 @@ export function portProbe(
 
 const portValues = "was not found in service: it is neither the name of a port nor an integer from 0 to 65535";
 
-/** A port's name or number stands for its node port; another number is taken as it is. */
+/**
+ * A port's name or number stands for its node port; another number is taken as it is. Of two ports of one number, the TCP
+ * port is the one that answers probes, whatever their order.
+ */
 function probedPort({ ports }: Subject, given: string): number | undefined {
   const number = /^\d{1,5}$/u.test(given) ? Number(given) : undefined;
-  const known = ports.find(({ name = "", port }) =>
+  const named = ports.filter(({ name = "", port }) =>
     number === undefined ? name.toLowerCase() === given.toLowerCase() : port === number,
   );
+  const known = named.find(({ protocol = "TCP" }) => protocol === "TCP") ?? named[0];
   if (known !== undefined) return known.nodePort ?? 0;
   return number !== undefined && number <= 65535 ? number : undefined;
 }

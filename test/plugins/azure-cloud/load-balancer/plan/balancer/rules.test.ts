@@ -258,6 +258,23 @@ describe("load balancing rules and probes", () => {
     expect(probes.find(({ name }) => name === "atest1-TCP-8000")?.port).toBe(expected);
   });
 
+  test.each([
+    ["its number", "53"],
+    ["the name of the TCP port", "port-tcp-53"],
+  ])("a TCP probe of a number that a UDP port has as well, given by %s, is sent to the TCP node port", (_how, port) => {
+    const udpPort = { name: "dns", protocol: "UDP", port: 53, nodePort: 31_053 };
+    const annotations = { "port_53_health-probe_port": port };
+    const { probes } = desired({ annotations, spec: { ports: [udpPort, tcp(53, { protocol: undefined })] } });
+    expect(probes.map(({ port: probed }) => probed)).toEqual([10_053]);
+  });
+
+  test("a probe port that only a UDP port has stands for that one's node port, as upstream", () => {
+    const udpPort = { name: "dns", protocol: "UDP", port: 53, nodePort: 31_053 };
+    const annotations = { "port_80_health-probe_port": "53" };
+    const { probes } = desired({ annotations, spec: { ports: [udpPort, tcp(80)] } });
+    expect(probes.map(({ port: probed }) => probed)).toEqual([31_053]);
+  });
+
   test.each([["nowhere"], ["65536"], ["-1"]])("a probe port %p is an error that names the annotation", (port) => {
     const { problems } = desired({ annotations: { "port_80_health-probe_port": port } });
     expect(problems).toEqual([expect.stringContaining("port_80_health-probe_port")]);
