@@ -118,13 +118,13 @@ const wrongItems = (wrong: Items, what: string): { readonly problem: string } =>
   problem: `${some(wrong)} ${wrong.length === 1 ? `is not an ${what}` : `are not ${what}es`}`,
 });
 
-/** A list of IP addresses; each item must be exact, without spaces. An empty list is invalid, as upstream. */
+/** IP addresses in their canonical form; each item must be exact, without spaces. An empty list is invalid, as upstream. */
 export const addresses: Reader<Items> = list(byComma, (items = []) => {
   const wrong = items.filter((item) => familyOf(item) === undefined);
   if (wrong.length > 0) return wrongItems(wrong, "IP address");
   const special = items.filter(isSpecialAddress);
   return special.length === 0
-    ? { value: items }
+    ? { value: items.map((item) => canonicalAddress(item) ?? item) }
     : {
         problem: `${some(special)}: unspecified, loopback, link-local, multicast and Azure's own addresses are refused`,
       };

@@ -169,7 +169,10 @@ const samples: Readonly<Record<keyof typeof annotations, Sample>> = {
     ],
   },
   additionalPublicIPs: {
-    valid: [["1.2.3.4,2001:db8::1", ["1.2.3.4", "2001:db8::1"]]],
+    valid: [
+      ["1.2.3.4,2001:db8::1", ["1.2.3.4", "2001:db8::1"]],
+      ["2001:DB8:0::1,1.2.3.4", ["2001:db8::1", "1.2.3.4"]],
+    ],
     invalid: [
       ["1.2.3.4, 1.2.3.5", "not an IP address"],
       ["", "not an IP address"],
