@@ -2,7 +2,7 @@ import type { PrivateLinkService, Subnet } from "@azure/arm-network";
 
 import { isUnprovisioned } from "../../../arm/errors.ts";
 import { sameName } from "../../../arm/resource-id.ts";
-import { groupOf } from "../../model/ids.ts";
+import { groupOf, lowerId, sameId } from "../../model/ids.ts";
 import { reconcileTags } from "../../model/tags.ts";
 import { fullKey } from "../../service/annotation-rows.ts";
 import { annotations } from "../../service/annotations.ts";
@@ -75,6 +75,14 @@ function planLink(draft: Draft, subject: Subject, { frontend }: UsedFrontend, { 
   if (next === present && !isUnprovisioned(present)) return;
   const group = present === undefined ? groupFor(draft, subject) : groupOf(present.id);
   const id = present?.id ?? linkId(draft, group, name);
+  const holder = present === undefined ? holderOf(draft, links, id) : undefined;
+  if (holder !== undefined)
+    return reject(
+      draft,
+      subject.key,
+      "PrivateLinkServiceConflict",
+      `private link service ${name} is that of frontend ${holder}; use another name`,
+    );
   links.set(id.toLowerCase(), {
     id,
     resourceGroup: group,
@@ -84,6 +92,17 @@ function planLink(draft: Draft, subject: Subject, { frontend }: UsedFrontend, { 
     services: new Set([subject.key]),
   });
   if (subnet.privateLinkServiceNetworkPolicies !== "Disabled") addSubnet(draft, subnets, subnet, subject);
+}
+
+/** Name of the other frontend whose private link service has the id after the plan. ARM never moves one. */
+function holderOf(draft: Draft, links: Found["links"], id: string): string | undefined {
+  const existing = draft.observed.privateLinkServices.find((one) => sameId(one.id, id));
+  const link = links.get(id.toLowerCase())?.current ?? existing;
+  const held = new Set(link?.loadBalancerFrontendIpConfigurations?.map(lowerId));
+  return draft.balancers
+    .values()
+    .flatMap(({ current }) => current?.frontendIPConfigurations ?? [])
+    .find((frontend) => held.has(lowerId(frontend)))?.name;
 }
 
 /** Why the Service cannot use the private link service of its frontend. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import type { PrivateLinkService } from "@azure/arm-network";
 
-import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import type { Observed, ServiceIntent } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { sameIPConfigurations } from "../../../../../../plugins/azure-cloud/load-balancer/plan/private-link/ip-configurations.ts";
 import { intentOf, plannerConfigOf } from "../../fixtures.ts";
@@ -43,6 +43,48 @@ describe("the private link service of a Service", () => {
     const stages = plan(intents, world({ nodes }), config).stages.flatMap(({ writes }) => writes);
     const subnets = stages.filter(({ kind }) => kind === "put-subnet");
     expect(subnets.map(({ services }) => services)).toEqual([["default/a", "default/b"]]);
+  });
+
+  describe("a private link service whose name two Services give", () => {
+    const named = (name: string, more = {}) => intent({ ...linked, "azure-pls-name": "mine" }, { name, ...more });
+    const [a, b] = [named("a"), named("b")];
+    const refused = [expect.stringContaining("private link service mine is that of frontend aa")];
+    const planned = (intents: readonly ServiceIntent[], observed: Observed) => {
+      const { stages, results } = plan(intents, observed, config);
+      const writes = stages.flatMap((stage) => stage.writes);
+      return {
+        links: writes.filter(({ kind }) => kind === "put-private-link-service"),
+        problem: results.get("default/b")?.problem?.messages,
+      };
+    };
+
+    test("goes to the older one, and the newer one is refused", () => {
+      const { links, problem } = planned([a, b], world({ nodes }));
+      expect(links.map(({ services }) => services)).toEqual([["default/a"]]);
+      expect(problem).toEqual(refused);
+    });
+
+    test("stays with the one that has it, whose changes are written", () => {
+      const { observed } = converge([a], world({ nodes }), config);
+      const { links, problem } = planned([a, b], withLink(observed, { fqdns: ["former.example"] }));
+      expect(links).toMatchObject([{ services: ["default/a"], body: { fqdns: [] } }]);
+      expect(problem).toEqual(refused);
+      expect(planned([b], observed).problem).toEqual(refused);
+      expect(planned([intent(linked, { name: "b" })], observed).problem).toBeUndefined();
+    });
+
+    test("is free once its frontend is removed, even in the same plan", () => {
+      const { observed } = converge([a], world({ nodes }), config);
+      const { last, observed: end } = converge([named("a", { action: "delete" }), b], observed, config);
+      expect(last.results.get("default/b")?.problem).toBeUndefined();
+      const tags = { "k8s-azure-owner-service": "default/b" };
+      expect(end.privateLinkServices).toMatchObject([{ name: "mine", tags }]);
+    });
+
+    test("is free while reads still show it with a frontend that is gone", () => {
+      const { observed } = converge([a], world({ nodes }), config);
+      expect(planned([b], { ...observed, loadBalancers: [] }).problem).toBeUndefined();
+    });
   });
 
   test("an external Service with floating IP is an error", () => {
