@@ -88,7 +88,10 @@ function rejectMigration(
   reject(draft, subject.key, "MigrationBlocked", message);
 }
 
-/** Removes pools of local Services that have left a load balancer, or are not local any more. */
+/**
+ * Removes pools of local Services that have left a load balancer, or are not local any more. `a-b/c` and `a/b-c` have pools
+ * of one name: rules of the other one keep it.
+ */
 function removeLocalPools(draft: Draft): void {
   if (draft.config.loadBalancers.length === 0) return;
   const owners = new Map<string, ServiceKey>();
@@ -97,7 +100,9 @@ function removeLocalPools(draft: Draft): void {
   for (const one of draft.balancers.values())
     for (const pool of one.current?.backendAddressPools ?? []) {
       const owner = owners.get(pool.name?.toLowerCase() ?? "");
-      if (owner === undefined || draft.pools.has(childId(one.id, "backendAddressPools", pool.name ?? "").toLowerCase()))
+      const id = childId(one.id, "backendAddressPools", pool.name ?? "");
+      if (owner === undefined || draft.pools.has(id.toLowerCase())) continue;
+      if (one.current?.loadBalancingRules?.some(({ backendAddressPool }) => sameId(backendAddressPool?.id, id)))
         continue;
       edit(one, owner, (balancer) => withoutPools(balancer, (other) => other === pool));
     }

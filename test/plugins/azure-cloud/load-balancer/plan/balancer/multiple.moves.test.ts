@@ -41,6 +41,11 @@ const secondary = (annotations: Annotations, spec = {}): ServiceShape => ({
 const base = "a1111111111111111111111111111111";
 const secondBase = "a2222222222222222222222222222222";
 
+const inNamespace = (namespace: string, shape: ServiceShape) => {
+  const { service } = intentOf(shape);
+  return { ...service, metadata: { ...service.metadata, namespace, ...(namespace !== "default" && { name: "x" }) } };
+};
+
 const ensured = (from: Observed, config: Config, ...shapes: readonly ServiceShape[]): Observed =>
   shapes.reduce((state, shape) => converge([intentOf({ nodes, ...shape })], state, config).observed, from);
 const deleted = (from: Observed, shape: ServiceShape): Observed =>
@@ -94,6 +99,28 @@ describe("choosing among several load balancers", () => {
       { kind: "put-load-balancer", body: { backendAddressPools: [{ name: "kubernetes" }] } },
     ]);
     expect(poolsIn(ensured(first, two, primary()))).toEqual({ kubernetes: ["kubernetes"] });
+  });
+
+  test.each([
+    ["is not local any more", { action: "ensure" }, ["default-primary-x", "kubernetes"]],
+    ["is deleted", { action: "delete" }, ["default-primary-x"]],
+  ] as const)("a Service that %s leaves a pool that is as well that of another one", (_what, { action }, pools) => {
+    const other = {
+      service: inNamespace("default-primary", primary(on("kubernetes"), local)),
+      action: "ensure",
+      nodes,
+    } as const;
+    const shape = secondary(on("kubernetes"), local);
+    const own = (spec: ServiceShape) => ({ ...intentOf({ nodes, ...spec }), service: inNamespace("default", spec) });
+    const both = converge([other, own({ ...shape, name: "primary-x" })], start(), two).observed;
+    expect(poolsIn(both)).toEqual({ kubernetes: ["default-primary-x"] });
+    const left = { ...own({ ...secondary(on("kubernetes")), name: "primary-x" }), action };
+    expect(poolsIn(converge([left], both, two).observed)).toEqual({ kubernetes: [...pools] });
+  });
+
+  test("a local Service without a rule keeps its pool", () => {
+    const shape = primary({ port_80_no_lb_rule: "true" }, local);
+    expect(poolsIn(ensured(start(), two, shape, shape))).toEqual({ kubernetes: ["default-primary"] });
   });
 
   test("a local secondary Service that changes its load balancer loses its pool", () => {
