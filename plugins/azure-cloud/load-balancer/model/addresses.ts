@@ -30,7 +30,9 @@ export function familyOf(text: string): Family | undefined {
 export function canonicalAddress(text: string): string | undefined {
   const family = familyOf(text);
   if (family === undefined) return undefined;
-  return family === "IPv4" ? text : ipaddr.IPv6.parse(text).toRFC5952String();
+  if (family === "IPv4") return text;
+  const parsed = ipaddr.IPv6.parse(text);
+  return parsed.isIPv4MappedAddress() ? `::ffff:${parsed.toIPv4Address().toString()}` : parsed.toRFC5952String();
 }
 
 export const sameAddress = (left: string | undefined, right: string | undefined): boolean =>

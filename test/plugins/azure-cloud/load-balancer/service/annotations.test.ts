@@ -172,6 +172,7 @@ const samples: Readonly<Record<keyof typeof annotations, Sample>> = {
     valid: [
       ["1.2.3.4,2001:db8::1", ["1.2.3.4", "2001:db8::1"]],
       ["2001:DB8:0::1,1.2.3.4", ["2001:db8::1", "1.2.3.4"]],
+      ["0:0:0:0:0:FFFF:0102:0304", ["::ffff:1.2.3.4"]],
     ],
     invalid: [
       ["1.2.3.4, 1.2.3.5", "not an IP address"],
