@@ -68,6 +68,7 @@ export function withAddresses(
   for (const [ipAddress, name] of wanted)
     if (!known.has(ipAddress) && !leaving?.has(name)) missing.push({ name, ipAddress });
   if (stay.length + missing.length === 0 && !local) return pool;
+  const nodeAt = (ip: string) => wanted.get(ip) ?? draining.addresses.get(placeKey(id, ip))?.node;
   const network = virtualNetworkId(config);
   const moved = stay.some(({ virtualNetwork }) => virtualNetwork !== undefined);
   const same = missing.length === 0 && stay.length === present.length && stay.every((one, at) => one === present[at]);
@@ -75,8 +76,25 @@ export function withAddresses(
   return {
     ...pool,
     virtualNetwork: { id: network },
-    loadBalancerBackendAddresses: [...stay.map(withoutNetwork), ...missing],
+    loadBalancerBackendAddresses: [...named(stay, missing, nodeAt).map(withoutNetwork), ...missing],
   };
+}
+
+/**
+ * An entry that stays may have the name of the node that had its address before. ARM refuses a pool with two entries of one
+ * name: where one that joins needs such a name, all get those of their nodes.
+ */
+function named(
+  stay: readonly LoadBalancerBackendAddress[],
+  joining: readonly LoadBalancerBackendAddress[],
+  nodeAt: (ipAddress: string) => string | undefined,
+): readonly LoadBalancerBackendAddress[] {
+  const needed = new Set(joining.map(({ name = "" }) => name.toLowerCase()));
+  if (!stay.some(({ name = "" }) => needed.has(name.toLowerCase()))) return stay;
+  return stay.map((one) => {
+    const name = nodeAt(one.ipAddress ?? "");
+    return name === undefined ? one : { ...one, name };
+  });
 }
 
 /** The state without which the health probe decides is written as `None`, in case ARM keeps what a PUT leaves out. */

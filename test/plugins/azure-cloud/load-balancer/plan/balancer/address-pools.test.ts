@@ -3,6 +3,10 @@ import { describe, expect, test } from "bun:test";
 import type { NodeDrain } from "../../../../../../plugins/azure-cloud/load-balancer/model/drain.ts";
 import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { withAddresses } from "../../../../../../plugins/azure-cloud/load-balancer/plan/balancer/address-pools.ts";
+import {
+  type DrainingAddress,
+  placeKey,
+} from "../../../../../../plugins/azure-cloud/load-balancer/plan/balancer/drain-places.ts";
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../../fixtures.ts";
 import { converge, nodesNamed, world } from "../../world.ts";
@@ -110,6 +114,59 @@ test("a pool without a node is emptied if it is that of one local Service, and k
     withAddresses(pool, { nodes: [], pool: { family: "IPv4", local }, id: "", draining }, plannerConfigOf());
   expect(after(true).loadBalancerBackendAddresses).toEqual([]);
   expect(after(false)).toBe(pool);
+});
+
+describe("a pool of addresses that other nodes have by now", () => {
+  const none = { addresses: new Map<string, DrainingAddress>(), leaving: new Map<string, ReadonlySet<string>>() };
+  const nodeAt = (name: string, ip: string) => ({
+    metadata: { name },
+    status: { addresses: [{ type: "InternalIP", address: ip }] },
+  });
+  const present = { b: "10.240.0.5", a: "10.240.0.4" };
+  const after = (
+    now: Readonly<Record<string, string>>,
+    draining = none,
+    before: Readonly<Record<string, string>> = present,
+  ) => {
+    const pool = {
+      loadBalancerBackendAddresses: Object.entries(before).map(([name, ipAddress]) => ({ name, ipAddress })),
+    };
+    const wanted = { nodes: Object.entries(now).map(([name, ip]) => nodeAt(name, ip)), id: "/pool", draining };
+    const next = withAddresses(pool, { ...wanted, pool: { family: "IPv4", local: false } }, plannerConfigOf());
+    return (next.loadBalancerBackendAddresses ?? []).map(({ name, ipAddress }) => `${name} ${ipAddress}`);
+  };
+
+  test("keeps their names as long as no other node needs one: an address counts, whatever its name", () => {
+    expect(after({ a: "10.240.0.5", b: "10.240.0.4" })).toEqual(["b 10.240.0.5", "a 10.240.0.4"]);
+    expect(after({ c: "10.240.0.5", a: "10.240.0.4", d: "10.240.0.6" })).toEqual([
+      "b 10.240.0.5",
+      "a 10.240.0.4",
+      "d 10.240.0.6",
+    ]);
+  });
+
+  test("names each after its node where a name is needed: ARM refuses a pool with two entries of one name", () => {
+    expect(after({ a: "10.240.0.5", b: "10.240.0.6" })).toEqual(["a 10.240.0.5", "b 10.240.0.6"]);
+    expect(after({ a: "10.240.0.5", b: "10.240.0.6" }, none, { B: "10.240.0.5" })).toEqual([
+      "a 10.240.0.5",
+      "b 10.240.0.6",
+    ]);
+    expect(after({ a: "10.240.0.5", b: "10.240.0.6", c: "10.240.0.4" })).toEqual([
+      "a 10.240.0.5",
+      "c 10.240.0.4",
+      "b 10.240.0.6",
+    ]);
+  });
+
+  test("names one after a node that drains", () => {
+    const place = { balancer: "/lb", isDown: true, hasOthers: true, isLocal: false, drainMs: 600_000 };
+    const draining = new Map([[placeKey("/pool", "10.240.0.5"), { node: "c", drain: drained(0), place }]]);
+    expect(after({ a: "10.240.0.4", b: "10.240.0.6" }, { ...none, addresses: draining })).toEqual([
+      "c 10.240.0.5",
+      "a 10.240.0.4",
+      "b 10.240.0.6",
+    ]);
+  });
 });
 
 test("a pool has the nodes of all Services that use it, each once", () => {
