@@ -37,6 +37,8 @@ export class LocalServices {
   /** The local Services whose load balancer exists, by key. */
   readonly #ensured = new Map<string, Service>();
   readonly #changed = new Set<string>();
+  /** Those that changed in the last interval while their load balancer did not exist. */
+  #early: ReadonlySet<string> = new Set();
   /** In flight, by key. */
   readonly #refreshing = new Map<string, Promise<void>>();
 
@@ -44,10 +46,12 @@ export class LocalServices {
     this.#options = options;
   }
 
-  /** To be called after each successful ensure. */
+  /** To be called after each successful ensure. The plan of the last one may be older than a change during it. */
   ensured(service: Service): void {
-    if (service.spec?.externalTrafficPolicy === "Local") this.#ensured.set(keyOf(service), service);
-    else this.deleted(service);
+    const key = keyOf(service);
+    if (service.spec?.externalTrafficPolicy !== "Local") return this.deleted(service);
+    this.#ensured.set(key, service);
+    if (this.#early.has(key)) this.#changed.add(key);
   }
 
   deleted(service: Service): void {
@@ -79,6 +83,7 @@ export class LocalServices {
   async #refreshChanged(): Promise<void> {
     const changed = [...this.#changed];
     this.#changed.clear();
+    this.#early = new Set(changed.filter((key) => !this.#ensured.has(key)));
     await Promise.all(
       changed.map(async (key) => {
         const refreshing = this.#refresh(key);

@@ -172,6 +172,22 @@ describe("endpoint slices of a local Service", () => {
     await stop();
   });
 
+  test("change its pool once its load balancer exists, if they have changed while an ensure that planned without them ended", async () => {
+    const { locals, refreshes, stop } = follow();
+    expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toBe(0);
+    locals.ensured(local);
+    expect(await refreshes(() => undefined)).toBe(1);
+    locals.ensured(local);
+    expect(await refreshes(() => undefined)).toBe(0);
+    locals.deleted(local);
+    expect(await refreshes((handler) => handler.deleted(sliceOf("a", "node-0")))).toBe(0);
+    expect(await refreshes(() => undefined)).toBe(0);
+    locals.ensured(local);
+    // An ensure that takes longer than an interval has seen them.
+    expect(await refreshes(() => undefined)).toBe(0);
+    await stop();
+  });
+
   test("change nothing once the Service is gone from the API server, and are not reported as failed", async () => {
     const { locals, refreshes, events, stop } = follow({ current: () => undefined });
     locals.ensured(local);
