@@ -4,7 +4,8 @@ import type { Clock } from "cloud-controller-host/sdk";
 import { ArmError, isUnended, isUnprovisioned } from "../../../arm/errors.ts";
 import type { Resources } from "../../../arm/writes/resources.ts";
 
-const publicIPPattern = /\/subscriptions\/[^\s'"]+\/publicIPAddresses\/[^\s'"/.]+/iu;
+/** A name may have dots, such as that of a cluster named after a domain, and does not end with one, as a sentence does. */
+const publicIPPattern = /\/subscriptions\/[^\s'"]+\/publicIPAddresses\/[a-z0-9](?:[\w.-]*\w)?/iu;
 
 /** Id of the public IP that an error of ARM names. */
 export const publicIPIn = ({ message }: ArmError): string | undefined => publicIPPattern.exec(message)?.[0];
