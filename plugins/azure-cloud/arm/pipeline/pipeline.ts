@@ -121,6 +121,8 @@ const errorPolicy: PipelinePolicy = {
     if (failed !== undefined) throw failed;
     const malformed = malformedReply(request, response);
     if (malformed !== undefined) throw malformed;
+    // The SDK takes text of another type for a string: a resource that has nothing, or an operation that has succeeded.
+    if (isRead(request.method) || request.method === "PUT") response.headers.set("content-type", "application/json");
     return response;
   },
 };

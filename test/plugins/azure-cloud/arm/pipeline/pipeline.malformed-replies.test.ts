@@ -89,6 +89,91 @@ const otherResources: Readonly<Record<string, readonly [reply: unknown, problem:
   "no properties": [{ id: group.id, name: "nsg0" }, "nsg0 without properties"],
 };
 
+const balancer = { id: `${network}/loadBalancers/lb0`, name: "lb0", properties: {} };
+
+describe("a reply of ARM whose content type is not that of JSON", () => {
+  const types = ["text/plain", "text/plain; charset=utf-8", "text/html", "application/octet-stream"];
+  test.each(types)("a resource, a list and the status of an operation are read from a reply of %s", async (type) => {
+    await using gateway = await openGateway();
+    const clients = await gateway.clients();
+    const headers = { "content-type": type };
+    const poll = "/subscriptions/sub0/providers/Microsoft.Network/locations/eastus/operations/1";
+    const states = ["InProgress", "InProgress", "Succeeded"];
+    const reply = (body: unknown): Response => new Response(JSON.stringify(body), { headers });
+    gateway.answer(({ pathname }, method) => {
+      if (method === "DELETE")
+        return new Response("", { status: 202, headers: { "azure-asyncoperation": gateway.origin + poll } });
+      if (pathname === poll) return reply({ status: states.shift() });
+      return reply(pathname.endsWith("/loadBalancers") ? { value: [balancer] } : group);
+    });
+    const nsg = await clients.network.networkSecurityGroups.get("rg0", "nsg0");
+    expect(nsg).toMatchObject({ id: group.id, securityRules: [] });
+    const put = await clients.network.networkSecurityGroups.createOrUpdate("rg0", "nsg0", { location: "eastus" });
+    expect(put).toMatchObject({ id: group.id, securityRules: [] });
+    expect(await Array.fromAsync(clients.network.loadBalancers.list("rg0"))).toMatchObject([{ name: "lb0" }]);
+    await clients.network.loadBalancers.delete("rg0", "lb0");
+    expect(states).toEqual([]);
+  });
+
+  test.each([...types, "application/json"])("a long list of %s that is cut off cannot be read", async (type) => {
+    await using gateway = await openGateway();
+    const clients = await gateway.clients();
+    const whole = JSON.stringify({ value: Array.from({ length: 1_000 }, () => balancer) });
+    const cut = whole.slice(0, 90_001);
+    gateway.answer(only("/loadBalancers", () => new Response(cut, { headers: { "content-type": type } })));
+    const error = await errorOf(Array.fromAsync(clients.network.loadBalancers.list("rg0")));
+    expect(error).toMatchObject({ code: "InvalidReply" });
+    expect(String(error)).toContain("200 that is cut off");
+    expect(String(error).length).toBeLessThan(300);
+  });
+
+  test("a long list that is cut off behind an object cannot be read, whatever its type", async () => {
+    await using gateway = await openGateway();
+    const clients = await gateway.clients();
+    const cut = `{"value":[${Array.from({ length: 1_000 }, () => JSON.stringify(balancer)).join(",")}`;
+    gateway.answer(only("/loadBalancers", () => new Response(cut, { headers: { "content-type": "text/plain" } })));
+    const error = await errorOf(Array.fromAsync(clients.network.loadBalancers.list("rg0")));
+    expect(error).toMatchObject({ code: "PARSE_ERROR" });
+  });
+});
+
+describe("a write that is accepted", () => {
+  test("is followed at its resource when its reply has no other address", async () => {
+    await using gateway = await openGateway();
+    const clients = await gateway.clients();
+    const states = ["Updating", "Updating", "Succeeded"];
+    const reply = (status: number): Response =>
+      Response.json({ ...group, properties: { provisioningState: states.shift() } }, { status });
+    gateway.answer((_url, method) => reply(method === "PUT" ? 202 : 200));
+    const put = clients.network.networkSecurityGroups.createOrUpdate("rg0", "nsg0", { location: "eastus" });
+    expect((await put).provisioningState).toBe("Succeeded");
+  });
+
+  test("fails as a deletion when its reply does not say where its operation is followed", async () => {
+    await using gateway = await openGateway();
+    const clients = await gateway.clients();
+    gateway.answer((_url, method) => (method === "DELETE" ? new Response("", { status: 202 }) : undefined));
+    const error = await errorOf(Promise.resolve(clients.network.loadBalancers.delete("rg0", "lb0")));
+    expect(error).toMatchObject({ code: "InvalidReply" });
+    expect(String(error)).toContain("202 without the address of its operation");
+  });
+
+  test.each(["azure-asyncoperation", "location", "operation-location"])(
+    "is followed as a deletion at the address that its reply has in %s",
+    async (header) => {
+      await using gateway = await openGateway();
+      const clients = await gateway.clients();
+      const poll = "/subscriptions/sub0/providers/Microsoft.Network/locations/eastus/operations/1";
+      gateway.answer(({ pathname }, method) => {
+        if (method === "DELETE") return new Response("", { status: 202, headers: { [header]: gateway.origin + poll } });
+        return pathname === poll ? Response.json({ status: "Succeeded" }) : undefined;
+      });
+      await clients.network.loadBalancers.delete("rg0", "lb0");
+      expect(gateway.requests.filter((request) => request.endsWith(poll))).toHaveLength(1);
+    },
+  );
+});
+
 describe("a read that is answered with another resource or with a part of one", () => {
   test.each(Object.entries(otherResources))(
     "a resource and a list that are answered with %s cannot be read",
@@ -102,7 +187,6 @@ describe("a read that is answered with another resource or with a part of one", 
     },
   );
 
-  const balancer = { id: `${network}/loadBalancers/lb0`, name: "lb0", properties: {} };
   test.each([
     [
       "an item of another type",
