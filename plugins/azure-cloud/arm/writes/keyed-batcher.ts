@@ -86,6 +86,8 @@ export class KeyedBatcher<Change, Result> {
     while (queue.length > 0) {
       await this.#waitForQuiet(key);
       const batch = queue.splice(0);
+      // Every caller has given up.
+      if (batch.length === 0) break;
       if (this.#options.signal.aborted) fail(batch, this.#options.signal.reason);
       else for (const part of this.#parts(key, batch)) await this.#settle(key, part);
     }

@@ -190,6 +190,21 @@ describe("stopping", () => {
     expect(attempts).toEqual([["a"], ["c"]]);
   });
 
+  test("a batch that every caller has given up is not read, planned or written", async () => {
+    const { batcher, attempts } = memoryBatcher();
+    const callers = ["a", "b"].map((change) => {
+      const caller = new AbortController();
+      const result = errorOf(batcher.submit("key", change, caller.signal));
+      caller.abort(new Error("Given up."));
+      return result;
+    });
+    expect((await Promise.all(callers)).map(String)).toEqual(["Error: Given up.", "Error: Given up."]);
+    await Bun.sleep(20);
+    expect(attempts).toEqual([]);
+    expect(await batcher.submit("key", "c")).toBe("c applied");
+    expect(attempts).toEqual([["c"]]);
+  });
+
   test("rejects what still waits when the generation ends, and everything after that", async () => {
     const generation = new AbortController();
     const { batcher, attempts } = memoryBatcher({ signal: generation.signal });
