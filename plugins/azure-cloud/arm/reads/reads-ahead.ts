@@ -10,7 +10,7 @@ export class ReadsAhead<Value> {
   readonly #clock: Clock;
   readonly #maxAgeMs: number;
   readonly #read: (id: string) => Promise<Value>;
-  /** By lower-case id. */
+  /** By lower-case id, oldest first. */
   readonly #reads = new Map<string, Begun<Value>>();
 
   constructor(options: {
@@ -24,8 +24,18 @@ export class ReadsAhead<Value> {
     this.#read = options.read;
   }
 
+  /** Number of reads that were not taken yet. */
+  get size(): number {
+    return this.#reads.size;
+  }
+
   begin(id: string): void {
     if (this.#isValid(id)) return;
+    // A plan is not always carried out: reads that are never taken must not accumulate.
+    for (const key of this.#reads.keys()) {
+      if (this.#isValid(key)) break;
+      this.#reads.delete(key);
+    }
     const value = this.#read(id);
     // Its failure is that of its user.
     value.catch(() => undefined);

@@ -43,3 +43,19 @@ test("a read that fails before it is needed is an error of its user alone", asyn
   await Bun.sleep(1);
   expect(await ahead.take("bad").catch(String)).toBe("Error: No.");
 });
+
+test("reads that are not taken are forgotten once they are too old", async () => {
+  const { ahead, clock } = fixture();
+  for (const id of ["a", "b", "a"]) ahead.begin(id);
+  await clock.advance(3_000);
+  ahead.begin("c");
+  expect(ahead.size).toBe(3);
+  await clock.advance(2_000);
+  ahead.begin("d");
+  expect(ahead.size).toBe(2);
+  expect(await ahead.take("c")).toBe("c 3");
+  await clock.advance(5_000);
+  for (const id of ["d", "e"]) ahead.begin(id);
+  expect(ahead.size).toBe(2);
+  expect(await ahead.take("d")).toBe("d 5");
+});
