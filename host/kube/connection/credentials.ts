@@ -1,3 +1,4 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
 import type { RequestOptions } from "node:https";
 
 import type { Cluster, User } from "@kubernetes/client-node";
@@ -126,6 +127,8 @@ async function readUser(cluster: Cluster, user: User): Promise<Credentials> {
     pemOf(user.certFile, user.certData),
     pemOf(user.keyFile, user.keyData),
   ]);
+  if (cert !== undefined && key !== undefined && !isPair(cert, key))
+    throw new CodedError("Credentials", "the client certificate and its key do not match");
   return {
     tls: {
       ...(ca !== undefined && { ca }),
@@ -141,6 +144,18 @@ async function readUser(cluster: Cluster, user: User): Promise<Credentials> {
       ...(user.token && { Authorization: `Bearer ${user.token}` }),
     }),
   };
+}
+
+/**
+ * False for a certificate and a key that are known not to match: one of two files is replaced already. Every TLS handshake
+ * would fail until they are read again. What cannot be parsed here is left to TLS.
+ */
+function isPair(cert: string, key: string): boolean {
+  try {
+    return new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
+  } catch {
+    return true;
+  }
 }
 
 async function pemOf(file: string | undefined, data: string | undefined): Promise<string | undefined> {
@@ -160,7 +175,9 @@ async function providedHeaders(cluster: Cluster, user: User): Promise<Readonly<R
   const tokenFile = isObject(provider["config"]) ? provider["config"]["tokenFile"] : undefined;
   if (typeof tokenFile === "string" && tokenFile !== "") {
     const token = (await readText(tokenFile)).trim();
-    return token === "" ? {} : { Authorization: `Bearer ${token}` };
+    // A file that is being written. Without a token, a server with anonymous access answers 403, after which none is read.
+    if (token === "") throw new CodedError("Credentials", `read empty token from file "${tokenFile}"`);
+    return { Authorization: `Bearer ${token}` };
   }
   const { KubeConfig } = await import("@kubernetes/client-node");
   const source = new KubeConfig();

@@ -3,10 +3,12 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { messageOf } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { type ApiServer, apiServerOf } from "../../../../host/kube/connection/credentials.ts";
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
+import { makeCertificate } from "../../../../plugins/azure-cloud/simulator/http/certificate.ts";
 import { errorOf } from "../../../kit/rejection.ts";
 import { pem, status, StubApi } from "../stub-api.ts";
 
@@ -135,6 +137,46 @@ describe("credentials", () => {
     await rm(certFile);
     await clock.advance(60_000);
     expect((await access.credentials()).tls.cert).toBe(`${pem.cert}\n`);
+  });
+
+  test("a certificate whose key is not replaced yet is not used: the pair that was read before stays in use", async () => {
+    const clock = manualClock();
+    const next = await makeCertificate();
+    const [certFile, keyFile] = [join(directory, "cert"), join(directory, "key")];
+    await writeFile(certFile, next.certificate);
+    await writeFile(keyFile, pem.key);
+    const access = apiServerOf(cluster(), { name: "u", certFile, keyFile }, { clock });
+    expect(messageOf(await errorOf(access.credentials()))).toContain("the client certificate and its key do not match");
+    await writeFile(certFile, pem.cert);
+    expect((await access.credentials()).tls).toMatchObject({ cert: pem.cert, key: pem.key });
+    await writeFile(certFile, next.certificate);
+    await clock.advance(60_000);
+    expect((await access.credentials()).tls).toMatchObject({ cert: pem.cert, key: pem.key });
+    await writeFile(keyFile, next.key);
+    await clock.advance(60_000);
+    expect((await access.credentials()).tls).toMatchObject({ cert: next.certificate, key: next.key });
+  });
+
+  test("a certificate and a key that cannot be parsed are left to TLS", async () => {
+    const user = { name: "u", certData: btoa("a certificate"), keyData: btoa("a key") };
+    expect((await apiServerOf(cluster(), user).credentials()).tls).toMatchObject({ cert: "a certificate" });
+  });
+
+  test("a token file that is empty for a moment does not make requests anonymous: the token before stays in use", async () => {
+    const clock = manualClock();
+    const tokenFile = join(directory, "token");
+    const user = { name: "u", authProvider: { name: "tokenFile", config: { tokenFile } } };
+    const access = apiServerOf(cluster(), user, { clock });
+    await writeFile(tokenFile, "\n");
+    expect(messageOf(await errorOf(access.credentials()))).toContain(`read empty token from file "${tokenFile}"`);
+    await writeFile(tokenFile, "t1");
+    await access.credentials();
+    await writeFile(tokenFile, "");
+    await clock.advance(60_000);
+    expect((await access.credentials()).headers["Authorization"]).toBe(bearer("t1"));
+    await writeFile(tokenFile, "t2");
+    await clock.advance(60_000);
+    expect((await access.credentials()).headers["Authorization"]).toBe(bearer("t2"));
   });
 
   test("credentials of a plugin with invalid output fail without quoting it", async () => {
