@@ -138,6 +138,19 @@ describe("a reply of ARM whose content type is not that of JSON", () => {
 });
 
 describe("a write that is accepted", () => {
+  test("fails when a page of HTML is the reply to the poll for its result", async () => {
+    await using gateway = await openGateway();
+    const clients = await gateway.clients();
+    const poll = "/subscriptions/sub0/providers/Microsoft.Network/locations/eastus/operations/1";
+    gateway.answer(({ pathname }, method) => {
+      if (pathname === poll) return new Response(page, { headers: { "content-type": "text/html" } });
+      const location = `${gateway.origin}${poll}?monitor=true`;
+      return method === "DELETE" ? new Response("", { status: 202, headers: { location } }) : undefined;
+    });
+    const error = await errorOf(Promise.resolve(clients.network.loadBalancers.delete("rg0", "lb0")));
+    expect(error).toMatchObject({ code: "PARSE_ERROR" });
+  });
+
   test("is followed at its resource when its reply has no other address", async () => {
     await using gateway = await openGateway();
     const clients = await gateway.clients();
