@@ -190,10 +190,13 @@ export class ClusterRouteTable {
   }
 
   #pause(change: RouteChange, error: unknown): void {
+    const now = this.#options.clock.monotonic();
+    // Changes that nothing asks for any more: those of a node that is gone and never had a route.
+    for (const [other, { untilMs }] of this.#pauses) if (now - untilMs > longestPauseMs) this.#pauses.delete(other);
     const key = pauseKey(change);
     const former = this.#pauses.get(key);
     const lengthMs = former === undefined ? firstPauseMs : Math.min(longestPauseMs, former.lengthMs * 2);
-    this.#pauses.set(key, { untilMs: this.#options.clock.monotonic() + lengthMs, lengthMs, error });
+    this.#pauses.set(key, { untilMs: now + lengthMs, lengthMs, error });
   }
 
   /** A deletion makes room in the table; any other write only proves its own changes. */
