@@ -34,11 +34,11 @@ export const readHistories: Readonly<Record<string, History>> = {
   ),
   // The reply to the creation of its load balancer is lost.
   "a Service that has moved is deleted while reads are behind": history(
-    { seed: 2 },
-    [60, { kind: "lagReads", forMs: 24_000 }],
-    [60.1, change(1, 2, '"azure-load-balancer-internal":"true"}}')],
-    [60.11, weather("azure", "reset after", 0.4)],
-    [62, { kind: "deleteService", pick: 1 }],
+    { seed: 11 },
+    [150, { kind: "lagReads", forMs: 24_000 }],
+    [150.1, change(1, 2, '"azure-load-balancer-internal":"true"}}')],
+    [150.11, weather("azure", "reset after", 0.4)],
+    [152, { kind: "deleteService", pick: 1 }],
   ),
   "a public IP gets another name and the former one again while reads are behind": history(
     {},

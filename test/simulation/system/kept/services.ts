@@ -37,7 +37,7 @@ export const serviceHistories: Readonly<Record<string, History>> = {
     [130, { kind: "deleteService", pick: 1 }],
   ),
   "many Services go": history(
-    { services: 8 },
+    { seed: 10, services: 8 },
     // Five ports each: one write removes more than the removal guard allows without a cause.
     ...[0, 1, 2, 3, 4, 5, 6, 7].map((index) => [115 + index / 10, change(index, 8, "tcp-8443")] as const),
     ...[0, 1, 2, 3, 4, 5, 6].map((index) => [170 + index / 10, { kind: "deleteService", pick: 0 }] as const),
