@@ -24,6 +24,7 @@ import { VirtualMachineCatalog } from "./instances/virtual-machine-reads.ts";
 import { masksOf } from "./instances/vm-rules.ts";
 import type { VmSet } from "./instances/vm-set.ts";
 import { absenceTtlMs, unknownNodes, type VmReads, vmTypes } from "./instances/vm-types.ts";
+import { keepLatest } from "./keep-latest.ts";
 import { explainNode, explainService } from "./load-balancer/explain.ts";
 import { azureLoadBalancers } from "./load-balancer/load-balancers.ts";
 import { plannerConfig } from "./load-balancer/model/planner-config.ts";
@@ -100,8 +101,7 @@ function forgetNames({ informers }: CloudContext, { scaleSets, virtualMachines }
     },
     deleted(node) {
       deleted.add(keyOf(node));
-      const [oldest = ""] = deleted;
-      if (deleted.size > maxDeletedNodes) deleted.delete(oldest);
+      keepLatest(deleted, maxDeletedNodes);
       forget(keyOf(node));
     },
     // A list after a gap of the watch shows a node that was deleted and created again as an update.

@@ -2,6 +2,7 @@ import type { PipelinePolicy } from "@azure/core-rest-pipeline";
 import { CodedError, isObject } from "cloud-controller-host/sdk";
 
 import { parseJson, stringAt } from "../../json.ts";
+import { keepLatest } from "../../keep-latest.ts";
 import { isRead, targetOf } from "./target.ts";
 
 /** Pages of one list at most. */
@@ -37,8 +38,7 @@ export function pagingPolicy(): PipelinePolicy {
         throw new CodedError("EndlessList", `ARM ${request.method} ${targetOf(request.url).path}: ${problem}`);
       pages.add(link);
       lists.set(link, followed);
-      const [oldest] = lists.keys();
-      if (lists.size > maxLists && oldest !== undefined) lists.delete(oldest);
+      keepLatest(lists, maxLists);
       return response;
     },
   };

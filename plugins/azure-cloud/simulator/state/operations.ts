@@ -1,3 +1,4 @@
+import { keepLatest } from "../../keep-latest.ts";
 import { ArmFault } from "../faults.ts";
 
 export const supersededCode = "CanceledAndSupersededDueToAnotherOperation";
@@ -79,8 +80,7 @@ export class Operations {
       result: undefined,
     };
     this.#operations.set(id, operation);
-    const [oldest] = this.#operations.keys();
-    if (this.#operations.size > maxOperations && oldest !== undefined) this.#operations.delete(oldest);
+    keepLatest(this.#operations, maxOperations);
     this.#current.set(key, operation);
     return id;
   }

@@ -14,6 +14,7 @@ import { SharedRead, SharedReads } from "../../../arm/reads/shared-read.ts";
 import { readZones } from "../../../arm/reads/zones.ts";
 import { sameName } from "../../../arm/resource-id.ts";
 import { forgetAll, type NetworkResources, outdate } from "../../../arm/writes/network-resources.ts";
+import { keepLatest } from "../../../keep-latest.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../../model/model.ts";
 import { hasBase, isServiceFrontend } from "../../model/names.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
@@ -233,8 +234,7 @@ export class Observer {
 
   #noteDeleted(node: Node): void {
     this.#deletedNodes.set(node.metadata?.name ?? "", node);
-    const [oldest] = this.#deletedNodes.keys();
-    if (this.#deletedNodes.size > maxDeletedNodes && oldest !== undefined) this.#deletedNodes.delete(oldest);
+    keepLatest(this.#deletedNodes, maxDeletedNodes);
   }
 
   /** The cluster's own groups must be readable; one that only an annotation names concerns its Service alone. */

@@ -1,5 +1,6 @@
 import { keyOf, type Service } from "cloud-controller-host/sdk";
 
+import { keepLatest } from "../../../keep-latest.ts";
 import type { ServiceKey } from "../../model/model.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import { choosesAddress, readSubject } from "../../service/subject.ts";
@@ -39,7 +40,6 @@ export class OpenedAddresses {
       const known = this.#wishes.get(keyOf(service)) ?? [];
       this.#wishes.set(keyOf(service), [...known, service].slice(-maxWishes));
     }
-    const [oldest] = this.#wishes.keys();
-    if (this.#wishes.size > maxServices && oldest !== undefined) this.#wishes.delete(oldest);
+    keepLatest(this.#wishes, maxServices);
   }
 }

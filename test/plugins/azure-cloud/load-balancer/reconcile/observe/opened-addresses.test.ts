@@ -60,5 +60,14 @@ describe("an address that a Service has opened", () => {
         serviceOf(`s-${index}`, { annotations: { "azure-pip-name": "ip" } }),
       ]);
     expect(opened.wishes.size).toBe(5_000);
+    const more = Array.from({ length: 10 }, (_, index) =>
+      serviceOf(`t-${index}`, { annotations: { "azure-pip-name": "ip" } }),
+    );
+    opened.wrote({ kind: "failed", write: group }, more);
+    expect([opened.wishes.size, opened.wishes.has("default/s-10"), opened.wishes.has("default/s-11")]).toEqual([
+      5_000,
+      false,
+      true,
+    ]);
   });
 });
