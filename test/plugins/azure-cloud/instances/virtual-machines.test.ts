@@ -251,7 +251,7 @@ describe("standalone virtual machines", () => {
       await using cloud = await world.create({ vmType: "standard" });
       const masks = (name: string) => cloud.nodeMasks.nodeMasks(nodeOf(name, { providerID: vmID(name) }));
       expect(await masks("alone")).toEqual(standard);
-      for (const name of ["nobody", "astray"]) expect(await errorOf(masks(name))).toBeInstanceOf(InstanceNotFoundError);
+      for (const name of ["absent", "astray"]) expect(await errorOf(masks(name))).toBeInstanceOf(InstanceNotFoundError);
     });
 
     test("are an error for a provider ID that does not name a VM", async () => {

@@ -280,24 +280,28 @@ describe("a deletion rests on a read made for it", () => {
 });
 
 describe("what others change while a write is prepared stays", () => {
-  test("what others change while a write is prepared stays: the settings of a subnet, when its network policies are disabled for a private link service", async () => {
-    await using cluster = await openCluster(1);
-    const { simulator } = cluster.world;
+  /** The subnet of a private link service gets these properties from others while its load balancer is being written. */
+  async function withSubnetChange(cluster: Cluster, properties: JsonObject): Promise<void> {
     const generation = await cluster.start();
-    const hold = simulator.hold({ method: "PUT", path: "/loadBalancers/" });
+    const hold = cluster.world.simulator.hold({ method: "PUT", path: "/loadBalancers/" });
     const annotations = { ...internal, "azure-pls-create": "true" };
     const work = cluster.ensure(generation, serviceOf("linked", { annotations }));
     await eventually("the load balancer is being written", () => hold.waiting() === 1);
     const network = found(cluster, /virtualNetworks\/vnet0$/u);
-    const routeTable = { id: `${group}/routeTables/rt0` };
     const subnets = objectsAt(network.properties, "subnets").map((one) =>
       stringAt(one, "name") === "subnet0"
-        ? { ...one, properties: { ...objectAt(one, "properties"), routeTable } }
+        ? { ...one, properties: { ...objectAt(one, "properties"), ...properties } }
         : one,
     );
     change(cluster, network, { subnets });
     hold.release();
     await work;
+  }
+
+  test("what others change while a write is prepared stays: the settings of a subnet, when its network policies are disabled for a private link service", async () => {
+    await using cluster = await openCluster(1);
+    const routeTable = { id: `${group}/routeTables/rt0` };
+    await withSubnetChange(cluster, { routeTable });
     const now = objectsAt(found(cluster, /virtualNetworks\/vnet0$/u).properties, "subnets").find(
       (one) => stringAt(one, "name") === "subnet0",
     );
@@ -306,21 +310,7 @@ describe("what others change while a write is prepared stays", () => {
 
   test("what others change while a write is prepared stays: a subnet whose network policies were disabled meanwhile, without a write", async () => {
     await using cluster = await openCluster(1);
-    const { simulator } = cluster.world;
-    const generation = await cluster.start();
-    const hold = simulator.hold({ method: "PUT", path: "/loadBalancers/" });
-    const annotations = { ...internal, "azure-pls-create": "true" };
-    const work = cluster.ensure(generation, serviceOf("linked", { annotations }));
-    await eventually("the load balancer is being written", () => hold.waiting() === 1);
-    const network = found(cluster, /virtualNetworks\/vnet0$/u);
-    const disabled = { privateLinkServiceNetworkPolicies: "Disabled" };
-    const subnets = objectsAt(network.properties, "subnets").map((one) => ({
-      ...one,
-      properties: { ...objectAt(one, "properties"), ...disabled },
-    }));
-    change(cluster, network, { subnets });
-    hold.release();
-    await work;
+    await withSubnetChange(cluster, { privateLinkServiceNetworkPolicies: "Disabled" });
     expect(cluster.writes()).not.toContain("PUT subnets/subnet0");
     expect(cluster.writes().at(-1)).toStartWith("PUT privateLinkServices/");
   });
