@@ -39,6 +39,19 @@ export function parseArmPath(path: string): ArmPath | undefined {
 export const siblingId = ({ subscription, resourceGroup = "" }: ArmPath, type: string, name: string): string =>
   `/subscriptions/${subscription}/resourceGroups/${resourceGroup}/providers/${type}/${name}`;
 
+/** The resource group in an id, lower case; empty where there is none. */
+export const groupOf = (id: string | undefined): string =>
+  /\/resourceGroups\/([^/]+)/iu.exec(id ?? "")?.[1]?.toLowerCase() ?? "";
+
+/**
+ * The first id of a resource of these nested types in a text, such as the message of an error. A name may have dots, as that
+ * of a cluster named after a domain, and does not end with one, as a sentence does.
+ */
+export function idIn(text: string, ...types: readonly string[]): string | undefined {
+  const names = types.map((type) => `/${type}/[a-z0-9](?:[\\w.-]*\\w)?`).join("");
+  return new RegExp(`/subscriptions/[^\\s'"]+${names}`, "iu").exec(text)?.[0];
+}
+
 /** The resource's own name, which is the last one of its id. */
 export const lastSegment = (id: string): string => id.slice(id.lastIndexOf("/") + 1);
 

@@ -5,7 +5,7 @@ import type { Clock } from "cloud-controller-host/sdk";
 import type { ArmClients } from "../arm/clients.ts";
 import { isAbsent, unlessAbsent } from "../arm/errors.ts";
 import { type Publish, SharedRead, SharedReads } from "../arm/reads/shared-read.ts";
-import { lastSegment, parseArmPath, sameName } from "../arm/resource-id.ts";
+import { groupOf, lastSegment, parseArmPath, sameName } from "../arm/resource-id.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { FreshLookups, VmTable } from "./fresh-lookups.ts";
 import { addressEntry, type InterfaceRecord, interfaceRecord } from "./records.ts";
@@ -139,8 +139,6 @@ export class VirtualMachineCatalog {
     return this.#config.disableAPICallCache ? 0 : seconds * 1000;
   }
 }
-
-const groupOf = (id: string): string => parseArmPath(id)?.resourceGroup?.toLowerCase() ?? "";
 
 /** A resource group that does not exist has no VMs. */
 async function listVms(

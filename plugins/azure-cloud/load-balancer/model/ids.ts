@@ -40,7 +40,3 @@ export const sameId = (left: string | undefined, right: string | undefined): boo
 
 /** Ids are a hundred characters long, and each plan looks all of them up. */
 export const lowerId = oncePer(({ id = "" }: { readonly id?: string }): string => id.toLowerCase());
-
-/** The resource group in an id, lower case; empty where there is none. */
-export const groupOf = (id: string | undefined): string =>
-  /\/resourceGroups\/([^/]+)/iu.exec(id ?? "")?.[1]?.toLowerCase() ?? "";

@@ -1,6 +1,7 @@
 import type { PrivateLinkService, Subnet } from "@azure/arm-network";
 
-import { childId, groupOf, lowerId, sameId } from "../model/ids.ts";
+import { groupOf } from "../../arm/resource-id.ts";
+import { childId, lowerId, sameId } from "../model/ids.ts";
 import { isClusterPool, isInternalName } from "../model/names.ts";
 import { type Stage, stages, type Write } from "../model/plan-model.ts";
 import { isOfAnotherShard } from "../model/planner-config.ts";

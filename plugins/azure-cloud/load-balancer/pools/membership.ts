@@ -1,10 +1,10 @@
 import type { LoadBalancer } from "@azure/arm-network";
 import type { Node } from "cloud-controller-host/sdk";
 
+import { groupOf } from "../../arm/resource-id.ts";
 import { scaleSetIdOf, vmIdOf } from "../../instances/provider-id.ts";
 import type { VirtualMachineRecord } from "../../instances/virtual-machine-record.ts";
 import { findPrimary } from "../../instances/vm-rules.ts";
-import { groupOf } from "../model/ids.ts";
 import type { ReleasePools, UpdateMembers } from "../model/plan-model.ts";
 import type { MemberOptions } from "./instance-pools.ts";
 import { JobRunner, type Run } from "./job-runner.ts";

@@ -1,13 +1,11 @@
 import { ArmError } from "../../arm/errors.ts";
-import { sameName } from "../../arm/resource-id.ts";
+import { idIn, sameName } from "../../arm/resource-id.ts";
 import type { PoolEdit } from "./pool-edits.ts";
-
-const poolPattern = /\/subscriptions\/[^\s'"]+\/loadBalancers\/[^\s'"/]+\/backendAddressPools\/[^\s'"/,]*[^\s'"/.,]/iu;
 
 /** Id of the pool that ARM does not find, to which the written resource refers. */
 function missingPoolIn(error: unknown): string | undefined {
   if (!(error instanceof ArmError) || error.code !== "InvalidResourceReference") return undefined;
-  return poolPattern.exec(error.message)?.[0];
+  return idIn(error.message, "loadBalancers", "backendAddressPools");
 }
 
 /** More of them in one resource are left to its owner. */

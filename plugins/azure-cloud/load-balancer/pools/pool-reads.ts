@@ -2,12 +2,11 @@ import type { LoadBalancer } from "@azure/arm-network";
 import { type Clock, forEachConcurrently, type Node } from "cloud-controller-host/sdk";
 
 import { isUnended, unlessAbsent } from "../../arm/errors.ts";
-import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
+import { groupOf, lastSegment, parseArmPath } from "../../arm/resource-id.ts";
 import { ExpiringSet } from "../../instances/expiring-set.ts";
 import { ownerOf, scaleSetIdOf, vmIdOf } from "../../instances/provider-id.ts";
 import type { VirtualMachineRecord } from "../../instances/virtual-machine-record.ts";
 import type { VmReads } from "../../instances/vm-types.ts";
-import { groupOf } from "../model/ids.ts";
 import type { PoolMember } from "../model/model.ts";
 import { joining } from "./member-jobs.ts";
 import type { EditOptions, PoolEdit } from "./pool-edits.ts";

@@ -1,8 +1,8 @@
 import type { PrivateLinkService, Subnet } from "@azure/arm-network";
 
 import { isUnprovisioned } from "../../../arm/errors.ts";
-import { sameName } from "../../../arm/resource-id.ts";
-import { groupOf, lowerId, sameId } from "../../model/ids.ts";
+import { groupOf, sameName } from "../../../arm/resource-id.ts";
+import { lowerId, sameId } from "../../model/ids.ts";
 import { reconcileTags } from "../../model/tags.ts";
 import { fullKey } from "../../service/annotation-rows.ts";
 import { annotations } from "../../service/annotations.ts";

@@ -1,7 +1,8 @@
 import type { PublicIPAddress } from "@azure/arm-network";
 
+import { groupOf } from "../../../arm/resource-id.ts";
 import { canonicalAddress, isPublicAddress } from "../../model/addresses.ts";
-import { groupOf, publicIPId } from "../../model/ids.ts";
+import { publicIPId } from "../../model/ids.ts";
 import type { Family, PlanProblem } from "../../model/model.ts";
 import { publicIPName } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";

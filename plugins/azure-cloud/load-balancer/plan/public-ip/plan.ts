@@ -1,8 +1,8 @@
 import type { PublicIPAddress } from "@azure/arm-network";
 import { defaultLoadBalancerName, keyOf, type Service } from "cloud-controller-host/sdk";
 
-import { sameName, startsWithName } from "../../../arm/resource-id.ts";
-import { groupOf, lowerId, sameId } from "../../model/ids.ts";
+import { groupOf, sameName, startsWithName } from "../../../arm/resource-id.ts";
+import { lowerId, sameId } from "../../model/ids.ts";
 import type { Family, ServiceKey } from "../../model/model.ts";
 import { isPublicIPNameOf } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";

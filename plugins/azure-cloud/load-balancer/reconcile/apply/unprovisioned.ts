@@ -2,13 +2,11 @@ import type { PublicIPAddress } from "@azure/arm-network";
 import type { Clock } from "cloud-controller-host/sdk";
 
 import { ArmError, isUnended, isUnprovisioned } from "../../../arm/errors.ts";
+import { idIn } from "../../../arm/resource-id.ts";
 import type { Resources } from "../../../arm/writes/resources.ts";
 
-/** A name may have dots, such as that of a cluster named after a domain, and does not end with one, as a sentence does. */
-const publicIPPattern = /\/subscriptions\/[^\s'"]+\/publicIPAddresses\/[a-z0-9](?:[\w.-]*\w)?/iu;
-
 /** Id of the public IP that an error of ARM names. */
-export const publicIPIn = ({ message }: ArmError): string | undefined => publicIPPattern.exec(message)?.[0];
+export const publicIPIn = ({ message }: ArmError): string | undefined => idIn(message, "publicIPAddresses");
 
 /** Id of the public IP for whose state ARM refuses a load balancer. */
 export const unprovisionedIn = (error: unknown): string | undefined =>

@@ -1,10 +1,10 @@
 import type { LoadBalancer } from "@azure/arm-network";
 import { type Clock, CodedError, keyOf, type Service } from "cloud-controller-host/sdk";
 
-import { sameName } from "../../../arm/resource-id.ts";
+import { groupOf, sameName } from "../../../arm/resource-id.ts";
 import type { NetworkResources } from "../../../arm/writes/network-resources.ts";
 import type { ArmResource, Resources } from "../../../arm/writes/resources.ts";
-import { groupOf, loadBalancerId, publicIPId } from "../../model/ids.ts";
+import { loadBalancerId, publicIPId } from "../../model/ids.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../../model/model.ts";
 import { internalSuffix, isServiceFrontend, publicIPName } from "../../model/names.ts";
 import type { Write } from "../../model/plan-model.ts";

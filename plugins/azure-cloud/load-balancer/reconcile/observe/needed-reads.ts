@@ -3,7 +3,7 @@ import { type CloudContext, keyOf, kinds } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../../../arm/clients.ts";
 import { unlessAbsent } from "../../../arm/errors.ts";
-import { groupOf } from "../../model/ids.ts";
+import { groupOf } from "../../../arm/resource-id.ts";
 import type { NeededReads, Observed, ServiceIntent } from "../../model/model.ts";
 import { isServiceFrontend } from "../../model/names.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
