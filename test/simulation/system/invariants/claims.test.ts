@@ -57,6 +57,18 @@ test("a deployment may write a Service with its mark or none, and not one that a
   expect(found).toHaveLength(2);
 });
 
+test("a write on a version of the Service that is out of date is refused, and breaks nothing", () => {
+  const { found, send } = claims("label");
+  rig.addService("web");
+  const version = (): string => `{"metadata":{"resourceVersion":"${rig.services()[0]?.metadata?.resourceVersion}"}}`;
+  const before = version();
+  mark("web", "first");
+  send("second", `${web}/status`, true, before);
+  expect(found).toEqual([]);
+  send("second", `${web}/status`, true, version());
+  expect(found).toHaveLength(1);
+});
+
 test("a Service of a deployment that no longer leads may be taken over", () => {
   const { found, send } = claims("label", ["second"]);
   rig.addService("web");

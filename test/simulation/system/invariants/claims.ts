@@ -54,11 +54,19 @@ export class Claims {
 
 const withoutQuery = (path: string): string => path.split("?")[0] ?? "";
 
-/** True for a write of the Service: one for another that had its name is refused for its UID. */
+/**
+ * True for a write of the Service: one for another that had its name is refused for its UID, and one on a version of before,
+ * such as the claim of a process that was paused, for that.
+ */
 function isAt({ metadata }: Service, path: string, body: string): boolean {
-  const { namespace = "", name = "", uid = "" } = metadata ?? {};
+  const { namespace = "", name = "", uid = "", resourceVersion } = metadata ?? {};
   const isOfFormer = body.includes("uid") && !body.includes(uid);
-  return !isOfFormer && `${withoutQuery(path)}/`.startsWith(`/api/v1/namespaces/${namespace}/services/${name}/`);
+  const [, version = resourceVersion] = /"resourceVersion":"([^"]*)"/u.exec(body) ?? [];
+  return (
+    !isOfFormer &&
+    version === resourceVersion &&
+    `${withoutQuery(path)}/`.startsWith(`/api/v1/namespaces/${namespace}/services/${name}/`)
+  );
 }
 
 /** True for the public IP that is created for it. Where Services share addresses, each of them may be tagged there. */
