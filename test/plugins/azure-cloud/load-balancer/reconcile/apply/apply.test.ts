@@ -13,6 +13,7 @@ import {
   type WriteOutcome,
 } from "../../../../../../plugins/azure-cloud/load-balancer/reconcile/apply/apply.ts";
 import { NewServices } from "../../../../../../plugins/azure-cloud/load-balancer/reconcile/apply/preconditions.ts";
+import { settled } from "../../../../../../sdk/testing/conformance.ts";
 import { errorOf } from "../../../../../kit/rejection.ts";
 import type { World } from "../../../world.ts";
 import { azureState } from "../../azure-state.ts";
@@ -42,6 +43,8 @@ async function leaveAttached(cluster: Cluster, ...leaving: readonly string[]): P
   await eventually("the frontends are being removed", () => cluster.writes().includes("PUT loadBalancers/kubernetes"));
   first.crash();
   await Promise.all(work);
+  // A poll that the process had sent may still arrive, and would end the operation.
+  await settled(() => simulator.log.length, 10_000);
   simulator.prolongOperations(() => false);
   simulator.clearLog();
   return cluster.start();
