@@ -66,7 +66,8 @@ export const retryPolicy = (
       }
       troubles.failed(kind, response === undefined ? failure : `the reply was ${response.status}`);
       const requestedMs = response === undefined ? undefined : retryAfterMs(response, clock.now());
-      const delayMs = requestedMs ?? backoffMs(tries);
+      // No wait, or a time that this clock has passed already: three attempts at once would all fail.
+      const delayMs = requestedMs || backoffMs(tries);
       const { abortSignal } = request;
       const signal = abortSignal instanceof AbortSignal ? abortSignal : undefined;
       const over = tries > retries || delayMs > longestDelayMs || signal?.aborted;
