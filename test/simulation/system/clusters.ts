@@ -15,6 +15,8 @@ export interface Cluster {
   readonly dualStack: boolean;
   /** Services ask for addresses that others have. */
   readonly sharesAddresses: boolean;
+  /** Services have Pods, most of them on a few nodes that alone get their traffic. */
+  readonly hasPods: boolean;
   /** Of its Pods; each node has a /24 of it. */
   readonly podCIDR: string;
   /** How many nodes have one. */
@@ -32,34 +34,37 @@ const plain: Cluster = {
   virtualMachines: [],
   dualStack: false,
   sharesAddresses: false,
+  hasPods: false,
   podCIDR: "10.244.0.0/16",
   podCIDRs: 256,
 };
 const nodeIPs = { loadBalancerBackendPoolConfigurationType: "nodeIP" } as const;
-const several = { kubernetes: "vmss0", gold: "vmss1" } as const;
+const sets = { kubernetes: "vmss0", gold: "vmss1" } as const;
+const several: Cluster = {
+  ...plain,
+  config: {
+    ...nodeIPs,
+    multipleStandardLoadBalancerConfigurations: Object.entries(sets).map(([name, primaryVMSet]) => ({
+      name,
+      primaryVMSet,
+    })),
+  },
+  balancers: sets,
+  scaleSets: Object.values(sets),
+};
 
 export const clusters = {
   plain,
   "dual-stack": { ...plain, dualStack: true },
   "node IPs": { ...plain, config: nodeIPs },
   "few Pod CIDRs": { ...plain, podCIDR: "10.244.0.0/22", podCIDRs: 4 },
-  "several load balancers": {
-    ...plain,
-    config: {
-      ...nodeIPs,
-      multipleStandardLoadBalancerConfigurations: Object.entries(several).map(([name, primaryVMSet]) => ({
-        name,
-        primaryVMSet,
-      })),
-    },
-    balancers: several,
-    scaleSets: ["vmss0", "vmss1"],
-  },
+  "several load balancers": several,
   "shared addresses": { ...plain, sharesAddresses: true },
   "virtual machines": { ...plain, virtualMachines: [standalone, flexible] },
   "node IPs of virtual machines": { ...plain, config: nodeIPs, virtualMachines: [standalone, flexible] },
   "shared addresses of node IPs": { ...plain, config: nodeIPs, sharesAddresses: true },
   "dual-stack shared addresses": { ...plain, dualStack: true, sharesAddresses: true },
+  "Pods on several load balancers": { ...several, hasPods: true },
 } as const satisfies Readonly<Record<string, Cluster>>;
 
 export type ClusterName = keyof typeof clusters;
@@ -72,6 +77,7 @@ const later: readonly (readonly [name: ClusterName, salt: number, share: number]
   ["node IPs of virtual machines", 0x011f_3690, 1 / 4],
   ["shared addresses of node IPs", 0x4742_dd44, 1 / 4],
   ["dual-stack shared addresses", 0x6cd6_198a, 1 / 4],
+  ["Pods on several load balancers", 0x10ca_15eb, 1 / 4],
 ];
 
 /** The cluster of a seed, from numbers of its own: a third of them are plain. */

@@ -1,6 +1,6 @@
 import { randomOf } from "../timeline.ts";
 import { type LateWrites, lateWritesOf } from "./canceled-requests.ts";
-import { type ClusterName, clusterNameOf } from "./clusters.ts";
+import { type ClusterName, clusterNameOf, clusters } from "./clusters.ts";
 import { type Second, secondOf } from "./deployments.ts";
 import { fullPace, type Pace, paceOf } from "./pace.ts";
 import { faultNames, targets } from "./weather.ts";
@@ -18,6 +18,8 @@ export const rates = {
   serveElsewhere: 0,
   // Of histories with a second deployment.
   serveSecond: 0,
+  // Of clusters with Pods.
+  movePods: 0,
   joinNodes: 4,
   loseNode: 4,
   returnNode: 2,
@@ -194,6 +196,22 @@ function actionsOfSecond(seed: number, { eventfulMs }: Pace, first: number, { ho
   }));
 }
 
+/** Pods of a cluster that has some are replaced up to twelve times. */
+function rollouts(seed: number, cluster: ClusterName, { eventfulMs }: Pace): readonly Action[] {
+  if (!clusters[cluster].hasPods) return [];
+  const random = randomOf(seed ^ 0x0011_0a75);
+  const below = (limit: number): number => Math.floor(random() * limit);
+  return Array.from({ length: 1 + below(12) }, (): Action => ({
+    at: quietMs + below(eventfulMs - quietMs),
+    kind: "movePods",
+    host: 0,
+    pick: below(1_000),
+    forMs: usualSpan(random),
+    fault: "slow",
+    target: "azure",
+  }));
+}
+
 /** Lists come in many pages in one history of four, from numbers of their own: what a page lacks may be on none. */
 export function pageSizeOf(seed: number): { readonly pageSize?: number } {
   const random = randomOf(seed ^ 0x0ba6_e512);
@@ -236,7 +254,9 @@ export function historyOf(seed: number): History {
     ...lateWritesOf(seed),
     pace,
     ...(second && { second }),
-    actions: [...actions, ...others, ...ofBoth].toSorted((one, other) => one.at - other.at),
+    actions: [...actions, ...others, ...ofBoth, ...rollouts(seed, cluster, pace)].toSorted(
+      (one, other) => one.at - other.at,
+    ),
   };
 }
 

@@ -1,6 +1,6 @@
 import { randomOf } from "../timeline.ts";
 import { lateWritesOf } from "./canceled-requests.ts";
-import { clusterNameOf } from "./clusters.ts";
+import { clusterNameOf, clusters } from "./clusters.ts";
 import { secondOf } from "./deployments.ts";
 import { type Action, type ActionKind, type History, pageSizeOf, quietMs, usualSpan, weighted } from "./history.ts";
 import { paceOf } from "./pace.ts";
@@ -13,6 +13,8 @@ const restMs = 60_000;
 /** Besides those of other histories, where no other deployment has Services of its own. */
 const ofOne: readonly ActionKind[] = ["serveElsewhere", "excludeNode", "reachQuota"];
 const ofTwo: readonly ActionKind[] = ["serveSecond", "serveSecond", "serveSecond", "excludeNode", "reachQuota"];
+/** A fifth of all in clusters with Pods. */
+const ofPods: readonly ActionKind[] = Array.from({ length: 30 }, () => "movePods");
 
 /**
  * A short history of a seed in which much happens at once: a few kinds of action, each several times, within seconds of
@@ -25,7 +27,11 @@ export function minuteOf(seed: number, needs: readonly ActionKind[] = []): Histo
   const pick = <T>(items: readonly T[], fallback: T): T => items[below(items.length)] ?? fallback;
   const cluster = clusterNameOf(seed);
   const second = needs.includes("serveElsewhere") ? undefined : secondOf(seed, cluster);
-  const all: readonly ActionKind[] = [...weighted, ...(second === undefined ? ofOne : ofTwo)];
+  const all: readonly ActionKind[] = [
+    ...weighted,
+    ...(second === undefined ? ofOne : ofTwo),
+    ...(clusters[cluster].hasPods ? ofPods : []),
+  ];
   const few = [...needs, ...Array.from({ length: 3 }, () => pick(all, "changeService"))];
   const others = Array.from({ length: 3 + below(6) }, () => pick(random() < 0.6 ? few : all, "changeService"));
   const hosts = random() < 0.25 ? 2 : 1;

@@ -14,6 +14,8 @@ export interface OwnedPart {
   readonly balancer?: string;
   /** True if that is an internal one. */
   readonly internal?: boolean;
+  /** True for a member of the pool of one Service, which has nodes with its Pods. */
+  readonly local?: boolean;
 }
 
 const serviceIn = (name: string): string | undefined => /a[0-9a-f]{31}/u.exec(name)?.[0];
@@ -47,6 +49,9 @@ const ofServices = (balancer: JsonObject): readonly Entry[] =>
     ),
   );
 
+/** The pool of one Service. All others have the name of the cluster. */
+export const isLocalPool = (pool: JsonObject): boolean => !/^kubernetes(?:-ipv6)?$/iu.test(nameOf(pool));
+
 /** Of pools that rules of ours use. */
 function members(view: AzureView, balancer: JsonObject): readonly Entry[] {
   const properties = propertiesOf(balancer);
@@ -59,7 +64,8 @@ function members(view: AzureView, balancer: JsonObject): readonly Entry[] {
     if (services.length === 0) return [];
     const path = `${nameOf(balancer)}/${nameOf(pool)}`;
     const name = withoutShard(nameOf(balancer).replace(/-internal$/u, ""));
-    const of = { services, balancer: name, internal: nameOf(balancer).endsWith("-internal") };
+    const internal = nameOf(balancer).endsWith("-internal");
+    const of = { services, balancer: name, internal, local: isLocalPool(pool) };
     return view.membersOf(pool).map((node): Entry => [`member ${node} of ${path}`, { node, ...of }]);
   });
 }

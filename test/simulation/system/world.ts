@@ -11,6 +11,7 @@ import { AzureView } from "./azure-view.ts";
 import { CanceledRequests } from "./canceled-requests.ts";
 import { type Cluster, clusters, seedCluster } from "./clusters.ts";
 import type { Deployment } from "./deployments.ts";
+import { Endpoints } from "./endpoints.ts";
 import { HeldReads } from "./held-reads.ts";
 import type { History } from "./history.ts";
 import { configKey, configSecret, SimulatedHost } from "./host-program.ts";
@@ -45,6 +46,8 @@ export class World implements AsyncDisposable {
   readonly api: SandboxApiServer;
   readonly azure: AzureSimulator;
   readonly machines: Machines;
+  /** Undefined where no Service has Pods. */
+  readonly endpoints: Endpoints | undefined;
   readonly history: History;
   readonly cluster: Cluster;
   readonly lease: LeaseTimings;
@@ -72,7 +75,7 @@ export class World implements AsyncDisposable {
   #config = "";
   #secret: string = hostIdentity.clientSecret;
   #view: { readonly revision: string; readonly view: AzureView } | undefined;
-  /** Of Services and nodes. */
+  /** Of Services, their endpoints and nodes. */
   #changes = 0;
 
   static async open(program: HostInput, history: History): Promise<World> {
@@ -135,7 +138,8 @@ export class World implements AsyncDisposable {
       done: (exchange, status, text) => this.#done(exchange, status, text),
       held: (exchange) => (this.#processes.has(exchange.process) ? this.reads.answered(exchange) : 0),
     };
-    for (const kind of [kinds.Service, kinds.Node])
+    this.endpoints = this.cluster.hasPods ? new Endpoints(this) : undefined;
+    for (const kind of [kinds.Service, kinds.Node, kinds.EndpointSlice])
       this.api.onChange<KubeObject>(kind, () => void (this.#changes += 1));
     this.writeConfig({});
   }
@@ -165,7 +169,7 @@ export class World implements AsyncDisposable {
     return this.#view.view;
   }
 
-  /** Changes with Azure, and with every Service and node. */
+  /** Changes with Azure, and with every Service, endpoint and node. */
   get revision(): string {
     return `${this.azure.revision()} ${this.#changes}`;
   }

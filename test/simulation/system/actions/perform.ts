@@ -56,6 +56,7 @@ import {
   deleteService,
   flipService,
   forceDelete,
+  movePods,
   recreateService,
   revertService,
 } from "./services.ts";
@@ -70,6 +71,7 @@ const performers: Readonly<Record<ActionKind, (world: World, action: Action) => 
   forceDelete,
   serveElsewhere,
   serveSecond,
+  movePods,
   joinNodes,
   loseNode,
   returnNode,

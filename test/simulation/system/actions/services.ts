@@ -168,6 +168,12 @@ export function forceDelete(world: World, { pick, forMs }: Action): void {
   });
 }
 
+/** Pods of a Service go to other nodes, some of them perhaps back to where they were. */
+export function movePods(world: World, { pick, forMs }: Action): void {
+  const service = chosen(world, pick);
+  if (service !== undefined) world.endpoints?.roll(service, forMs);
+}
+
 /** To ClusterIP; most of them back after a while. */
 export function flipService(world: World, { pick, forMs }: Action): void {
   const service = chosen(world, pick);

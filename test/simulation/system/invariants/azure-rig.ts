@@ -42,7 +42,9 @@ interface Balancer {
   readonly frontends: readonly (readonly [name: string, address: string])[];
   readonly rules?: readonly (ReturnType<typeof rule> & { readonly enableFloatingIP?: boolean })[];
   readonly probes?: readonly string[];
-  /** Addresses in the pool of all rules. */
+  /** The pool of all rules. Default: that of the cluster. */
+  readonly pool?: string;
+  /** Addresses in it. */
   readonly members?: readonly string[];
 }
 
@@ -65,14 +67,15 @@ export async function azureRig(nodes: readonly Pick<Machine, "name" | "privateIP
 
   const memberOf = (ipAddress: string): JsonObject => ({ name: ipAddress, properties: { ipAddress } });
 
-  const putBalancer = ({ frontends, rules = [], probes = [], members = [] }: Balancer, balancer = "kubernetes"): void =>
+  const putBalancer = (
+    { frontends, rules = [], probes = [], pool = "kubernetes", members = [] }: Balancer,
+    balancer = "kubernetes",
+  ): void =>
     void simulator.put(idOf("loadBalancers", balancer), {
       sku: { name: "Standard" },
       properties: {
         frontendIPConfigurations: frontends.map(frontendOf),
-        backendAddressPools: [
-          { name: "kubernetes", properties: { loadBalancerBackendAddresses: members.map(memberOf) } },
-        ],
+        backendAddressPools: [{ name: pool, properties: { loadBalancerBackendAddresses: members.map(memberOf) } }],
         loadBalancingRules: rules.map(({ base, frontend, port, protocol, enableFloatingIP = true }) => ({
           name: `${base}-${protocol.toUpperCase()}-${port}`,
           properties: {
@@ -81,7 +84,7 @@ export async function azureRig(nodes: readonly Pick<Machine, "name" | "privateIP
             backendPort: port,
             enableFloatingIP,
             frontendIPConfiguration: { id: `${idOf("loadBalancers", balancer)}/frontendIPConfigurations/${frontend}` },
-            backendAddressPool: { id: `${idOf("loadBalancers", balancer)}/backendAddressPools/kubernetes` },
+            backendAddressPool: { id: `${idOf("loadBalancers", balancer)}/backendAddressPools/${pool}` },
           },
         })),
         probes: probes.map((name) => ({ name, properties: { protocol: "Tcp", port: 80, intervalInSeconds: 5 } })),

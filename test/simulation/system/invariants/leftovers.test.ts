@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import type { Service } from "cloud-controller-host/sdk";
 
 import { azureRig, named, rule } from "./azure-rig.ts";
-import { leftOpenings, leftoversIn } from "./leftovers.ts";
+import { leftOpenings, leftoversIn, leftPools } from "./leftovers.ts";
 
 const { simulator, idOf, putBalancer, putPublicIP, putRules, view } = await azureRig([
   { name: "vm-0", privateIP: "10.240.0.4" },
@@ -70,6 +70,16 @@ test.each<readonly [what: string, name: string, owners: string | undefined, isLe
 ])("a public IP %s", (_what, name, owners, isLeft) => {
   putPublicIP(name, owners);
   expect(left(web)).toEqual(isLeft ? [`public IP ${name}`] : []);
+});
+
+test("a pool of one Service is left over when no rule uses it, and that of the cluster never is", () => {
+  const frontends = [[web.base, "10.240.0.100"]] as const;
+  putBalancer({ frontends, rules: [rule(web.base, web.base)], pool: "default-web" });
+  expect(leftPools(view())).toEqual([]);
+  putBalancer({ frontends, pool: "default-web" });
+  expect(leftPools(view())).toEqual(["kubernetes/backendAddressPools/default-web"]);
+  putBalancer({ frontends });
+  expect(leftPools(view())).toEqual([]);
 });
 
 test("a private link service is left over when the Service in its tag is gone, and another writer's never is", () => {

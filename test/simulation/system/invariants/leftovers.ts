@@ -4,8 +4,18 @@ import { defaultLoadBalancerName, keyOf, type Service } from "cloud-controller-h
 
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
 import { addressesOf } from "../../../kit/services.ts";
-import { type AzureView, familiesOf, isOfType, isOn, nameOf, ownersOf, propertiesOf, textsAt } from "../azure-view.ts";
-import { portOwners } from "../owned-parts.ts";
+import {
+  type AzureView,
+  familiesOf,
+  idAt,
+  isOfType,
+  isOn,
+  nameOf,
+  ownersOf,
+  propertiesOf,
+  textsAt,
+} from "../azure-view.ts";
+import { isLocalPool, portOwners } from "../owned-parts.ts";
 
 /** Parts that bear the name, the tag or the address of a Service that does not want a load balancer. */
 export function leftoversIn(view: AzureView, wanting: readonly Service[]): readonly string[] {
@@ -29,6 +39,18 @@ export function leftoversIn(view: AzureView, wanting: readonly Service[]): reado
     ...rulesForNone(view, wanting, keys).map((rule) => `security rule ${nameOf(rule)}`),
   ];
 }
+
+/** Pools of single Services that no rule uses. */
+export const leftPools = (view: AzureView): readonly string[] =>
+  view.balancers.flatMap((balancer) => {
+    const properties = propertiesOf(balancer);
+    const used = new Set(
+      objectsAt(properties, "loadBalancingRules").map((rule) => idAt(propertiesOf(rule), "backendAddressPool")),
+    );
+    return objectsAt(properties, "backendAddressPools")
+      .filter((pool) => isLocalPool(pool) && !used.has((stringAt(pool, "id") ?? "").toLowerCase()))
+      .map((pool) => `${nameOf(balancer)}/backendAddressPools/${nameOf(pool)}`);
+  });
 
 /** A frontend stays as long as Services use it that are not left over. */
 function leftIn(balancer: JsonObject, isLeft: (name: string) => boolean): readonly string[] {

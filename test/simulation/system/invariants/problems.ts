@@ -5,9 +5,9 @@ import { isExcluded } from "../actions/nodes.ts";
 import { isTheirs, theirAddress } from "../actions/theirs.ts";
 import { familiesOf } from "../azure-view.ts";
 import type { World } from "../world.ts";
-import { leftOpenings, leftoversIn } from "./leftovers.ts";
+import { leftOpenings, leftoversIn, leftPools } from "./leftovers.ts";
 import { isRefused } from "./refusals.ts";
-import { differences, lacking, wantedMembers } from "./services.ts";
+import { differences, lacking, localNodes, wantedMembers } from "./services.ts";
 import { isBalanced } from "./wishes.ts";
 
 /** What a failure is about: the controller that reports it follows from that. */
@@ -62,6 +62,7 @@ export function problemsOf(world: World): readonly Problem[] {
       : []
     ).map((text) => ({ text })),
     ...leftoversIn(view, [...balanced, ...world.forgiven]).map((part) => ({ text: `${part} is left over` })),
+    ...leftPools(view).map((pool) => ({ text: `${pool} is left over` })),
   ];
 }
 
@@ -111,7 +112,10 @@ function problemsOfService(
     const found = view.serviceOf(service, family);
     const serving = nodes.filter((node) => !isExcluded(node)).map(keyOf);
     // What it had before stays where no node may serve.
-    const wanted = serving.length === 0 ? found.members : new Set(wantedMembers(world, view, found, serving));
+    const pods = localNodes(world, service);
+    const placed =
+      pods === undefined ? wantedMembers(world, view, found, serving) : serving.filter((one) => pods.has(one));
+    const wanted = serving.length === 0 ? found.members : new Set(placed);
     const members = differences("member", [...found.members.difference(former)], [...wanted.difference(former)]);
     const failed = found.failed.map((name) => `uses ${name}, which is Failed`);
     return [...lacking(world, service, family, found), ...members, ...failed].map((problem) => `${family} ${problem}`);

@@ -19,9 +19,11 @@ interface Setup {
   readonly lost?: readonly string[];
   readonly excused?: readonly string[];
   readonly lastEnd?: number;
+  /** Since when Services have had Pods on each node. */
+  readonly pods?: ReadonlyMap<string, number>;
 }
 
-async function start({ sharesAddresses = false, lost = [], excused = [], lastEnd = 0 }: Setup = {}) {
+async function start({ sharesAddresses = false, lost = [], excused = [], lastEnd = 0, pods }: Setup = {}) {
   const cluster = await ClusterRig.start();
   const found: string[] = [];
   const world = {
@@ -33,6 +35,7 @@ async function start({ sharesAddresses = false, lost = [], excused = [], lastEnd
     cluster: { ...clusters.plain, sharesAddresses },
     machines: { has: (name: string) => !lost.includes(name) },
     machineOf: () => undefined,
+    endpoints: pods && { of: () => pods },
     operations: { lastEnd },
   };
   const removals = new Removals(
@@ -329,6 +332,28 @@ test("a node port closes with a cause on the address of a node whose VM is gone"
     putRules({ to: ["10.240.0.100"], ports: ["80"] });
     expect(scene.unexplained().length).toBe(lost.length === 0 ? 1 : 0);
   }
+});
+
+test("a member of the pool of one Service leaves with a cause while that has no Pod on the node, or had none shortly before", async () => {
+  const pods = new Map<string, number>([["vm-0", 0]]);
+  await using scene = await start({ pods });
+  const { base } = scene.cluster.addService("web");
+  scene.cluster.addNode("vm-0", "10.240.0.4");
+  const leave = (): readonly string[] => {
+    const parts = { frontends: [[base, "10.240.0.100"]], rules: [rule(base, base)], pool: "default-web" } as const;
+    putBalancer({ ...parts, members: ["10.240.0.4"] }, "gold");
+    scene.unexplained();
+    putBalancer(parts, "gold");
+    return scene.unexplained();
+  };
+  scene.cluster.now = 60 * minuteMs;
+  expect(leave()).toEqual(["member vm-0 of gold/default-web"]);
+  pods.set("vm-0", 55 * minuteMs);
+  expect(leave()).toEqual([]);
+  scene.cluster.now = 120 * minuteMs;
+  expect(leave()).toEqual(["member vm-0 of gold/default-web"]);
+  pods.delete("vm-0");
+  expect(leave()).toEqual([]);
 });
 
 test("a member of another load balancer than that of its node leaves with a cause", async () => {

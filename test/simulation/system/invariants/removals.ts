@@ -12,6 +12,7 @@ import {
 
 import { isExcluded } from "../actions/nodes.ts";
 import type { AzureView } from "../azure-view.ts";
+import type { Endpoints } from "../endpoints.ts";
 import { addressOwners, type OwnedPart, ownedParts, portOwners } from "../owned-parts.ts";
 import type { World } from "../world.ts";
 import type { Departures } from "./departures.ts";
@@ -29,6 +30,7 @@ const lateMs = 10 * 60_000;
 type Scene = Pick<World, "api" | "cluster" | "machineOf" | "now" | "services"> & {
   readonly machines: Pick<World["machines"], "has">;
   readonly operations: Pick<World["operations"], "lastEnd">;
+  readonly endpoints: Pick<Endpoints, "of"> | undefined;
 };
 
 /** The first of the ports that Services have on addresses of nodes. */
@@ -119,7 +121,7 @@ export class Removals {
   /** Its node has, or all of its Services have: a member is for every Service of its pool. */
   #hasCause(
     what: string,
-    { services, port, node, balancer, internal }: OwnedPart,
+    { services, port, node, balancer, internal, local }: OwnedPart,
     living: ReadonlySet<string>,
   ): boolean {
     const earliest = this.#earliest(what);
@@ -127,8 +129,9 @@ export class Removals {
     const hasChanged = (one: string): boolean => (this.#changedAt.get(one) ?? Number.NEGATIVE_INFINITY) >= earliest;
     if (node !== undefined && (!this.#isThere(node) || hasChanged(node))) return true;
     if (internal !== undefined && this.#departures.excused(internal).has(node ?? "")) return true;
+    if (local === true && this.#hasNoPod(node ?? "", services, earliest)) return true;
     // Nodes of a load balancer that does not exist yet serve on another one.
-    if (balancer !== undefined && balancerOf(this.#world, node ?? "") !== balancer) return true;
+    if (local === false && balancerOf(this.#world, node ?? "") !== balancer) return true;
     // A frontend may have the address of a VM that is gone while the node is still there.
     const [address = "", , number] = port?.split(" ") ?? [];
     if (Number(number) >= firstNodePort && (hasChanged(address) || this.#isOfGoneVM(address))) return true;
@@ -138,6 +141,13 @@ export class Removals {
     if (sharers !== undefined) return sharers.length === 0 || sharers.some(isOver);
     const owners = services.map((service) => this.#owners.get(port ?? "") ?? this.#owners.get(service) ?? service);
     return owners.length > 0 && owners.every(isOver);
+  }
+
+  /** Services of one pool have one name, perhaps one after the other. */
+  #hasNoPod(node: string, services: readonly string[], earliest: number): boolean {
+    const { endpoints } = this.#world;
+    const owners = this.#world.services().filter((one) => services.includes(defaultLoadBalancerName(one)));
+    return endpoints !== undefined && owners.every((one) => (endpoints.of(one).get(node) ?? earliest) >= earliest);
   }
 
   #earliest(what: string): number {

@@ -3,7 +3,7 @@ import { keyOf, type Node } from "cloud-controller-host/sdk";
 import { isExcluded } from "../actions/nodes.ts";
 
 /** Longest time for the end of a write from before a node came back or a user took a change back, and for the news of it. */
-const returnMs = 3 * 60_000;
+export const returnMs = 3 * 60_000;
 
 /** Nodes that have come back or may serve again, and Services that have to what their users wanted shortly before. */
 export class Returns {

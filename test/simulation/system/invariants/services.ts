@@ -8,7 +8,7 @@ import { balancerEndingOf, withoutShard } from "../deployments.ts";
 import type { World } from "../world.ts";
 import type { Departures } from "./departures.ts";
 import { isHeld, isRefused } from "./refusals.ts";
-import { Returns } from "./returns.ts";
+import { returnMs, Returns } from "./returns.ts";
 import type { Violate } from "./table.ts";
 import {
   additionalAddresses,
@@ -67,6 +67,9 @@ const isOfKind = (service: Service, publicIP = ""): boolean =>
     publicIP.startsWith(usersIP) === (annotationOf(service, "azure-pip-name") !== undefined)) &&
   publicIP.includes("-foreign-prefix") === (annotationOf(service, "azure-pip-prefix-id") !== undefined);
 
+/** A change of the policy changes who gets the traffic only where Services have Pods. */
+const wishWithPolicy = (service: Service): string => `${visibleWishOf(service)} ${service.spec?.externalTrafficPolicy}`;
+
 const isReady = ({ status }: Node): boolean =>
   status?.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True") === true;
 
@@ -78,6 +81,13 @@ export function balancerOf(world: Pick<World, "cluster" | "machineOf">, node: st
 
 const isOn = ({ frontends }: ServiceInAzure, balancer: string | undefined): boolean =>
   frontends.some((frontend) => withoutShard(frontend.replace("-internal/", "/")).startsWith(`${balancer}/`));
+
+/** Since when a Service has had Pods on the nodes that alone get its traffic; undefined: all nodes get it. */
+export const localNodes = (
+  { endpoints }: Pick<World, "endpoints">,
+  service: Service,
+): ReadonlyMap<string, number> | undefined =>
+  service.spec?.externalTrafficPolicy === "Local" ? endpoints?.of(service) : undefined;
 
 /** Nodes of the load balancer of a frontend and of those that do not exist; all, rather than none. */
 export function wantedMembers(world: World, view: AzureView, found: ServiceInAzure, nodes: readonly string[]) {
@@ -124,18 +134,21 @@ export class Continuity {
     this.#returns = new Returns(() => world.now);
     world.api.onChange(kinds.Node, (...change) => this.#returns.nodeChanged(...change));
     world.api.onChange(kinds.Service, (_type, service, before) => {
-      if (before === undefined || visibleWishOf(before) === visibleWishOf(service)) return;
+      const wishes = world.cluster.hasPods ? wishWithPolicy : visibleWishOf;
+      if (before === undefined || wishes(before) === wishes(service)) return;
       const uid = service.metadata?.uid ?? "";
       // What it has may change from now on.
       if (!isRefused(world, service))
         for (const family of familiesOf(service)) this.#settled.delete(`${uid} ${family}`);
-      this.#returns.wishChanged(uid, visibleWishOf(before), visibleWishOf(service));
+      this.#returns.wishChanged(uid, wishes(before), wishes(service));
     });
   }
 
   /** How many of those that have come back have settled, and how many nodes are excused: changes that only time makes. */
   get settledReturns(): string {
-    return `${this.#returns.settled} ${this.#departures.excused(false).size} ${this.#departures.excused(true).size}`;
+    const excused = [true, false].map((internal) => this.#departures.excused(internal).size);
+    const pods = this.#world.endpoints?.times.filter(this.#isLongAgo).length;
+    return [this.#returns.settled, ...excused, pods].join(" ");
   }
 
   /** Another VM may have the name and the id of a former one, but not its address; and a node may be away for a while. */
@@ -144,6 +157,8 @@ export class Continuity {
     const uid = node.metadata?.uid ?? "";
     return `${uid} ${path} ${privateIP} ${this.#returns.lastOf(uid)}`;
   };
+
+  readonly #isLongAgo = (time: number): boolean => this.#world.now - time > returnMs;
 
   /** What others take from a Service is not ours to keep: it has settled when it is whole again. */
   forget(): void {
@@ -171,6 +186,8 @@ export class Continuity {
     const wish = wishOf(service);
     const hasSettled = this.#returns.hasSettled(service.metadata?.uid ?? "");
     const key = `${service.metadata?.uid} ${family}`;
+    const pods = localNodes(this.#world, service);
+    const idOf = (node: Node): string => `${this.#idOf(node)} ${pods?.get(keyOf(node))}`;
     const before = this.#settled.get(key);
     if (before !== undefined && before.wish !== wish && isHeld(this.#world, service)) {
       if (before.refused === wish && hasSettled) this.#checkRefused(service, before, found);
@@ -182,9 +199,9 @@ export class Continuity {
       const lost = [...before.members].filter(([name, id]) => {
         if (found.members.has(name) || excused.has(name)) return false;
         const node = nodes.get(name);
-        const isSame = node !== undefined && this.#idOf(node) === id && isReady(node) && !isExcluded(node);
-        const isWanted = this.#world.machines.has(name) && isOn(found, balancerOf(this.#world, name));
-        return isSame && isWanted;
+        const isSame = node !== undefined && idOf(node) === id && isReady(node) && !isExcluded(node);
+        const isPlaced = pods?.has(name) ?? isOn(found, balancerOf(this.#world, name));
+        return isSame && isPlaced && this.#world.machines.has(name);
       });
       const moved = before.address === found.address ? [] : [`moved from ${before.address} to ${found.address}`];
       const broken = [...moved, ...problems, ...lost.map(([name]) => `lost its healthy member ${name}`)];
@@ -198,8 +215,9 @@ export class Continuity {
     const members = [...found.members].flatMap((name) => {
       const node = nodes.get(name);
       const id = node?.metadata?.uid ?? "";
-      return node !== undefined && isReady(node) && this.#returns.hasSettled(id)
-        ? [[name, this.#idOf(node)] as const]
+      const podSince = pods === undefined ? 0 : (pods.get(name) ?? Number.POSITIVE_INFINITY);
+      return node !== undefined && isReady(node) && this.#returns.hasSettled(id) && this.#isLongAgo(podSince)
+        ? [[name, idOf(node)] as const]
         : [];
     });
     const { address, rules } = found;
