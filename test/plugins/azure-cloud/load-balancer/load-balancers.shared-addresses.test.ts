@@ -107,3 +107,21 @@ test.each([
   await leave(cluster, generation);
   expect(open()).toEqual(["20.9.9.7:80"]);
 });
+
+test.each([
+  ["is deleted", (cluster: Cluster, next: Generation) => cluster.remove(next, onPort("guest", 443))],
+  ["becomes internal", (cluster: Cluster, next: Generation) => cluster.ensure(next, onPort("guest", 443, internal))],
+])("a Service without rules keeps its frontend when one that shares its address %s", async (_, leave) => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const generation = await cluster.start();
+  await cluster.ensure(generation, onPort("creator", 80, { port_80_no_lb_rule: "true" }));
+  const { balancers, frontends, allowed } = azureState(simulator);
+  const shared = { "azure-load-balancer-ipv4": addressOf(cluster, "creator") };
+  await cluster.ensure(generation, onPort("guest", 443, shared));
+  await leave(cluster, generation);
+  const state = azureState(simulator);
+  expect(state.balancers).toEqual(expect.arrayContaining([...balancers]));
+  expect(state.frontends.filter((one) => one.startsWith("kubernetes/"))).toEqual([...frontends]);
+  expect(state.allowed).toEqual(allowed);
+});

@@ -113,9 +113,10 @@ export function removeFrontends(
   const isReported = ({ id }: Frontend): boolean =>
     action === "delete" && usersOf(current, id, isOwnRule(subject)).length > 0;
   const { frontendIPConfigurations: all = [] } = current;
+  // The creator of a frontend may have no rules, if it wants none for its ports.
+  const isLeft = (frontend: Frontend): boolean => isOrphan(current, frontend) && !hasCreator(draft, one, frontend);
   const left = (used.length === 0 ? namedFor(all, subject.base) : all).filter(
-    (frontend) =>
-      isPrimary(frontend, subject) || (isUsed(frontend) && (isOrphan(current, frontend) || isReported(frontend))),
+    (frontend) => isPrimary(frontend, subject) || (isUsed(frontend) && (isLeft(frontend) || isReported(frontend))),
   );
   return removeUnused(draft, one, subject, left);
 }
