@@ -216,7 +216,7 @@ const sliceOf = (service: Service, nodeNames: readonly string[]): EndpointSlice 
   kind: "EndpointSlice",
   metadata: {
     name: sliceName(service),
-    namespace: "default",
+    namespace: service.metadata?.namespace ?? "default",
     labels: { "kubernetes.io/service-name": service.metadata?.name ?? "" },
   },
   addressType: "IPv4",

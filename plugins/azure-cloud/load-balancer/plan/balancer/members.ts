@@ -1,14 +1,15 @@
 import type { BackendAddressPool } from "@azure/arm-network";
-import type { Node } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { sameName } from "../../../arm/resource-id.ts";
-import { childId } from "../../model/ids.ts";
+import { childId, sameId } from "../../model/ids.ts";
 import type { PoolMember } from "../../model/model.ts";
-import { isClusterPool, isInternalName, isIPv6Name, withoutInternal } from "../../model/names.ts";
+import { isClusterPool, isInternalName, isIPv6Name, localPoolName, withoutInternal } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import type { Subject } from "../../service/subject.ts";
 import type { Draft, UsedPool } from "../draft/draft.ts";
+import { namedFor } from "../draft/edits.ts";
 import { internalAddresses, isControlPlane, isExcluded, nodeName } from "../draft/nodes.ts";
 import { withAddresses, withoutAddresses } from "./address-pools.ts";
 import { setOf } from "./basic.ts";
@@ -148,12 +149,10 @@ function placeAllNodes(draft: Draft, nodes: readonly Node[], excluded: ReadonlyS
 
 /** A load balancer that no node is assigned to takes all nodes, rather than none. */
 function isPlaced(draft: Draft, pool: UsedPool, placement: NodePlacement | undefined) {
-  const [key = ""] = pool.services;
   const name = withoutInternal(pool.balancer.name);
   const assigned = new Set(placement?.nodes.get(name));
   const takesAll = assigned.size === 0 && placement?.awaiting.has(name) !== true;
-  const ofService = pool.local ? draft.observed.endpointNodes.get(key) : undefined;
-  const endpoints = ofService && new Set(ofService);
+  const endpoints = pool.local ? endpointsOf(draft, pool) : undefined;
   const set = draft.config.sku === "basic" ? setOf(draft, pool.balancer.name) : "";
   return (node: Node): boolean => {
     if (set !== "") return sameName(draft.observed.vmSets.get(nodeName(node)) ?? "", set);
@@ -161,6 +160,31 @@ function isPlaced(draft: Draft, pool: UsedPool, placement: NodePlacement | undef
     return takesAll || assigned.has(node);
   };
 }
+
+/**
+ * Names of the nodes with an endpoint of a local Service that uses the pool; undefined where those of any are not known.
+ * Health probes take a node without an endpoint off the traffic of the other one.
+ */
+function endpointsOf({ observed }: Draft, { balancer, name, services }: UsedPool): ReadonlySet<string> | undefined {
+  const id = childId(balancer.id, "backendAddressPools", name);
+  const isUser = (service: Service): boolean =>
+    services.has(keyOf(service)) ||
+    namedFor(balancer.current?.loadBalancingRules, defaultLoadBalancerName(service)).some(({ backendAddressPool }) =>
+      sameId(backendAddressPool?.id, id),
+    );
+  const others = (namesakesBy(observed.services).get(name.toLowerCase()) ?? []).filter(isUser).map(keyOf);
+  const lists = [...new Set([...services, ...others])].map((key) => observed.endpointNodes.get(key));
+  return lists.includes(undefined) ? undefined : new Set(lists.flatMap((list) => list ?? []));
+}
+
+/** Services by the name of their own pool: `a-b/c` and `a/b-c` have one of the same name. */
+const namesakesBy = oncePer((services: readonly Service[]): ReadonlyMap<string, readonly Service[]> => {
+  const found = new Map<string, Service[]>();
+  for (const service of services)
+    for (const family of ["IPv4", "IPv6"] as const)
+      found.getOrInsertComputed(localPoolName(keyOf(service), family), () => []).push(service);
+  return found;
+});
 
 /** Pools filled by another writer are left alone; a pool that did not exist yet is ours to fill. */
 function isPreConfigured({ config, observed }: Draft, { balancer, name }: UsedPool): boolean {

@@ -5,7 +5,7 @@ import type { ArmClients } from "../../../arm/clients.ts";
 import { unlessAbsent } from "../../../arm/errors.ts";
 import { groupOf } from "../../../arm/resource-id.ts";
 import type { NeededReads, Observed, ServiceIntent } from "../../model/model.ts";
-import { isServiceFrontend } from "../../model/names.ts";
+import { isServiceFrontend, localPoolName } from "../../model/names.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import { annotations } from "../../service/annotations.ts";
 import { readSubject, type Subject } from "../../service/subject.ts";
@@ -72,19 +72,23 @@ export const readSubnet = (
 ): Promise<Subnet | undefined> =>
   unlessAbsent(network.subnets.get(virtualNetwork.resourceGroup, virtualNetwork.name, name));
 
-/** Nodes with an endpoint, for the local ones of the Services. Readiness is not considered, as upstream. */
+/**
+ * Nodes with an endpoint, for the local ones of the Services, and for those with pools of the same name. Readiness is not
+ * considered, as upstream.
+ */
 export function endpointNodes(
   informers: CloudContext["informers"],
   intents: readonly ServiceIntent[],
 ): ReadonlyMap<string, readonly string[]> {
   const slices = informers.of(kinds.EndpointSlice).store.list();
+  const poolOf = (key: string): string => localPoolName(key, "IPv4");
   const local = new Set(
-    intents.flatMap(({ service }) => (service.spec?.externalTrafficPolicy === "Local" ? [keyOf(service)] : [])),
+    intents.flatMap(({ service }) => (service.spec?.externalTrafficPolicy === "Local" ? [poolOf(keyOf(service))] : [])),
   );
   const nodes = new Map<string, string[]>();
   for (const { metadata, endpoints } of slices) {
     const key = `${metadata?.namespace ?? ""}/${metadata?.labels?.["kubernetes.io/service-name"] ?? ""}`;
-    if (!local.has(key)) continue;
+    if (!local.has(poolOf(key))) continue;
     const names = nodes.get(key) ?? [];
     for (const { nodeName } of endpoints ?? []) if (nodeName !== undefined) names.push(nodeName);
     nodes.set(key, names);

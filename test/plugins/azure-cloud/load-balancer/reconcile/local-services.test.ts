@@ -15,6 +15,11 @@ const config = {
 };
 const local = serviceOf("web", { spec: { externalTrafficPolicy: "Local", healthCheckNodePort: 32_000 } });
 
+const withNamespace = (service: Service, namespace: string): Service => ({
+  ...service,
+  metadata: { ...service.metadata, namespace },
+});
+
 /** Addresses in a pool, by default that of the local Service. */
 function addressesIn({ world }: Cluster, name = "default-web"): readonly string[] {
   const balancer = world.simulator.get("/providers/Microsoft.Network/loadBalancers/kubernetes");
@@ -64,6 +69,34 @@ describe("the pool of a local Service with several load balancers", () => {
     cluster.setEndpoints(local, ["vmss0000002"]);
     await eventually("the pool has the new node", () => addressesIn(cluster).join() === "10.240.0.6");
     expect(addressesIn(cluster, "kubernetes")).toEqual(all);
+    stop.abort();
+    await running;
+  });
+
+  test("has the nodes of both Services whose namespaces and names make the same pool name", async () => {
+    await using cluster = await openCluster(3);
+    const spec = { externalTrafficPolicy: "Local", healthCheckNodePort: 32_000 };
+    const [first, second] = [serviceOf("b-c", { spec }), withNamespace(serviceOf("c", { spec }), "default-b")];
+    const pool = "default-b-c";
+    cluster.setEndpoints(first, ["vmss0000000"]);
+    const generation = await cluster.start(config);
+    await cluster.ensure(generation, first);
+    expect(addressesIn(cluster, pool)).toEqual(["10.240.0.4"]);
+    await cluster.ensure(generation, second);
+    // The slices of a new Service come later than itself.
+    expect(addressesIn(cluster, pool)).toEqual(["10.240.0.4", "10.240.0.5", "10.240.0.6"]);
+    cluster.setEndpoints(second, ["vmss0000001"]);
+    await cluster.ensure(generation, second);
+    expect(addressesIn(cluster, pool)).toEqual(["10.240.0.4", "10.240.0.5"]);
+    const stop = new AbortController();
+    const running = generation.balancers.run(stop.signal);
+    cluster.setEndpoints(first, ["vmss0000002"]);
+    await eventually("the pool follows the first", () => addressesIn(cluster, pool).join() === "10.240.0.5,10.240.0.6");
+    await Promise.all([cluster.ensure(generation, first), cluster.ensure(generation, second)]);
+    expect(addressesIn(cluster, pool)).toEqual(["10.240.0.5", "10.240.0.6"]);
+    await cluster.ensure(generation, withNamespace(serviceOf("c"), "default-b"));
+    await cluster.ensure(generation, first);
+    expect(addressesIn(cluster, pool)).toEqual(["10.240.0.6"]);
     stop.abort();
     await running;
   });
