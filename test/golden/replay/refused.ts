@@ -69,7 +69,14 @@ const hasOneNameForTwo = (service: Service): boolean => {
   return name !== undefined && name === other && service.spec?.ipFamilies?.length === 2;
 };
 
-const isInvalid = (service: Service): boolean => hasOneNameForTwo(service) || hasInvalidValue(service);
+/** The Go provider writes a probe of port 0. */
+const probesNoPort = ({ spec }: Service): boolean =>
+  spec?.allocateLoadBalancerNodePorts === false &&
+  spec.externalTrafficPolicy !== "Local" &&
+  spec.ports?.some(({ protocol, nodePort }) => protocol === "TCP" && nodePort === undefined) === true;
+
+const isInvalid = (service: Service): boolean =>
+  hasOneNameForTwo(service) || probesNoPort(service) || hasInvalidValue(service);
 
 const hasInvalidValue = ({ metadata, spec }: Service): boolean =>
   !isAddress(spec?.loadBalancerIP) ||

@@ -43,11 +43,10 @@ const publicAddresses: Check = (subject) =>
 
 const sourceRanges: Check = (subject) => accessOf(subject).problems;
 
-/** SCTP, probe ports and probe timing. */
+/** SCTP, node ports, probe ports and probe timing. */
 const rules: Check = (subject, config) => {
   const targets = { loadBalancer: "", frontend: "", pool: "" };
-  const [family = "IPv4"] = subject.families;
-  return desiredRules(subject, family, targets, config).problems;
+  return subject.families.flatMap((family) => desiredRules(subject, family, targets, config).problems);
 };
 
 /** Selects its address or its public IP. */

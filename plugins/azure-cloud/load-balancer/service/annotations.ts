@@ -268,7 +268,7 @@ export const portAnnotations = {
     verbatim(80),
     "Port that is probed. The name or number of a port of the Service stands for its node port.",
     {
-      values: "port name, integer 0 to 65535",
+      values: "port name, integer 1 to 65535",
       fallback: "the port's node port",
     },
   ),

@@ -26,6 +26,7 @@ const idsOf = (draft: Draft, property: string): readonly string[] =>
 export function checkLoadBalancer(draft: Draft, context: WriteContext): void {
   checkNames(draft, context.id);
   checkReferences(draft);
+  checkProbes(draft);
   checkRules(draft);
   checkFrontends(draft, context);
   checkRemovedPools(draft, context);
@@ -77,6 +78,13 @@ function checkReferences(draft: Draft): void {
   for (const rule of objectsAt(draft.properties, "outboundRules"))
     for (const id of idsAt(propertiesOf(rule), "frontendIPConfigurations"))
       if (!hasId(frontends, id)) throw invalidReference(id, stringAt(rule, "id") ?? "");
+}
+
+/** Source: description of the property in the published definitions. */
+function checkProbes(draft: Draft): void {
+  for (const probe of objectsAt(draft.properties, "probes"))
+    if (propertiesOf(probe)["port"] === 0)
+      throw badRequest("InvalidRequestFormat", `Port 0 of probe ${nameOf(probe)} is not in the range from 1 to 65535.`);
 }
 
 const protocolOf = (rule: JsonObject): string => (stringAt(rule, "protocol") ?? "").toLowerCase();

@@ -216,6 +216,11 @@ describe("a load balancer", () => {
     ["a rule with an unknown frontend", "InvalidResourceReference", { loadBalancingRules: [rule("r", "g")] }],
     ["a rule with an unknown probe", "InvalidResourceReference", { probes: [] }],
     [
+      "a probe of port 0",
+      "InvalidRequestFormat",
+      { probes: [{ name: "p", properties: { protocol: "Tcp", port: 0 } }], loadBalancingRules: [] },
+    ],
+    [
       "a backend address that has neither an address nor a reference",
       "InvalidRequestFormat",
       { backendAddressPools: [{ name: "kubernetes", properties: { loadBalancerBackendAddresses: [{ name: "a" }] } }] },

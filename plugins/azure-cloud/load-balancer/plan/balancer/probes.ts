@@ -57,12 +57,20 @@ export function portProbe(
     return {
       problem: `annotation ${fullKey(portAnnotations.probePort, port.port)}: ${quoted(given ?? "")} ${portValues}`,
     };
+  if (probed === 0 && !hasNodePorts(subject)) return { problem: withoutNodePort(port.port) };
   const protocol = protocolOf(subject, port, config);
   const path = protocol === "Tcp" ? {} : { requestPath: pathOf(subject, port.port) };
   return timed(subject, port.port, { name, protocol, port: probed, ...path });
 }
 
-const portValues = "was not found in service: it is neither the name of a port nor an integer from 0 to 65535";
+const portValues = "was not found in service: it is neither the name of a port nor an integer from 1 to 65535";
+
+/** False for a Service whose ports may have no node port: ARM has no port 0. */
+export const hasNodePorts = ({ service }: Subject): boolean => service.spec?.allocateLoadBalancerNodePorts !== false;
+
+/** Words of a refusal: what does without a node port. */
+export const withoutNodePort = (port: number): string =>
+  `port ${port}: has no node port to probe, as spec.allocateLoadBalancerNodePorts is false; use spec.externalTrafficPolicy Local, annotation ${fullKey(portAnnotations.probePort, port)} or ${fullKey(portAnnotations.noProbe, port)}, or clusterServiceLoadBalancerHealthProbeMode shared in the cloud config`;
 
 /**
  * A port's name or number stands for its node port; another number is taken as it is. Of two ports of one number, the TCP
@@ -75,7 +83,7 @@ function probedPort({ ports }: Subject, given: string): number | undefined {
   );
   const known = named.find(({ protocol = "TCP" }) => protocol === "TCP") ?? named[0];
   if (known !== undefined) return known.nodePort ?? 0;
-  return number !== undefined && number <= 65535 ? number : undefined;
+  return number !== undefined && number >= 1 && number <= 65535 ? number : undefined;
 }
 
 function protocolOf({ settings }: Subject, port: ServicePort, config: PlannerConfig): "Tcp" | "Http" | "Https" {

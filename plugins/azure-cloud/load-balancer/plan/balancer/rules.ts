@@ -9,7 +9,7 @@ import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import { annotations, portAnnotations } from "../../service/annotations.ts";
 import type { Subject } from "../../service/subject.ts";
-import { commonProbe, type DesiredProbe, portProbe } from "./probes.ts";
+import { commonProbe, type DesiredProbe, hasNodePorts, portProbe, withoutNodePort } from "./probes.ts";
 
 /** The ids that a Service's rules of one family refer to. */
 export interface RuleTargets {
@@ -76,12 +76,14 @@ interface Builder {
 const hasAllPorts = ({ settings, internalInAnyCase }: Subject, { sku }: PlannerConfig): boolean =>
   internalInAnyCase && sku === "standard" && settings.get(annotations.haPorts);
 
-function addRuleForAllPorts(builder: Builder, { rules, probes }: Collected): void {
+function addRuleForAllPorts(builder: Builder, { rules, probes, problems }: Collected): void {
   const { subject, family, config } = builder;
   const [first] = subject.ports;
   if (first === undefined) return;
   const name = ruleName(subject, first.protocol ?? "TCP", first.port, family);
   const probe = builder.common ?? firstProbe(builder, name);
+  const tcp = subject.ports.find(({ protocol = "TCP" }) => protocol === "TCP");
+  if (probe === undefined && tcp !== undefined && !hasNodePorts(subject)) problems.push(withoutNodePort(tcp.port));
   if (probe !== undefined && probe !== builder.common) probes.push(probe);
   rules.push({
     ...commonRule(builder, name, probe),
@@ -121,6 +123,12 @@ function addRule(builder: Builder, port: ServicePort, { rules, probes, problems 
   }
   if (choice.probe !== undefined && choice.probe !== common) probes.push(choice.probe);
   const direct = subject.floatingIP && !isInternalIPv6(builder);
+  if (!direct && !port.nodePort && !hasNodePorts(subject)) {
+    problems.push(
+      `port ${port.port}: traffic without floating IP needs a node port, and spec.allocateLoadBalancerNodePorts is false`,
+    );
+    return;
+  }
   rules.push({
     ...commonRule(builder, name, choice.probe),
     protocol: transportOf[protocol] ?? "Tcp",

@@ -143,6 +143,18 @@ describe("annotations that contradict each other or the Service are refused by n
       { annotations: { "port_80_health-probe_port": "dns" } },
       "port_80_health-probe_port",
     ],
+    [
+      "no node port for the second family, which has no floating IP on an internal load balancer",
+      {
+        annotations: { ...internal, port_80_no_probe_rule: "true" },
+        spec: {
+          allocateLoadBalancerNodePorts: false,
+          ipFamilies: ["IPv4", "IPv6"],
+          ports: [{ protocol: "TCP", port: 80 }],
+        },
+      },
+      "allocateLoadBalancerNodePorts is false",
+    ],
   ])("%s", (_title, shape, message) => {
     for (const used of [config, several]) {
       const { stages, results } = planned(shape, used);

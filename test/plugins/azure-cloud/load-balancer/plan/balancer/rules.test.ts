@@ -28,6 +28,7 @@ function desired(shape: ServiceShape, config: Config = standard, family: Family 
 
 const internal = { "azure-load-balancer-internal": "true" };
 const allPorts = { ...internal, "azure-load-balancer-enable-high-availability-ports": "true" };
+const direct = { "azure-disable-load-balancer-floating-ip": "true" };
 const probe = (port: number, more = {}) => ({
   protocol: "Tcp",
   port,
@@ -275,10 +276,13 @@ describe("load balancing rules and probes", () => {
     expect(probes.map(({ port: probed }) => probed)).toEqual([31_053]);
   });
 
-  test.each([["nowhere"], ["65536"], ["-1"]])("a probe port %p is an error that names the annotation", (port) => {
-    const { problems } = desired({ annotations: { "port_80_health-probe_port": port } });
-    expect(problems).toEqual([expect.stringContaining("port_80_health-probe_port")]);
-  });
+  test.each([["nowhere"], ["65536"], ["-1"], ["0"]])(
+    "a probe port %p is an error that names the annotation",
+    (port) => {
+      const { problems } = desired({ annotations: { "port_80_health-probe_port": port } });
+      expect(problems).toEqual([expect.stringContaining("port_80_health-probe_port")]);
+    },
+  );
 
   test("`port_8000_no_probe_rule: true` leaves rule 8000 without a probe", () => {
     const { rules, probes } = desired({
@@ -394,6 +398,51 @@ describe("load balancing rules and probes", () => {
       ["atest1-TCP-34567", 34_567],
       ["atest1-TCP-80", 421],
     ]);
+  });
+});
+
+describe("a Service without node ports", () => {
+  const without = (more: Partial<ServiceShape["spec"]> = {}) => ({
+    allocateLoadBalancerNodePorts: false,
+    ports: [{ protocol: "TCP", port: 80 }],
+    ...more,
+  });
+  const toProbe = expect.stringContaining("port 80: has no node port to probe");
+  const toReach = expect.stringContaining("port 80: traffic without floating IP needs a node port");
+
+  test.each<[string, ServiceShape, readonly unknown[]]>([
+    ["whose port is to be probed", { spec: without() }, [toProbe]],
+    ["whose port is to be probed by its number", { annotations: { "port_80_health-probe_port": "80" } }, [toProbe]],
+    ["with one rule for all ports", { annotations: allPorts }, [toProbe]],
+    ["that has no floating IP", { annotations: { ...direct, port_80_no_probe_rule: "true" } }, [toReach]],
+  ])("%s is refused", (_title, shape, problems) => {
+    expect(desired({ ...shape, spec: without() }).problems).toEqual(problems);
+  });
+
+  test.each<[string, ServiceShape, Config]>([
+    ["probes a port by annotation", { annotations: { "port_80_health-probe_port": "421" } }, standard],
+    [
+      "has all ports and probes one by annotation",
+      { annotations: { ...allPorts, "port_80_health-probe_port": "421" } },
+      standard,
+    ],
+    ["has no probe by annotation", { annotations: { port_80_no_probe_rule: "true" } }, standard],
+    ["has no rule by annotation", { annotations: { port_80_no_lb_rule: "true" } }, standard],
+    [
+      "has the health check of ETP Local",
+      { spec: { externalTrafficPolicy: "Local", healthCheckNodePort: 34_567 } },
+      standard,
+    ],
+    ["has the shared probe", {}, plannerConfigOf({ clusterServiceLoadBalancerHealthProbeMode: "shared" })],
+    ["has UDP ports alone", { spec: { ports: [{ protocol: "UDP", port: 80 }] } }, standard],
+    [
+      "has all ports, and UDP ports alone",
+      { annotations: allPorts, spec: { ports: [{ protocol: "UDP", port: 80 }] } },
+      standard,
+    ],
+    ["has chosen one by itself", { annotations: direct, spec: { ports: [tcp(80)] } }, standard],
+  ])("is accepted if it %s", (_title, { spec, ...shape }, config) => {
+    expect(desired({ ...shape, spec: without(spec) }, config).problems).toEqual([]);
   });
 });
 
