@@ -31,6 +31,8 @@ export interface ServiceInAzure {
   readonly ipTags: string;
   /** Names of the nodes in its pools. */
   readonly members: ReadonlySet<string>;
+  /** True where its rules have a pool that no other Service has. */
+  readonly isLocal: boolean;
   /** `TCP 80 from Internet`: what allow rules let through to its address, sorted. */
   readonly opened: readonly string[];
   /** Names of what it uses whose last write failed as an operation: they are written again, however they look. */
@@ -76,6 +78,9 @@ const hasFailed = (one: JsonObject): boolean => stringAt(propertiesOf(one), "pro
 
 /** What has an IP configuration: an instance of a scale set, or a network interface that is a resource itself. */
 const ownerOf = /\/providers\/[^/]+\/(?:virtualMachineScaleSets\/[^/]+\/virtualMachines|networkInterfaces)\/[^/]+/iu;
+
+/** The pool of one Service. All others have the name of the cluster. */
+export const isLocalPool = (pool: JsonObject): boolean => !/^kubernetes(?:-ipv6)?$/iu.test(nameOf(pool));
 
 /** The simulated subscription at one moment, in the terms of Services and nodes. */
 export class AzureView {
@@ -130,6 +135,7 @@ export class AzureView {
     let address: string | undefined;
     let publicIP: string | undefined;
     let ipTags = "";
+    let isLocal = false;
     for (const balancer of this.balancers) {
       const properties = propertiesOf(balancer);
       const own = this.#frontendsUsed(balancer, isOwn).filter(
@@ -151,11 +157,12 @@ export class AzureView {
         const pool = objectsAt(properties, "backendAddressPools").find(
           (one) => stringAt(one, "id")?.toLowerCase() === poolId,
         );
+        if (pool !== undefined && isLocalPool(pool)) isLocal = true;
         for (const name of this.membersOf(pool)) members.add(name);
       }
     }
     const opened = this.openedAt(address);
-    return { frontends, rules: rules.toSorted(), address, publicIP, ipTags, members, opened, failed };
+    return { frontends, rules: rules.toSorted(), address, publicIP, ipTags, members, isLocal, opened, failed };
   }
 
   /** The frontends that rules of a Service use, and those of its name that rules of no other one use. */

@@ -1,5 +1,15 @@
 import { type JsonObject, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
-import { type AzureView, idAt, isOfType, isOn, nameOf, portOf, propertiesOf, textsAt } from "./azure-view.ts";
+import {
+  type AzureView,
+  idAt,
+  isLocalPool,
+  isOfType,
+  isOn,
+  nameOf,
+  portOf,
+  propertiesOf,
+  textsAt,
+} from "./azure-view.ts";
 import { withoutShard } from "./deployments.ts";
 
 /** Something in Azure that only the product adds and removes. */
@@ -48,9 +58,6 @@ const ofServices = (balancer: JsonObject): readonly Entry[] =>
       named(`${nameOf(balancer)}/${property}/${nameOf(part)}`, nameOf(part)),
     ),
   );
-
-/** The pool of one Service. All others have the name of the cluster. */
-export const isLocalPool = (pool: JsonObject): boolean => !/^kubernetes(?:-ipv6)?$/iu.test(nameOf(pool));
 
 /** Of pools that rules of ours use. */
 function members(view: AzureView, balancer: JsonObject): readonly Entry[] {

@@ -14,6 +14,7 @@ import { readSubject, type Subject } from "../service/subject.ts";
 import { draftBalancers, planBalancers } from "./balancer/balancers.ts";
 import { retireBasic } from "./balancer/basic.ts";
 import { backendAddresses, planPools } from "./balancer/members.ts";
+import { useRefusedPools } from "./balancer/refused-pools.ts";
 import type { Draft, PlannedService, ResourceDraft } from "./draft/draft.ts";
 import { addressesOf, statusAddresses } from "./draft/ingress.ts";
 import { checkLimits } from "./limit-checks.ts";
@@ -34,7 +35,8 @@ import { type PlannedResources, stagesOf } from "./writes.ts";
  * is left to write. Two rounds are enough for a new Service, three where a public IP is created again, or where nodes move
  * to a load balancer that the Service creates.
  *
- * A Service with a problem contributes nothing: the others are planned as if it were not there.
+ * A Service with a problem contributes nothing but the nodes of a pool of its own: the others are planned as if it were
+ * not there.
  */
 export function plan(intents: readonly ServiceIntent[], observed: Observed, config: PlannerConfig): Plan {
   const problems = new Map<ServiceKey, PlanProblem>();
@@ -43,7 +45,8 @@ export function plan(intents: readonly ServiceIntent[], observed: Observed, conf
   let services = intents.toSorted(byAge).flatMap((intent) => read(intent, ownRanges, config, problems));
   for (;;) {
     const draft = draftOf(services, observed, config);
-    const resources = planResources(draft);
+    const refused = intents.filter(({ service, action }) => action === "ensure" && problems.has(keyOf(service)));
+    const resources = planResources(draft, refused);
     if (draft.problems.size === 0) {
       const stages = stagesOf(draft, resources);
       return { stages, results: resultsOf(draft, problems, intents), nodeEvents: draft.nodeEvents };
@@ -102,11 +105,12 @@ const draftOf = (services: readonly PlannedService[], observed: Observed, config
   pending: new Set(),
 });
 
-function planResources(draft: Draft): PlannedResources {
+function planResources(draft: Draft, refused: readonly ServiceIntent[]): PlannedResources {
   draftBalancers(draft);
   retireBasic(draft);
   draftPublicIPs(draft);
   planBalancers(draft, planPublicIPs(draft));
+  useRefusedPools(draft, refused);
   const pools = planPools(draft);
   const securityGroup = planSecurityGroup(draft, (subject) => backendAddresses(draft, pools, subject));
   repeatFailed(draft, securityGroup);

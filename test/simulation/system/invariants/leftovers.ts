@@ -8,6 +8,7 @@ import {
   type AzureView,
   familiesOf,
   idAt,
+  isLocalPool,
   isOfType,
   isOn,
   nameOf,
@@ -15,7 +16,7 @@ import {
   propertiesOf,
   textsAt,
 } from "../azure-view.ts";
-import { isLocalPool, portOwners } from "../owned-parts.ts";
+import { portOwners } from "../owned-parts.ts";
 
 /** Parts that bear the name, the tag or the address of a Service that does not want a load balancer. */
 export function leftoversIn(view: AzureView, wanting: readonly Service[]): readonly string[] {

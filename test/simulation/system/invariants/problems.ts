@@ -106,7 +106,10 @@ function problemsOfService(
     if (isTheirs(service)) return problemsOfTheirs(service);
     return addressesOf(service).length > 0 ? ["still shows an address"] : [];
   }
-  if (isRefused(world, service)) return hasEvent(world, service, "Warning") ? [] : ["fails without an event"];
+  if (isRefused(world, service)) {
+    const silent = hasEvent(world, service, "Warning") ? [] : ["fails without an event"];
+    return [...silent, ...problemsOfRefused(world, nodes, former, service)];
+  }
   const view = world.view();
   return familiesOf(service).flatMap((family) => {
     const found = view.serviceOf(service, family);
@@ -119,6 +122,28 @@ function problemsOfService(
     const members = differences("member", [...found.members.difference(former)], [...wanted.difference(former)]);
     const failed = found.failed.map((name) => `uses ${name}, which is Failed`);
     return [...lacking(world, service, family, found), ...members, ...failed].map((problem) => `${family} ${problem}`);
+  });
+}
+
+/** A Service that is refused keeps what it has, but a pool of its own follows its Pods. */
+function problemsOfRefused(
+  world: World,
+  nodes: readonly Node[],
+  former: ReadonlySet<string>,
+  service: Service,
+): readonly string[] {
+  const pods = localNodes(world, service);
+  if (pods === undefined) return [];
+  const serving = nodes.filter((node) => !isExcluded(node) && pods.has(keyOf(node))).map(keyOf);
+  return familiesOf(service).flatMap((family) => {
+    const { members, isLocal } = world.view().serviceOf(service, family);
+    return isLocal
+      ? differences(
+          "member",
+          [...members.difference(former)],
+          serving.filter((one) => !former.has(one)),
+        )
+      : [];
   });
 }
 

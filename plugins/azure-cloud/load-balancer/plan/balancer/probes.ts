@@ -68,7 +68,7 @@ const portValues = "was not found in service: it is neither the name of a port n
 /** False for a Service whose ports may have no node port: ARM has no port 0. */
 export const hasNodePorts = ({ service }: Subject): boolean => service.spec?.allocateLoadBalancerNodePorts !== false;
 
-/** Words of a refusal: what does without a node port. */
+/** The refusal of a port that needs a node port, with what does not need one. */
 export const withoutNodePort = (port: number): string =>
   `port ${port}: has no node port to probe, as spec.allocateLoadBalancerNodePorts is false; use spec.externalTrafficPolicy Local, annotation ${fullKey(portAnnotations.probePort, port)} or ${fullKey(portAnnotations.noProbe, port)}, or clusterServiceLoadBalancerHealthProbeMode shared in the cloud config`;
 

@@ -7,6 +7,7 @@ import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 import { objectAt, objectsAt, stringAt } from "../../../../../plugins/azure-cloud/json.ts";
 import { LocalServices } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/local-services.ts";
 import type { Reconciled } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/wanted.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
 import { type Cluster, openCluster, serviceOf } from "../cluster.ts";
 
 const config = {
@@ -97,6 +98,27 @@ describe("the pool of a local Service with several load balancers", () => {
     await cluster.ensure(generation, withNamespace(serviceOf("c"), "default-b"));
     await cluster.ensure(generation, first);
     expect(addressesIn(cluster, pool)).toEqual(["10.240.0.6"]);
+    stop.abort();
+    await running;
+  });
+
+  test("follows its endpoints while its Service is refused, whose rules stay", async () => {
+    await using cluster = await openCluster(3);
+    cluster.setEndpoints(local, ["vmss0000000"]);
+    const generation = await cluster.start(config);
+    await cluster.ensure(generation, local);
+    const stop = new AbortController();
+    const running = generation.balancers.run(stop.signal);
+    const rules = (): number =>
+      cluster.world.simulator.resources().flatMap((one) => objectsAt(one.properties, "loadBalancingRules")).length;
+    expect(rules()).toBe(1);
+    const annotations = { "service.beta.kubernetes.io/azure-load-balancer-tcp-idle-timeout": "1" };
+    const refused = { ...local, metadata: { ...local.metadata, annotations } };
+    expect(String(await errorOf(cluster.ensure(generation, refused)))).toContain("is not an integer from 4 to 100");
+    expect(addressesIn(cluster)).toEqual(["10.240.0.4"]);
+    cluster.setEndpoints(local, ["vmss0000001", "vmss0000002"]);
+    await eventually("the pool has the new nodes", () => addressesIn(cluster).join() === "10.240.0.5,10.240.0.6");
+    expect(rules()).toBe(1);
     stop.abort();
     await running;
   });
