@@ -117,6 +117,9 @@ export const features: readonly Feature[] = [
   },
 ];
 
+/** Where Services have Pods, all but one of so many have the nodes of these alone, whatever else they have. */
+export const localEvery = 5;
+
 /** Has no divisor in common with the number of features. */
 export const stride = 11;
 
@@ -154,8 +157,7 @@ export function shapeOf({ cluster }: World, name: string, pick: number): Shape {
     return !(isIPv6 && isIPv4Only);
   });
   const shape = combined(chosen);
-  // Three of four, with their Pods, whatever else they have.
-  if (cluster.hasPods && (pick + Number(name.slice(1))) % 4 > 0)
+  if (cluster.hasPods && (pick + Number(name.slice(1))) % localEvery > 0)
     return { ...shape, spec: { ...shape.spec, externalTrafficPolicy: "Local" } };
   if (!cluster.dualStack) return shape;
   const isIPv4Only = chosen.some((feature) => feature.isIPv4Only === true);

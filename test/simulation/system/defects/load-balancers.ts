@@ -209,7 +209,7 @@ export const loadBalancerDefects: Defects = {
     file: `${balancing}/plan/writes.ts`,
     from: "(isWithheld(one) || !isAwaited(draft, one))",
     to: "(isWithheld(one) || true)",
-    needs: ["deleteService", "createService", "requests"],
+    needs: ["changeService", "movePods"],
   },
   "takes a failed operation for the desired state": {
     file: `${balancing}/plan/writes.ts`,
@@ -349,6 +349,34 @@ export const loadBalancerDefects: Defects = {
     to: "has.has(one)",
     needs: ["serveElsewhere", "changeService"],
     kept: "a Service of a shared security group that gave up floating IP is deleted",
+  },
+  "leaves the pool of a refused Service as it is": {
+    file: `${balancing}/plan/plan.ts`,
+    from: "useRefusedPools(draft, refused);",
+    to: "",
+    needs: ["changeService", "movePods"],
+    kept: "Pods move while their Service is refused",
+  },
+  "reads the endpoints of no Service": {
+    file: `${balancing}/reconcile/observe/needed-reads.ts`,
+    from: "names.push(nodeName)",
+    to: "nodes.delete(nodeName)",
+    needs: ["movePods"],
+    kept: "Pods move while their Service is refused",
+  },
+  "does not follow endpoints that move to other nodes": {
+    file: `${balancing}/reconcile/local-services.ts`,
+    from: "nodesOf(before) === nodesOf(after)",
+    to: "true",
+    needs: ["movePods"],
+    kept: "Pods of a Service move",
+  },
+  "leaves the pool of a Service on its former load balancer": {
+    file: `${balancing}/plan/balancer/balancers.ts`,
+    from: "if (owner === undefined || draft.pools.has(id.toLowerCase())) continue;",
+    to: "if (owner !== undefined || draft.pools.has(id.toLowerCase())) continue;",
+    needs: ["changeService"],
+    kept: "a Service with a pool of its own moves to another load balancer",
   },
   "leaves addresses of former nodes open in a shared security group": {
     file: "plugins/azure-cloud/load-balancer/plan/security-group/plan.ts",

@@ -1,5 +1,5 @@
 import { changes } from "../actions/reads.ts";
-import { features, stride } from "../actions/service-shapes.ts";
+import { features, localEvery, stride } from "../actions/service-shapes.ts";
 import { maxServices } from "../actions/services.ts";
 import { sharedAddresses, sharedFeatures, sharedPorts } from "../actions/shared-shapes.ts";
 import type { Action, History } from "../history.ts";
@@ -54,6 +54,12 @@ export const create = (index: number, shape = '"none"', other?: string): Happeni
 export const change = (index: number, of: number, shape = '"none"', other?: string): Happening => ({
   kind: "changeService",
   pick: pickOf([1, of, index], ...featureWith(7, shape, other)),
+});
+
+/** Changes Service number `index` where Services have Pods: it has the nodes of its own alone. */
+export const changeLocal = (index: number, of: number, shape = '"none"'): Happening => ({
+  kind: "changeService",
+  pick: pickOf([1, of, index], [7, localEvery, (localEvery + 1 - index) % localEvery], ...featureWith(7, shape)),
 });
 
 /** What a number means where Services share addresses: an address, ports and the feature that has a text, by their names. */

@@ -3,6 +3,7 @@ import { elsewhereHistories } from "./elsewhere.ts";
 import { hostHistories } from "./hosts.ts";
 import { loadBalancerHistories } from "./load-balancers.ts";
 import { nodeHistories } from "./nodes.ts";
+import { podHistories } from "./pods.ts";
 import { readHistories } from "./reads.ts";
 import { secondHistories } from "./second.ts";
 import { serviceHistories } from "./services.ts";
@@ -20,4 +21,5 @@ export const keptHistories: Readonly<Record<string, History>> = {
   ...virtualMachineHistories,
   ...elsewhereHistories,
   ...secondHistories,
+  ...podHistories,
 };
