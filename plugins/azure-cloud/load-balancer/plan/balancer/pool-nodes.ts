@@ -23,7 +23,8 @@ export function poolNodes({ observed, config }: Draft): (pools: readonly UsedPoo
       if (before === node) return false;
       const former = before === undefined ? [] : internalAddresses(before);
       const isAdded = internalAddresses(node).some((one) => !former.includes(one) && isMember(one));
-      return isAdded && drainCause(node) === undefined;
+      // A plan for deletions alone has no list of nodes: members are of other Services, whose plans decide about them.
+      return isAdded && (nodes.length === 0 || drainCause(node) === undefined);
     };
     const joined = observed.nodes.filter(hasJoined);
     return joined.length === 0 ? nodes : [...byName([...nodes, ...joined]).values()];

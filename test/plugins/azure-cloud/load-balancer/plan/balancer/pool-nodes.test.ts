@@ -67,6 +67,21 @@ test("an address in a pool of others makes no node a member", () => {
   expect(plan([intentOf({ nodes })], { ...created, loadBalancers, nodes: more }, config).stages).toEqual([]);
 });
 
+test("a member that is out of service stays for other Services when one is deleted", () => {
+  const outOfService = changed("node-0", (node) => ({
+    ...node,
+    spec: { ...node.spec, taints: [{ key: taints.outOfService, effect: "NoExecute" }] },
+  }));
+  const intents = ["web", "other"].map((name) => intentOf({ name, nodes: outOfService }));
+  const { observed } = converge(intents, world({ nodes: outOfService }), several);
+  const deletion = { ...intentOf({ name: "other" }), action: "delete" as const, nodes: [] };
+  const { stages } = plan([deletion], observed, several);
+  const pools = stages.flatMap(({ writes }) =>
+    writes.flatMap((write) => (write.kind === "put-load-balancer" ? (write.body.backendAddressPools ?? []) : [])),
+  );
+  expect(pools.map((pool) => pool.loadBalancerBackendAddresses?.map(({ name }) => name))).toEqual([all]);
+});
+
 test("the nodes of an empty sync are those of the pool that are still there", () => {
   expect(membersAfter([], nodes)).toEqual(all);
 });
