@@ -37,26 +37,26 @@ const join = (path: string, name: string): string =>
 const itemKeys = ["name", "type", "key", "port", "id"];
 
 /** The field by which every item of a list differs from the others; undefined for other values. */
-function keyOfItems(value: unknown): string | undefined {
-  if (!Array.isArray(value) || value.length === 0 || !value.every(isObject)) return undefined;
-  return itemKeys.find((key) => {
-    const names = new Set(value.map((item: Document) => item[key]));
-    return names.size === value.length && !names.has(undefined);
-  });
+const keyOfItems = (value: unknown): string | undefined => itemKeys.find((key) => isIdentifiedBy(value, key));
+
+function isIdentifiedBy(value: unknown, key: string): value is readonly Document[] {
+  if (!Array.isArray(value) || value.length === 0 || !value.every(isObject)) return false;
+  const names = new Set(value.map((item: Document) => item[key]));
+  return names.size === value.length && !names.has(undefined);
 }
 
 /**
  * Fields of an object, or items of a list by their key, which is not repeated in them. `undefined` counts as empty, so
- * that a new object is shown field by field. Returns undefined for other values.
+ * that a new object is shown field by field. Returns undefined for other values, and for items that the key does not tell apart.
  */
 function entriesOf(value: unknown, key: string | undefined): ReadonlyMap<string, unknown> | undefined {
   if (value === undefined) return new Map();
   if (isObject(value)) return new Map(Object.entries(value));
-  if (!Array.isArray(value) || key === undefined) return undefined;
-  const items = value.filter(isObject);
-  if (items.length < value.length || items.some((item) => item[key] === undefined)) return undefined;
+  if (key === undefined) return undefined;
+  if (Array.isArray(value) && value.length === 0) return new Map();
+  if (!isIdentifiedBy(value, key)) return undefined;
   return new Map(
-    items.map((item) => [
+    value.map((item) => [
       `[${String(item[key])}]`,
       Object.fromEntries(Object.entries(item).filter(([name]) => name !== key)),
     ]),

@@ -56,4 +56,11 @@ describe("the fields of a change", () => {
     expect(fieldChanges({}, after)).toEqual([{ path: "rules", after: after.rules }]);
     expect(fieldChanges(after, { ...before, rules: [] })).toEqual([{ path: "rules", before: after.rules, after: [] }]);
   });
+
+  test("show a list as a whole where the items of one side alone have the same identity: each address of a node has a type", () => {
+    const one = { addresses: [{ type: "InternalIP", address: "10.0.0.4" }] };
+    const two = { addresses: [{ type: "InternalIP", address: "fd00::4" }, ...one.addresses] };
+    expect(fieldChanges(one, two)).toEqual([{ path: "addresses", before: one.addresses, after: two.addresses }]);
+    expect(fieldChanges(two, one)).toEqual([{ path: "addresses", before: two.addresses, after: one.addresses }]);
+  });
 });
