@@ -6,6 +6,7 @@ import type { Credentials } from "./credentials.ts";
 /** The part of `Bun.FetchSession` that requests need. */
 export interface Session {
   fetch(url: string, init: BunFetchRequestInit): Promise<Response>;
+  /** Closes idle connections; those of requests in flight are closed once these have ended. */
   close(): void;
 }
 
@@ -17,9 +18,26 @@ export interface Session {
 export function dedicatedSession(tls: Credentials["tls"]): Session {
   const { serverName, ...rest } = tls;
   const agent = new Agent({ keepAlive: true, maxSockets: 4, ...rest, ...(serverName && { servername: serverName }) });
+  let inFlight = 0;
+  let closed = false;
+  // `destroy` cuts requests in flight too, such as the renewal of another lease while the certificate changes.
+  const closeIdle = (): void => {
+    if (closed && inFlight === 0) agent.destroy();
+  };
   return {
-    fetch: (url, init) => send(url, init, agent),
-    close: () => agent.destroy(),
+    async fetch(url, init) {
+      inFlight += 1;
+      try {
+        return await send(url, init, agent);
+      } finally {
+        inFlight -= 1;
+        closeIdle();
+      }
+    },
+    close() {
+      closed = true;
+      closeIdle();
+    },
   };
 }
 

@@ -1,6 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { getEventListeners } from "node:events";
+import { getEventListeners, once } from "node:events";
+import type { ServerResponse } from "node:http";
+import { createServer as createHttpsServer, type Server } from "node:https";
 import { createServer } from "node:net";
+import { promisify } from "node:util";
 
 import { ApiError, CodedError } from "cloud-controller-host/sdk";
 import { eventually, type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
@@ -10,7 +13,7 @@ import { createTransport, type TransportOptions } from "../../../../host/kube/co
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
 import { errorOf } from "../../../kit/rejection.ts";
 import { document } from "../protobuf/encode.ts";
-import { status, StubApi } from "../stub-api.ts";
+import { pem, status, StubApi } from "../stub-api.ts";
 
 let api: StubApi;
 beforeEach(async () => {
@@ -21,6 +24,7 @@ afterEach(() => api.stop());
 const get = { method: "GET", path: "/api/v1/nodes" } as const;
 const connect = (options: Partial<TransportOptions> = {}, access = api.access()) =>
   createTransport(access, { userAgent: "ccm/1 (test)/unit", qps: -1, ...options });
+const connectionsOf = (server: Server): Promise<number> => promisify(server.getConnections.bind(server))();
 /** The ways in which a transport sends; each keeps the same promises. */
 const ways = [
   ["pooled", {}],
@@ -49,6 +53,30 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
     for (current of [anonymous, anonymous, known, known, anonymous]) await transport.send(get);
     expect(api.requests.map(({ clientName }) => clientName !== undefined)).toEqual([false, false, true, true, false]);
     transport.close();
+  });
+
+  test("is answered though the client certificate changes while it is in flight", async () => {
+    const held = Promise.withResolvers<ServerResponse>();
+    const server = createHttpsServer({ cert: pem.cert, key: pem.key }, (request, response) => {
+      if (request.url === "/slow") held.resolve(response);
+      else response.end("{}");
+    });
+    server.keepAliveTimeout = 0;
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const address = server.address();
+    const url = `https://127.0.0.1:${typeof address === "object" ? address?.port : ""}`;
+    const [anonymous, known] = [api.access(), api.access({ withCertificate: true })];
+    let current = anonymous;
+    const transport = connectThisWay({}, { ...anonymous, url, credentials: () => current.credentials() });
+    const slow = transport.send({ method: "PUT", path: "/slow", body: {} });
+    const response = await held.promise;
+    current = known;
+    await transport.send(get);
+    response.end("{}");
+    expect((await slow).status).toBe(200);
+    transport.close();
+    await eventually("no connection is left", () => connectionsOf(server).then((count) => count === 0));
+    server.close();
   });
 
   test("is sent with user agent, credentials, query and JSON body, uncompressed, over one connection", async () => {
