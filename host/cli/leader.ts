@@ -87,6 +87,7 @@ async function ask<T extends TSchema>(
       signal: AbortSignal.timeout(limitMs),
       // The host's own certificate is self-signed, and a connection to a local port does not cross a network.
       tls: { rejectUnauthorized: !isLocal },
+      ...(isLocal && { proxy: false }),
     });
     if (response.status !== 200)
       throw new CodedError("LeaderUnreachable", `${path} returned ${response.status}${hints[response.status] ?? ""}`);

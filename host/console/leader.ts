@@ -51,6 +51,7 @@ export class Leader implements AsyncDisposable {
           headers,
           signal,
           redirect: "manual",
+          proxy: false,
           tls: { rejectUnauthorized: false, ...certificate },
         });
       } catch (error) {

@@ -9,6 +9,7 @@ import { readText } from "../../config/parse/read-text.ts";
 import { CaFile } from "./ca-file.ts";
 import type { CredentialObserver } from "./credential-metrics.ts";
 import { ExecPlugin, type PluginCredential } from "./exec-plugin.ts";
+import { environmentProxy } from "./proxy.ts";
 
 /** TLS settings and headers of a request. PEM texts. */
 export interface Credentials {
@@ -26,6 +27,7 @@ export interface Credentials {
 export interface ApiServer {
   /** `https://host:port`, without a trailing slash. */
   readonly url: string;
+  /** URL of the proxy that requests go through; undefined: they go directly. */
   readonly proxy: string | undefined;
   /**
    * The current credentials. `rejected` are those that got a 401: all files are read and all plugins run again, unless
@@ -45,9 +47,10 @@ export interface CredentialOptions {
 /** An API server whose credentials come from a kubeconfig's cluster and user; files are read again each minute. */
 export function apiServerOf(cluster: Cluster, user: User, options: CredentialOptions = {}): ApiServer {
   const cache = new CredentialsCache(cluster, user, options);
+  const url = cluster.server.replace(/\/+$/, "");
   return {
-    url: cluster.server.replace(/\/+$/, ""),
-    proxy: cluster.proxyUrl,
+    url,
+    proxy: cluster.proxyUrl || environmentProxy(url),
     credentials: (asked) => cache.get(asked?.rejected),
   };
 }

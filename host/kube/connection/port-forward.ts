@@ -85,7 +85,8 @@ async function tunnel(
   if (socket.destroyed) return;
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/portforward`;
   const url = `${api.url.replace(/^http/u, "ws")}${path}?ports=${port}`;
-  const remote = new WebSocket(url, { protocols: [protocol], headers: { ...headers }, tls });
+  const { proxy } = api;
+  const remote = new WebSocket(url, { protocols: [protocol], headers: { ...headers }, tls, ...(proxy && { proxy }) });
   remote.binaryType = "arraybuffer";
   let isOpen = false;
   socket.once("close", () => remote.close());

@@ -216,8 +216,9 @@ class FetchTransport implements Transport {
   }
 
   #pooledSession(tls: Credentials["tls"]): Session {
-    const { proxy } = this.#api;
-    return new Bun.FetchSession({ tls, ...(proxy !== undefined && { proxy }) });
+    const { proxy: url } = this.#api;
+    // It has been chosen: the environment does not change it.
+    return new Bun.FetchSession({ tls, proxy: url === undefined ? false : { url, respectNoProxy: false } });
   }
 }
 

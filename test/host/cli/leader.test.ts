@@ -57,6 +57,18 @@ test("the leader's flags are those that decide what it does, differ from the def
   expect(accepted).toBe("application/json;g=config.k8s.io;v=v1beta1;as=flagz");
 });
 
+test("a local port is asked directly, whatever proxy the environment names", async () => {
+  flags = { "cluster-name": "prod" };
+  const former = process.env["HTTP_PROXY"];
+  process.env["HTTP_PROXY"] = "http://127.0.0.1:1";
+  try {
+    expect(await leaderFlags(leader, [])).toEqual(["--cluster-name=prod"]);
+  } finally {
+    if (former === undefined) delete process.env["HTTP_PROXY"];
+    else process.env["HTTP_PROXY"] = former;
+  }
+});
+
 test("a leader sets only flags that decide what happens to an object", async () => {
   const all = parse([]);
   flags = Object.fromEntries((all.kind === "run" ? all.settings : []).map(({ name }) => [name, "set"]));

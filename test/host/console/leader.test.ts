@@ -6,6 +6,7 @@ import { Leader } from "../../../host/console/leader.ts";
 import { createClient } from "../../../host/kube/connection/client.ts";
 import type { ApiServer } from "../../../host/kube/connection/credentials.ts";
 import { createTransport } from "../../../host/kube/connection/transport.ts";
+import { proxyTo } from "../kube/connect-proxy.ts";
 
 setDefaultTimeout(120_000);
 
@@ -116,6 +117,18 @@ test("a request that fails after a hand-over goes to the new leader", async () =
   expect(server.pods).toEqual(["one", "two"]);
   server.closers[1]?.();
   expect(await failing).toBe("failed");
+});
+
+test("a request and its token go to the forwarded port directly, whatever proxy the environment names", async () => {
+  const proxy = running.use(await proxyTo(server.url));
+  const former = process.env["HTTPS_PROXY"];
+  running.defer(
+    () => void (former === undefined ? delete process.env["HTTPS_PROXY"] : (process.env["HTTPS_PROXY"] = former)),
+  );
+  process.env["HTTPS_PROXY"] = proxy.url;
+  void request();
+  await areOpen(1);
+  expect(proxy.targets).toEqual([]);
 });
 
 test("a port that the API server refuses to forward is reported in its own words", async () => {

@@ -7,6 +7,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import type { ApiServer, Credentials } from "../../../../host/kube/connection/credentials.ts";
 import { type ForwardLimits, forwardPort } from "../../../../host/kube/connection/port-forward.ts";
+import { proxyTo } from "../connect-proxy.ts";
 import { status, StubApi } from "../stub-api.ts";
 
 setDefaultTimeout(120_000);
@@ -37,6 +38,7 @@ async function forwarded(
   pod: Pod,
   more: Partial<ForwardLimits> = {},
   credentials = Promise.resolve<Credentials>(none),
+  throughProxy = false,
 ) {
   const counts = { opened: 0, closed: 0, received: 0 };
   const server = Bun.serve({
@@ -61,14 +63,16 @@ async function forwarded(
     },
   });
   running.defer(() => server.stop(true));
+  const url = `http://127.0.0.1:${server.port}`;
+  const proxy = throughProxy ? running.use(await proxyTo(url)) : undefined;
   const api: ApiServer = {
-    url: `http://127.0.0.1:${server.port}`,
-    proxy: undefined,
+    url: proxy === undefined ? url : "http://api.test:6443",
+    proxy: proxy?.url,
     credentials: () => credentials,
   };
   const target = { namespace: "kube-system", pod: "host", port: 1 };
   const forward = running.use(await forwardPort(api, target, { ...limits, ...more }));
-  return { forward, port: forward.port, counts };
+  return { forward, port: forward.port, counts, proxied: proxy?.targets };
 }
 
 const none: Credentials = { tls: {}, headers: {} };
@@ -85,6 +89,16 @@ async function pausedClient(port: number): Promise<{ readonly socket: Socket; re
 async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await Bun.sleep(20);
 }
+
+test("a forwarded port reaches the Pod through the proxy of the API server", async () => {
+  const { port, proxied } = await forwarded({ pieces: 1, closes: true }, {}, Promise.resolve(none), true);
+  const { socket, closed } = await pausedClient(port);
+  let received = 0;
+  socket.on("data", (chunk: Buffer) => (received += chunk.length));
+  socket.resume();
+  await closed;
+  expect([received, proxied]).toEqual([megabyte, ["api.test:6443"]]);
+});
 
 test("a forwarded port delivers all that the Pod has sent to a client that reads it after the Pod has closed", async () => {
   const { port, counts } = await forwarded({ pieces: 12, closes: true });
