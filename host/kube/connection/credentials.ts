@@ -107,7 +107,7 @@ class CredentialsCache {
     try {
       const { tls, headers } = await readUser(this.#cluster, this.#user);
       const ca = await this.#ca?.read();
-      const given = await this.#plugin?.credential();
+      const given = await this.#plugin?.credential(ca);
       return {
         tls: { ...tls, ...(ca !== undefined && { ca }), ...certificateOf(given) },
         headers: { ...headers, ...(given?.token && { Authorization: `Bearer ${given.token}` }) },

@@ -57,10 +57,11 @@ export class ExecPlugin {
     this.#observer = observer;
   }
 
-  async credential(): Promise<PluginCredential> {
+  /** `ca`: the content of the cluster's CA file, if it has one. */
+  async credential(ca?: string): Promise<PluginCredential> {
     const { expiresAt = Number.POSITIVE_INFINITY } = this.#answer ?? {};
     const before = this.#answer;
-    const answer = before !== undefined && Date.now() < expiresAt ? before : await this.#run();
+    const answer = before !== undefined && Date.now() < expiresAt ? before : await this.#run(ca);
     this.#answer = answer;
     this.#watchCertificate(before?.cert ?? "", answer.cert);
     return answer;
@@ -71,9 +72,9 @@ export class ExecPlugin {
     if (this.#answer !== undefined) this.#answer = { ...this.#answer, expiresAt: 0 };
   }
 
-  async #run(): Promise<Answer> {
+  async #run(ca: string | undefined): Promise<Answer> {
     try {
-      const printed = await this.#execute();
+      const printed = await this.#execute(ca);
       const answer = this.#read(printed);
       this.#observer?.pluginCalled(0, "no_error");
       return answer;
@@ -84,10 +85,10 @@ export class ExecPlugin {
     }
   }
 
-  async #execute(): Promise<string> {
+  async #execute(ca: string | undefined): Promise<string> {
     const command = textAt(this.#config, "command");
     if (command === "") throw this.#failed("has no command");
-    const child = this.#spawn([command, ...textsOf(this.#config["args"])]);
+    const child = this.#spawn([command, ...textsOf(this.#config["args"])], ca);
     const ending = Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
     const ended = await within(this.#clock, timeLimitMs, ending);
     if (!ended.done) {
@@ -101,10 +102,10 @@ export class ExecPlugin {
     throw this.#failed(words === "" ? `${signal}, without a word` : `${signal}: ${words}`, { status });
   }
 
-  #spawn(command: readonly string[]) {
+  #spawn(command: readonly string[], ca: string | undefined) {
     try {
       return Bun.spawn([...command], {
-        env: { ...process.env, ...this.#environment() },
+        env: { ...process.env, ...this.#environment(ca) },
         stdin: "ignore",
         stdout: "pipe",
         stderr: "pipe",
@@ -119,8 +120,9 @@ export class ExecPlugin {
     }
   }
 
-  #environment(): Record<string, string> {
-    const { server, caData, tlsServerName, skipTLSVerify, proxyUrl } = this.#cluster;
+  #environment(ca: string | undefined): Record<string, string> {
+    const { server, tlsServerName, skipTLSVerify, proxyUrl } = this.#cluster;
+    const caData = ca === undefined ? this.#cluster.caData : Buffer.from(ca).toString("base64");
     const cluster = {
       server,
       ...(tlsServerName && { "tls-server-name": tlsServerName }),

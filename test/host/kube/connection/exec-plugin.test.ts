@@ -69,6 +69,25 @@ describe("a credential plugin", () => {
     expect(await calls(0, "no_error")).toBe(1);
   });
 
+  test("receives the CA of the cluster from its file, as it is when the plugin is run", async () => {
+    const [{ certPem: first }, { certPem: second }] = await Promise.all([selfSigned("", 0), selfSigned("", 0)]);
+    const caFile = join(directory, "ca.crt");
+    const clock = manualClock();
+    const exec = { ...shell(`printf '%s' "$KUBERNETES_EXEC_INFO" > "$1"; echo '{"status":{"token":"t"}}'`) };
+    const user = { name: "jane", exec: { ...exec, provideClusterInfo: true } };
+    const { caData: _, ...others } = cluster;
+    const access = apiServerOf({ ...others, caFile }, user, { clock });
+    for (const pem of [first, second]) {
+      await writeFile(caFile, pem);
+      await clock.advance(60_000);
+      const rejected = await access.credentials();
+      await access.credentials({ rejected });
+      expect(JSON.parse(await Bun.file(join(directory, "own")).text())).toMatchObject({
+        spec: { cluster: { "certificate-authority-data": btoa(pem) } },
+      });
+    }
+  });
+
   test("returns a certificate with its key; its expiry and its age at rotation are metrics", async () => {
     const [first, second] = await Promise.all([selfSigned("", Date.now()), selfSigned("", Date.now())]);
     const answer = (pair: typeof first): string =>
