@@ -114,8 +114,8 @@ export class ProblemsError extends CodedError {
 const hasStatus = (error: unknown, status: number, reason?: string): boolean =>
   error instanceof ApiError && error.status === status && (reason === undefined || error.reason === reason);
 
-/** True for a 404 of the API server. */
-export const isNotFound = (error: unknown): boolean => hasStatus(error, 404);
+/** True for a 404 of the API server; false for one of a gateway in its place, which proves no absence. */
+export const isNotFound = (error: unknown): boolean => hasStatus(error, 404, "NotFound");
 /** True for a 409 of the API server after another write: read the object again. */
 export const isConflict = (error: unknown): boolean => hasStatus(error, 409, "Conflict");
 /** True for a 409 of the API server for a name that is taken. */

@@ -79,7 +79,9 @@ export const metadataOf = <T extends KubeObject>(kind: KindRef<T>, value: unknow
 export function statusError(what: string, status: number, body: unknown, retryAfterMs?: number): ApiError {
   const fields = isObject(body) ? body : {};
   const code = typeof fields["code"] === "number" ? fields["code"] : status;
-  const reason = textAt(fields, "reason") || (reasons[code] ?? "Unknown");
+  // A gateway that has lost its API server may answer 404. Only a Status says that an object does not exist.
+  const isKnown = code !== 404 || fields["kind"] === "Status";
+  const reason = (isKnown && (textAt(fields, "reason") || reasons[code])) || "Unknown";
   const text = textAt(fields, "message") || `${what}: the API server answered ${code}`;
   const hint = code === 401 ? credentialsHint : isMissingPermission.test(text) ? permissionHint : undefined;
   const message = hint === undefined ? text : `${text}; ${hint}`;

@@ -5,7 +5,7 @@ import { createServer as createHttpsServer, type Server } from "node:https";
 import { createServer } from "node:net";
 import { promisify } from "node:util";
 
-import { ApiError, CodedError } from "cloud-controller-host/sdk";
+import { ApiError, CodedError, isNotFound } from "cloud-controller-host/sdk";
 import { eventually, type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { requestMetrics } from "../../../../host/kube/connection/request-metrics.ts";
@@ -146,6 +146,22 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
       message: "GET /api/v1/nodes: the API server answered 503",
     });
   });
+
+  test.each([
+    ["a gateway's page", "default backend - 404"],
+    ["a gateway's JSON", { type: "error", status: "404", code: "NotFound", message: "not found" }],
+    ["nothing", undefined],
+  ])(
+    "a 404 with %s in place of a Status proves no absence: something else than the API server has answered",
+    async (_name, body) => {
+      api.intercept = () => ({ status: 404, body });
+      const error = await errorOf(connectThisWay().send(get));
+      expect(error).toMatchObject({ status: 404, reason: "Unknown" });
+      expect(isNotFound(error)).toBe(false);
+      api.intercept = () => status(404, "NotFound", 'nodes "a" not found');
+      expect(isNotFound(await errorOf(connectThisWay().send(get)))).toBe(true);
+    },
+  );
 
   test("a request that gets no reply in time fails as a timeout", async () => {
     api.intercept = () => "hang";
