@@ -158,7 +158,7 @@ class FetchTransport implements Transport {
     body: string | undefined,
     call: CallObserver | undefined,
   ): Promise<Extract<Answer, { ok: true }>> {
-    let credentials = await this.#api.credentials();
+    let credentials = await unlessAborted(this.#api.credentials(), request.signal);
     let renewed = false;
     for (let retries = 0; ; retries++) {
       const waited = await this.#bucket?.take(request.signal);
@@ -170,7 +170,7 @@ class FetchTransport implements Transport {
       if (answer.ok) return answer;
       if (answer.status === 401 && !renewed) {
         renewed = true;
-        credentials = await this.#api.credentials({ rejected: credentials });
+        credentials = await unlessAborted(this.#api.credentials({ rejected: credentials }), request.signal);
       } else {
         const wait = retryDelayMs(request, answer.error);
         if (wait === undefined || retries >= maxRetries) throw answer.error;
@@ -233,6 +233,20 @@ function retryDelayMs(request: ApiRequest, failure: unknown): number | undefined
   }
   const reset = failure instanceof CodedError && isObject(failure.cause) && failure.cause["code"] === "ECONNRESET";
   return reset && request.method === "GET" && !request.stream ? resetRetryMs : undefined;
+}
+
+/** Credentials are read for all requests, and may take a plugin or a token request minutes: a stop does not wait for them. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = (): void => reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  if (signal.aborted) abort();
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
 }
 
 function targetOf(request: ApiRequest): string {

@@ -182,6 +182,29 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
     expect(api.requests).toHaveLength(1);
   });
 
+  test("a request that waits for credentials, such as those of a plugin that hangs, ends with its signal", async () => {
+    api.intercept = () => status(401, "Unauthorized", "Unauthorized");
+    const access = api.access();
+    const never = new Promise<never>(() => undefined);
+    const [first, renewed] = [
+      () => never,
+      (options?: object) => (options === undefined ? access.credentials() : never),
+    ];
+    for (const hanging of [first, renewed]) {
+      const stop = new AbortController();
+      const transport = connectThisWay({}, { ...access, credentials: hanging });
+      const failure = errorOf(transport.send({ ...get, signal: stop.signal }));
+      await eventually("it is sent", () => hanging === first || api.requests.length === 1);
+      await Bun.sleep(50);
+      const reason = new Error("the generation ends");
+      stop.abort(reason);
+      expect(await failure).toBe(reason);
+      expect(await errorOf(transport.send({ ...get, signal: stop.signal }))).toBe(reason);
+      expect(getEventListeners(stop.signal, "abort")).toHaveLength(0);
+    }
+    expect(api.requests).toHaveLength(1);
+  });
+
   test("leaves nothing on a signal that lives on, however it ends", async () => {
     const { signal } = new AbortController();
     const transport = connectThisWay({ timeoutMs: 500 });
