@@ -1,4 +1,4 @@
-import { request as httpRequest } from "node:http";
+import { type IncomingMessage, request as httpRequest } from "node:http";
 import { Agent, request as httpsRequest, type RequestOptions } from "node:https";
 
 import type { Credentials } from "./credentials.ts";
@@ -54,16 +54,18 @@ function send(url: string, { method = "GET", headers, body, signal }: BunFetchRe
       const chunks: Buffer[] = [];
       reply.on("data", (chunk: Buffer) => chunks.push(chunk));
       reply.on("error", reject);
-      reply.on("end", () => {
-        const { statusCode: status = 502 } = reply;
-        const bytes = Buffer.concat(chunks);
-        const empty = bytes.length === 0 || status === 204 || status === 304;
-        resolve(new Response(empty ? null : bytes, { status, headers: singleValued(reply.headers) }));
-      });
+      // Thrown in an event handler, an error would end the process.
+      reply.on("end", () => resolve(Promise.try(() => responseOf(reply, Buffer.concat(chunks)))));
     });
     call.on("error", reject);
     call.end(typeof body === "string" ? body : undefined);
   });
+}
+
+/** Throws for a status that HTTP does not have. */
+function responseOf({ statusCode: status = 502, headers }: IncomingMessage, bytes: Buffer): Response {
+  const empty = bytes.length === 0 || status === 204 || status === 304;
+  return new Response(empty ? null : bytes, { status, headers: singleValued(headers) });
 }
 
 const singleValued = (headers: NodeJS.Dict<string | string[]>): Record<string, string> =>

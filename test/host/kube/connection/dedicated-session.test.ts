@@ -31,6 +31,11 @@ test("a reply that arrives in pieces is read whole, also where a character is cu
   expect([reply.status, await reply.text()]).toEqual([200, body]);
 });
 
+test("a reply with a status that HTTP does not have is a failure of the request, not of the process", async () => {
+  const odd = replyOf((socket) => socket.end("HTTP/1.1 999 Odd\r\nContent-Length: 2\r\n\r\nno"));
+  expect(await errorOf(odd)).toBeInstanceOf(RangeError);
+});
+
 test("a connection that is cut within a reply is a failure of the request, not of the process", async () => {
   const cut = replyOf((socket) => {
     socket.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
