@@ -107,13 +107,13 @@ export class Decoder {
     const { pos, len } = this.#reader;
     if (type === "word") return this.#texts.shared(this.#bytes, pos, len);
     if (type === "text") return this.#bytes.toString("utf8", pos, len);
-    if (type === "time") return this.#time();
+    if (type === "time" || type === "foreignTime") return this.#time(type);
     if (type === "quantity") return this.#quantity();
     return type === "bytes" ? this.#bytes.subarray(pos, len) : this.#message(type);
   }
 
   /** Seconds and nanoseconds, of which Kubernetes uses the seconds; a time that was never set has neither. */
-  #time(): string | null {
+  #time(type: "time" | "foreignTime"): string | null {
     const reader = this.#reader;
     if (reader.pos === reader.len) return zeros.time;
     let seconds = 0;
@@ -124,10 +124,12 @@ export class Decoder {
     }
     const known = this.#times.get(seconds);
     if (known !== undefined) return known;
-    const iso = new Date(seconds * 1000).toISOString();
-    if (iso.length !== isoLength) throw new RangeError(`${seconds} s are not a time`);
+    const time = timeAt(seconds);
+    if (time === undefined) {
+      if (type === "foreignTime") return zeros.foreignTime;
+      throw new RangeError(`${seconds} s are not a time`);
+    }
     if (this.#times.size >= maxTimes) this.#times.clear();
-    const time = `${iso.slice(0, 19)}Z`;
     this.#times.set(seconds, time);
     return time;
   }
@@ -162,6 +164,13 @@ export class Decoder {
     else entries[key] = value;
     object[name] = entries;
   }
+}
+
+/** Undefined for a time that RFC 3339 does not have. */
+function timeAt(seconds: number): string | undefined {
+  const date = new Date(seconds * 1000);
+  const iso = Number.isNaN(date.getTime()) ? "" : date.toISOString();
+  return iso.length === isoLength ? `${iso.slice(0, 19)}Z` : undefined;
 }
 
 const isEntries = (value: unknown): value is Fields => value instanceof Object;

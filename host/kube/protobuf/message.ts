@@ -1,8 +1,9 @@
 /**
  * A value as JSON has it. A `word` is a text that repeats from object to object; `time` is a `meta.v1.Time` and
- * `quantity` a `resource.Quantity`, which are messages of their own.
+ * `quantity` a `resource.Quantity`, which are messages of their own. A `foreignTime` is not the API server's own, which
+ * stores any: it is null where RFC 3339 does not have it, and not an error, by which one kubelet made all nodes unreadable.
  */
-type Scalar = "text" | "word" | "integer" | "boolean" | "time" | "quantity" | "bytes";
+type Scalar = "text" | "word" | "integer" | "boolean" | "time" | "foreignTime" | "quantity" | "bytes";
 
 export type ValueType = Scalar | Message;
 
@@ -46,6 +47,7 @@ export const zeros = {
   integer: 0,
   boolean: false,
   time: null,
+  foreignTime: null,
   quantity: "0",
   bytes: Buffer.alloc(0),
 } as const;

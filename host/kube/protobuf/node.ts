@@ -35,7 +35,7 @@ const taint = message({
   1: always("key", "word"),
   2: filled("value", "word"),
   3: always("effect", "word"),
-  4: set("timeAdded", "time"),
+  4: set("timeAdded", "foreignTime"),
 });
 
 const configSource = message({
@@ -65,8 +65,8 @@ const nodeSpec = message({
 const nodeCondition = message({
   1: always("type", "word"),
   2: always("status", "word"),
-  3: always("lastHeartbeatTime", "time"),
-  4: always("lastTransitionTime", "time"),
+  3: always("lastHeartbeatTime", "foreignTime"),
+  4: always("lastTransitionTime", "foreignTime"),
   5: filled("reason", "word"),
   6: filled("message", "word"),
 });

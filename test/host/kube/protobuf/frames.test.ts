@@ -91,6 +91,41 @@ describe("events in protobuf", () => {
       expect(errorOf(bytes)).toBe(invalid);
     });
 
+  test.each(["+010000-01-01T00:00:00Z", "+275760-09-13T00:00:00Z", "-000001-12-31T23:00:00Z", "beyond dates"])(
+    "a time of a kubelet that RFC 3339 does not have is none: one node must not make all unreadable (%s)",
+    (time) => {
+      const seconds = time === "beyond dates" ? "9223372036854775807" : Date.parse(time) / 1000;
+      const stamp = field(1, 0).int64(seconds).finish();
+      const taint = encode("Taint", { key: "a", effect: "NoSchedule" });
+      const condition = encode("NodeCondition", { type: "Ready", status: "True" });
+      const times = [3, 4].map((number) => field(number, 2).bytes(stamp).finish());
+      const raw = Buffer.concat([
+        encode("Node", { metadata: node.metadata }),
+        field(2, 2)
+          .bytes(
+            field(5, 2)
+              .bytes(Buffer.concat([taint, field(4, 2).bytes(stamp).finish()]))
+              .finish(),
+          )
+          .finish(),
+        field(3, 2)
+          .bytes(
+            field(4, 2)
+              .bytes(Buffer.concat([condition, ...times]))
+              .finish(),
+          )
+          .finish(),
+      ]);
+      const [event] = read(inEnvelope("Node", raw));
+      expect(event).toMatchObject({
+        object: {
+          spec: { taints: [{ key: "a", timeAdded: null }] },
+          status: { conditions: [{ type: "Ready", lastHeartbeatTime: null, lastTransitionTime: null }] },
+        },
+      });
+    },
+  );
+
   test("a text that is not UTF-8 has replacement characters, as in JSON", () => {
     const metadata = Writer.create()
       .uint32(10)
