@@ -1,4 +1,4 @@
-import { X509Certificate } from "node:crypto";
+import { createPrivateKey, X509Certificate } from "node:crypto";
 
 import type { Cluster, User } from "@kubernetes/client-node";
 import { type Clock, CodedError, isObject } from "cloud-controller-host/sdk";
@@ -155,6 +155,9 @@ export class ExecPlugin {
       throw this.#failed("printed neither a token nor a certificate with its key");
     if ((credential.cert === "") !== (credential.key === ""))
       throw this.#failed("printed only one of a certificate and its key");
+    // Kept, it would fail every TLS handshake: no reply could ever reject it.
+    if (credential.cert !== "" && !isKeyPair(credential.cert, credential.key))
+      throw this.#failed("printed an invalid certificate, or a key that does not match it");
     const expires = textAt(status, "expirationTimestamp");
     const expiresAt = expires === "" ? undefined : Date.parse(expires);
     if (Number.isNaN(expiresAt)) throw this.#failed("printed an invalid expirationTimestamp");
@@ -195,6 +198,15 @@ function failureOf(error: unknown): {
   if (missing === true) return { code: 1, outcome: "plugin_not_found_error" };
   if (status !== undefined) return { code: status, outcome: "plugin_execution_error" };
   return { code: 1, outcome: "client_internal_error" };
+}
+
+/** upstream: `tls.X509KeyPair`. */
+function isKeyPair(cert: string, key: string): boolean {
+  try {
+    return new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
+  } catch {
+    return false;
+  }
 }
 
 const certificateOf = (pem: string): X509Certificate => new X509Certificate(pem);

@@ -105,6 +105,23 @@ describe("a credential plugin", () => {
     expect(Math.round((age ?? 0) / 600)).toBe(6);
   });
 
+  test.each(["an unreadable certificate", "an unreadable key", "the key of another certificate"])(
+    "a credential plugin that returns %s is run again: it is not kept",
+    async (what) => {
+      const [first, second] = await Promise.all([selfSigned("", Date.now()), selfSigned("", Date.now())]);
+      const broken = {
+        clientCertificateData: what === "an unreadable certificate" ? first.certPem.slice(0, 100) : first.certPem,
+        clientKeyData: what === "an unreadable key" ? first.keyPem.slice(0, 100) : second.keyPem,
+      };
+      const good = { clientCertificateData: second.certPem, clientKeyData: second.keyPem };
+      await writeFile(join(directory, "answer"), JSON.stringify({ status: broken }));
+      const access = connect({ command: "cat", args: [join(directory, "answer")] });
+      expect(await failure(access)).toContain("printed an invalid certificate, or a key that does not match it");
+      await writeFile(join(directory, "answer"), JSON.stringify({ status: good }));
+      expect(await access.credentials()).toMatchObject({ tls: { cert: second.certPem, key: second.keyPem } });
+    },
+  );
+
   test("a credential plugin that returns the same certificate again has not rotated it", async () => {
     const { certPem, keyPem } = await selfSigned("", Date.now());
     const status = { clientCertificateData: certPem, clientKeyData: keyPem };
