@@ -16,6 +16,7 @@ import { loadPluginsOnce } from "../kit/plan.ts";
 import { declaredIn, grantedBy } from "./grants.ts";
 import { describeWithHelm, type Manifest, manifestsOf, namespace, release, theOne, type Values } from "./helm.ts";
 import { allModes, modes } from "./modes.ts";
+import { askPrometheus } from "./promql.ts";
 
 const examples = join(import.meta.dir, "../../sdk/examples");
 const folder = await mkdtemp(join(tmpdir(), "chart-test-"));
@@ -297,7 +298,10 @@ describeWithHelm("the chart", (helm) => {
           path,
           interval: "17s",
           scrapeTimeout: "9s",
-          relabelings: [{ sourceLabels: ["__metrics_path__"], targetLabel: "metrics_path" }],
+          relabelings: [
+            { sourceLabels: ["__metrics_path__"], targetLabel: "metrics_path" },
+            ...(isVerified ? [] : [{ targetLabel: "job", replacement: release }]),
+          ],
           authorization: { credentials: { name: "prometheus-token", key: "token" } },
           tlsConfig: isVerified
             ? {
@@ -345,6 +349,43 @@ describeWithHelm("the chart", (helm) => {
     const text = JSON.stringify(theOne(manifests, "PrometheusRule"));
     expect(text).toContain('job=\\"other\\"');
     expect(text).not.toContain('job=\\"cloud-controller-host\\"');
+  });
+
+  test("has alerts for the job that either monitor gives its targets", async () => {
+    const metrics = { prometheusRule: { enabled: true } };
+    for (const { values } of [modes.monitored, modes.podMonitor]) {
+      const manifests = await helm().template({
+        ...values,
+        metrics: { ...values.metrics, ...metrics },
+        fullnameOverride: "other",
+      });
+      const jobs = JSON.stringify(theOne(manifests, "PrometheusRule")).match(/job=\\"[^"]+\\"/gu);
+      const monitor = manifests.find(({ kind }) => kind === "ServiceMonitor" || kind === "PodMonitor");
+      for (const job of jobsOf(JSON.parse(JSON.stringify(monitor))))
+        expect(new Set(jobs)).toEqual(new Set([`job=\\"${job}\\"`]));
+    }
+  });
+
+  test("has an alert for the one replica that runs without leader election only while it cannot be scraped", async () => {
+    const values = { ...modes.alone.values, metrics: { prometheusRule: { enabled: true } } };
+    const fires = withoutLeader(await helm().template(values));
+    expect(await fires(`up{job="${release}",instance="a"} 1+0x10`)).toBe(false);
+    expect(await fires(`up{job="${release}",instance="a"} 0+0x10`)).toBe(true);
+    expect(await fires('up{job="another",instance="a"} 1+0x10')).toBe(true);
+  });
+
+  test("has alerts for its own namespace only where releases of one name serve hosted control planes", async () => {
+    const { metrics } = modes.monitored.values;
+    const monitored = { metrics: { ...metrics, reader: {} }, serving: modes.monitored.values.serving };
+    const fires = withoutLeader(await helm().template({ ...monitored, ...modes.hosted.values }, "--namespace=b"));
+    const status = (space: string, value: number): string =>
+      `leader_election_master_status{job="${release}",namespace="${space}"} ${value}+0x10`;
+    expect(await fires(status("a", 1), status("b", 0))).toBe(true);
+    expect(await fires(status("a", 0), status("b", 1))).toBe(false);
+    // Who scrapes without a monitor may have no such label.
+    const unmonitored = { ...modes.hosted.values, metrics: { prometheusRule: { enabled: true } } };
+    const rule = theOne(await helm().template(unmonitored), "PrometheusRule");
+    expect(JSON.stringify(rule)).not.toContain("namespace=");
   });
 
   test("has policies by default where the cluster can apply them", async () => {
@@ -430,6 +471,36 @@ describeWithHelm("the chart", (helm) => {
     );
   });
 });
+
+/** True if the rendered alert CloudControllerHostWithoutLeader fires for these series, in the notation of rule tests. */
+function withoutLeader(manifests: readonly Manifest[]): (...series: readonly string[]) => Promise<boolean> {
+  const { groups } = JSON.parse(JSON.stringify(theOne(manifests, "PrometheusRule"))).spec;
+  const rules: readonly { readonly alert: string; readonly expr: string }[] = groups.flatMap(
+    (group: { readonly rules: readonly unknown[] }) => group.rules,
+  );
+  const expr = rules.find(({ alert }) => alert === "CloudControllerHostWithoutLeader")?.expr ?? "";
+  return async (...series) => {
+    const [found = []] = await askPrometheus({ series, queries: [expr], at: 10 });
+    return found.length > 0;
+  };
+}
+
+interface Monitor {
+  readonly kind: string;
+  readonly metadata: { readonly namespace: string; readonly name: string };
+  readonly spec: Readonly<
+    Record<string, readonly { readonly relabelings: readonly Readonly<Record<string, string>>[] }[]>
+  >;
+}
+
+/** The job of each endpoint, by the Prometheus operator's rules: a Service's name, or `<namespace>/<name>` of a PodMonitor. */
+function jobsOf({ kind, metadata, spec }: Monitor): readonly string[] {
+  const isOfPods = kind === "PodMonitor";
+  const derived = isOfPods ? `${metadata.namespace}/${metadata.name}` : metadata.name;
+  return (spec[isOfPods ? "podMetricsEndpoints" : "endpoints"] ?? []).map(
+    ({ relabelings }) => relabelings.find(({ targetLabel }) => targetLabel === "job")?.["replacement"] ?? derived,
+  );
+}
 
 const withoutRules = { plugins: { ...modes.plugins.values.plugins, rules: [] } };
 

@@ -10,6 +10,11 @@
   relabelings:
     - sourceLabels: [__metrics_path__]
       targetLabel: metrics_path
+    {{- if $.Values.metrics.podMonitor.enabled }}
+    # The job of the alerts and the dashboard, as a ServiceMonitor has it: by default a PodMonitor's is <namespace>/<name>.
+    - targetLabel: job
+      replacement: {{ include "cloud-controller-host.fullname" $ }}
+    {{- end }}
   {{- with $.Values.metrics.scrape.metricRelabelings }}
   metricRelabelings: {{- toYaml . | nindent 4 }}
   {{- end }}
