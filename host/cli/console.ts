@@ -2,6 +2,7 @@ import { parseArgs } from "node:util";
 
 import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
+import { shardName } from "../config/validate/shard.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { Leader } from "../console/leader.ts";
 import { type Forward, type Loopback, serveLoopback } from "../console/loopback.ts";
@@ -12,15 +13,19 @@ import { createTransport } from "../kube/connection/transport.ts";
 import { onSignals } from "../process/signals.ts";
 import type { Surroundings } from "./command.ts";
 
+const ownPods = "app.kubernetes.io/name=cloud-controller-host";
 const flags = {
   kubeconfig: { type: "string", default: "" },
   namespace: { type: "string", default: "kube-system" },
   "leader-elect-resource-name": { type: "string", default: "cloud-controller-manager" },
-  selector: { type: "string", default: "app.kubernetes.io/name=cloud-controller-host" },
+  "leader-elect-resource-namespace": { type: "string", default: "" },
+  selector: { type: "string" },
+  shard: { type: "string", default: "" },
   "secure-port": { type: "string", default: "10258" },
   port: { type: "string", default: "10261" },
   browser: { type: "boolean", default: true },
 } as const;
+const emptyByDefault: ReadonlySet<string> = new Set(["kubeconfig", "leader-elect-resource-namespace", "shard"]);
 
 export const consoleUsage = `Usage: cloud-controller-host console [--kubeconfig=FILE] [options]
 
@@ -29,13 +34,15 @@ server, and serves its page on loopback with your own credentials added. It foll
 runs, every user of this machine can read the console. You need: get on the Lease, list on Pods, get and create on
 pods/portforward, and get on the path /ui/*.
 
-  --kubeconfig=FILE                    default: as kubectl
-  --namespace=NAME                     of the Lease and the Pods (default ${flags.namespace.default})
-  --selector=LABELS                    of the Pods (default ${flags.selector.default})
-  --leader-elect-resource-name=NAME    the Lease (default ${flags["leader-elect-resource-name"].default})
-  --secure-port=PORT                   of the host (default ${flags["secure-port"].default})
-  --port=PORT                          on loopback; 0 takes a free one (default ${flags.port.default})
-  --no-browser                         print the address and open no browser
+  --kubeconfig=FILE                        default: as kubectl
+  --namespace=NAME                         of the Pods and their Lease (default ${flags.namespace.default})
+  --selector=LABELS                        of the Pods (default ${ownPods})
+  --leader-elect-resource-name=NAME        the Lease (default ${flags["leader-elect-resource-name"].default})
+  --leader-elect-resource-namespace=NAME   of the Lease, where it is not that of the Pods
+  --shard=NAME                             a shard: its Lease, and in the default selector its Pods, end in -NAME
+  --secure-port=PORT                       of the host (default ${flags["secure-port"].default})
+  --port=PORT                              on loopback; 0 takes a free one (default ${flags.port.default})
+  --no-browser                             print the address and open no browser
 `;
 
 /** `console`: serves until a signal, or until `signal` aborts. Resolves to the exit status. Never rejects. */
@@ -110,7 +117,8 @@ function read(argv: readonly string[]) {
   if (positionals.length > 0) throw invalid(`unexpected argument ${positionals[0]}`);
   const text = (name: Exclude<keyof typeof flags, "browser">): string => {
     const value = values[name];
-    if (typeof value !== "string" || (value === "" && name !== "kubeconfig")) throw invalid(`--${name}: needs a value`);
+    if (typeof value !== "string" || (value === "" && !emptyByDefault.has(name)))
+      throw invalid(`--${name}: needs a value`);
     return value;
   };
   const port = (name: "port" | "secure-port"): number => {
@@ -119,11 +127,17 @@ function read(argv: readonly string[]) {
       throw invalid(`--${name}=${text(name)}: must be a port, 0 to 65535`);
     return number;
   };
+  const shard = text("shard");
+  const namespace = text("namespace");
   return {
     kubeconfig: text("kubeconfig"),
-    namespace: text("namespace"),
-    lease: text("leader-elect-resource-name"),
-    selector: text("selector"),
+    namespace,
+    lease: {
+      namespace: text("leader-elect-resource-namespace") || namespace,
+      name: shardName({ shard }, text("leader-elect-resource-name")),
+    },
+    shard,
+    selector: values.selector === undefined ? shardName({ shard }, ownPods) : text("selector"),
     podPort: port("secure-port"),
     port: port("port"),
     browser: values.browser !== false,

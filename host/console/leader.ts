@@ -7,9 +7,11 @@ import type { Forward } from "./loopback.ts";
 export interface LeaderOptions {
   readonly api: ApiServer;
   readonly client: KubeClient;
-  /** Namespace of the Lease and of the Pods. */
+  /** Namespace of the Pods. */
   readonly namespace: string;
-  readonly lease: string;
+  readonly lease: { readonly namespace: string; readonly name: string };
+  /** Name of the shard, which its candidates have behind their host names; empty: of none. */
+  readonly shard: string;
   readonly selector: string;
   /** The secure port of the host. */
   readonly port: number;
@@ -64,17 +66,17 @@ export class Leader implements AsyncDisposable {
 
   /** The name of the leader's Pod. Rejects with what to do where it cannot be found. */
   async find(): Promise<string> {
-    const { client, namespace, lease, selector } = this.#options;
-    const { spec } = await client.get(kinds.Lease, { namespace, name: lease });
+    const { client, namespace, lease, shard, selector } = this.#options;
+    const { spec } = await client.get(kinds.Lease, lease);
     const holder = spec?.holderIdentity ?? "";
-    if (holder === "") throw notFound(`the Lease ${namespace}/${lease} has no holder`);
-    const host = holder.replace(/_[^_]*$/u, "");
+    if (holder === "") throw notFound(`the Lease ${lease.namespace}/${lease.name} has no holder`);
+    const host = hostOf(holder, shard);
     const pods = await client.list(kinds.Pod, { namespace, labelSelector: selector });
     const pod = pods.find(({ metadata, spec: its }) => metadata?.name === host || its?.nodeName === host);
     if (pod?.metadata?.name !== undefined) return pod.metadata.name;
     throw notFound(
       `no Pod in ${namespace} with the labels ${selector} is called ${host} or runs on the node ${host}, which holds the ` +
-        `Lease ${lease}; name them with --namespace and --selector`,
+        `Lease ${lease.name}; name them with --namespace and --selector, and a shard with --shard`,
     );
   }
 
@@ -109,6 +111,12 @@ export class Leader implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#close();
   }
+}
+
+/** The host name in the identity of a candidate, `<host name>_<UUID>` or `<host name>-<shard>_<UUID>`. */
+function hostOf(identity: string, shard: string): string {
+  const name = identity.replace(/_[^_]*$/u, "");
+  return shard !== "" && name.endsWith(`-${shard}`) ? name.slice(0, -shard.length - 1) : name;
 }
 
 const notFound = (message: string): CodedError => new CodedError("LeaderNotFound", message);

@@ -344,6 +344,34 @@ describeWithHelm("the chart", (helm) => {
     expect(withoutReaders.some(({ metadata }) => metadata.name === `${release}-console`)).toBe(false);
   });
 
+  test("lets readers of the console find the leader of each shard, by Leases in their own namespace", async () => {
+    const readers = [{ kind: "User", name: "jo", apiGroup: "rbac.authorization.k8s.io" }];
+    const values = {
+      console: { readers },
+      leaderElection: { leaseNamespace: "leases" },
+      services: { selector: "shard notin (a)" },
+      shards: [{ name: "a", selector: "shard=a" }],
+    };
+    const manifests = await helm().template(values);
+    const own = manifests.filter(({ metadata }) => metadata.name === `${release}-console`);
+    const inNamespace = (space: string | undefined, kind: string) =>
+      JSON.parse(JSON.stringify(own.find((one) => one.kind === kind && one.metadata.namespace === space)));
+    const resourceNames = ["cloud-controller-manager", "cloud-controller-manager-a"];
+    expect(inNamespace("leases", "Role").rules).toEqual([
+      { apiGroups: ["coordination.k8s.io"], resources: ["leases"], resourceNames, verbs: ["get"] },
+    ]);
+    expect(inNamespace(namespace, "Role").rules).toEqual([
+      { apiGroups: [""], resources: ["pods"], verbs: ["list"] },
+      { apiGroups: [""], resources: ["pods/portforward"], verbs: ["get", "create"] },
+    ]);
+    for (const space of ["leases", namespace])
+      expect(inNamespace(space, "RoleBinding")).toMatchObject({
+        roleRef: { kind: "Role", name: `${release}-console` },
+        subjects: readers,
+      });
+    expect(own).toHaveLength(6);
+  });
+
   test("has alerts for the job of its own release", async () => {
     const manifests = await helm().template({ ...modes.monitored.values, fullnameOverride: "other" });
     const text = JSON.stringify(theOne(manifests, "PrometheusRule"));

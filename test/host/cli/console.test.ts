@@ -96,16 +96,19 @@ const kubeconfigOf = (token: string): string =>
     users: [{ name: "u", user: { token } }],
   });
 
-async function createPod(name: string, labels: Readonly<Record<string, string>>): Promise<void> {
-  const reply = await fetch(`${sandbox.api.url}/api/v1/namespaces/kube-system/pods`, {
+const createPod = (name: string, labels: Readonly<Record<string, string>>): Promise<void> =>
+  create("/api/v1/namespaces/kube-system/pods", {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, labels },
+    spec: { containers: [{ name: "host", image: "host" }] },
+  });
+
+async function create(path: string, object: object): Promise<void> {
+  const reply = await fetch(`${sandbox.api.url}${path}`, {
     method: "POST",
     headers: { Authorization: `Bearer ${sandbox.api.tokens.of("admin")}`, "Content-Type": "application/json" },
-    body: JSON.stringify({
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: { name, labels },
-      spec: { containers: [{ name: "host", image: "host" }] },
-    }),
+    body: JSON.stringify(object),
     tls: { rejectUnauthorized: false },
   });
   if (!reply.ok) throw new Error(await reply.text());
@@ -155,6 +158,27 @@ describe("console", () => {
     expect(stdout).toStartWith(`Console of kube-system/${holder()}: http://127.0.0.1:`);
     expect(stdout).not.toContain(sandbox.api.tokens.of("admin"));
     expect(new Set(cluster.forwarded)).toEqual(new Set([holder()]));
+  });
+
+  test("finds the leader of a shard by its name, also where its Lease is in another namespace", async () => {
+    await createPod("ccm-shard-a-1", { "app.kubernetes.io/name": "cloud-controller-host-a" });
+    await create("/apis/coordination.k8s.io/v1/namespaces/default/leases", {
+      apiVersion: "coordination.k8s.io/v1",
+      kind: "Lease",
+      metadata: { name: "cloud-controller-manager-a" },
+      spec: { holderIdentity: "ccm-shard-a-1-a_0001" },
+    });
+    const flags = ["--shard=a", "--leader-elect-resource-namespace=default"];
+    const { status, stdout, stderr } = await run(flags, async (url) => {
+      expect((await fetch(new URL("/ui/api/overview", url))).status).toBe(200);
+    });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect(stdout).toStartWith("Console of kube-system/ccm-shard-a-1: ");
+    const others = await run([...flags, "--selector=app.kubernetes.io/name=cloud-controller-host"]);
+    expect(others.stderr).toContain("is called ccm-shard-a-1 or runs on the node ccm-shard-a-1");
+    const missing = await run(["--leader-elect-resource-namespace=default"]);
+    expect(missing.stderr).toContain("cloud-controller-manager");
+    expect(missing.status).toBe(1);
   });
 
   test("ends when its terminal is closed", async () => {

@@ -79,7 +79,9 @@ beforeEach(() => {
   const transport = createTransport(api, { userAgent: "test", qps: -1 });
   running.defer(() => transport.close());
   const client = createClient(transport);
-  leader = running.use(new Leader({ api, client, namespace: "n", lease: "l", selector: "", port: 1 }));
+  leader = running.use(
+    new Leader({ api, client, namespace: "n", lease: { namespace: "n", name: "l" }, shard: "", selector: "", port: 1 }),
+  );
 });
 
 afterEach(() => running.disposeAsync());
