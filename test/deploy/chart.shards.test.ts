@@ -6,7 +6,7 @@ import { readCommand } from "../../host/cli/command.ts";
 import { grantsOf } from "../../host/cli/grants.ts";
 import type { HostInput } from "../../host/run/process-parts.ts";
 import { declaredIn, grantedBy } from "./grants.ts";
-import { describeWithHelm, type Manifest, release } from "./helm.ts";
+import { describeWithHelm, type Manifest, release, type Values } from "./helm.ts";
 
 /** What the host reads of the flags of one Deployment. */
 async function inputOf(manifest: Manifest): Promise<HostInput> {
@@ -109,6 +109,39 @@ describeWithHelm("shards of the chart", (helm) => {
       "shards needs leaderElection.enabled",
     ])
       expect(refused).toContain(problem);
+  });
+
+  test("are refused with unknown flags, and with those that their other objects depend on", async () => {
+    const extraArgs = [
+      "--concurent-node-syncs=16",
+      "--leader-elect=false",
+      "--secure-port=1",
+      "--enable-leader-migration",
+    ];
+    const shards = [{ name: "a", selector: "shard=a", extraArgs: [...extraArgs, "--v=4"] }];
+    const refused = await helm()
+      .template({ services, shards, extraArgs: ["--concurrent=1"] })
+      .then(() => "", String);
+    const [unknown, election, port, migration] = extraArgs.map((flag) => `shards: extraArgs of a has ${flag}, `);
+    expect(refused).toContain(`${unknown}which is not a flag of this version`);
+    for (const start of [election, port]) expect(refused).toContain(`${start}a flag that the chart sets itself`);
+    expect(refused).toContain(`${migration}but the chart makes the roles for it from a value: use leaderMigration`);
+    expect(refused).not.toContain("--v=4");
+    expect(refused).toContain("extraArgs has --concurrent=1, which is not a flag of this version");
+    // Roles of one's own may be for any flag.
+    expect(await helm().template({ rbac: { create: false }, extraArgs: ["--service-selector=a=b"] })).not.toEqual([]);
+  });
+
+  test("bind to the address of their Pods where only the release itself is on the node's network", async () => {
+    const network = { allocateNodeCIDRs: true, clusterCIDR: "10.244.0.0/16" };
+    const bindAddresses = async (values: Values): Promise<readonly unknown[]> => {
+      const manifests = await helm().template({ services, shards: twoShards, network, ...values });
+      const inputs = manifests.filter(({ kind }) => kind === "Deployment").map(inputOf);
+      return (await Promise.all(inputs)).map(({ options }) => options.bindAddress);
+    };
+    const serving = { bindAddress: "127.0.0.1" };
+    expect(await bindAddresses({ serving })).toEqual(["127.0.0.1", "0.0.0.0", "0.0.0.0"]);
+    expect(await bindAddresses({ serving, hostNetwork: true })).toEqual(["127.0.0.1", "127.0.0.1", "127.0.0.1"]);
   });
 
   test("are left to the hosts where an overlap cannot be known while rendering, and need no more than a class of their own", async () => {

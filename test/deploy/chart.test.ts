@@ -645,6 +645,20 @@ const refusals: readonly Refusal[] = [
     values: { extraArgs: ["--concurent-node-syncs=16"] },
     sentence: "extraArgs has --concurent-node-syncs=16, which is not a flag",
   },
+  {
+    values: { extraArgs: ["--leader_elect=false"] },
+    sentence: "extraArgs has --leader_elect=false, a flag that the chart",
+  },
+  { values: { extraArgs: ["--no-leader-elect"] }, sentence: "extraArgs has --no-leader-elect, which is not a flag" },
+  ...[
+    ["--shard=a", "shards"],
+    ["--service-selector=a=b", "services.selector"],
+    ["--load-balancer-class=a", "services.loadBalancerClass"],
+    ["--enable-leader-migration", "leaderMigration"],
+  ].map(([flag, value]) => ({
+    values: { extraArgs: [flag] },
+    sentence: `extraArgs has ${flag}, but the chart makes the roles for it from a value: use ${value}`,
+  })),
   { values: { network: { clusterCIDR: "999.1.1.1/99" } }, sentence: "at '/network/clusterCIDR'" },
   { values: { network: { serviceClusterIPRange: "10.0.0.0/33" } }, sentence: "at '/network/serviceClusterIPRange'" },
   {

@@ -6,6 +6,7 @@
   (include "cloud-controller-host.check.shards" . | fromYamlArray)
   (include "cloud-controller-host.check.controllers" . | fromYamlArray)
   (include "cloud-controller-host.check.pod" . | fromYamlArray)
+  (include "cloud-controller-host.check.arguments" . | fromYamlArray)
   (include "cloud-controller-host.check.network" . | fromYamlArray)
   (include "cloud-controller-host.check.rest" . | fromYamlArray) }}
 {{- if $problems }}
@@ -123,23 +124,6 @@
 {{- range .folders }}
 {{- if has .name $names }}{{ $problems = append $problems (printf "plugins.folders has two folders with the name %s: each needs one of its own" .name) }}{{ end }}
 {{- $names = append $names .name }}
-{{- end }}
-{{- end }}
-{{- $own := list }}
-{{- range include "cloud-controller-host.flags" . | fromYamlArray }}{{ $own = append $own (splitList "=" . | first) }}{{ end }}
-{{- range .Values.extraArgs }}
-{{- if has (splitList "=" . | first) $own }}
-{{- $problems = append $problems (printf "extraArgs has %s, a flag that the chart sets itself: use the value for it" .) }}
-{{- end }}
-{{- end }}
-{{- $known := .Files.Get "files/flags.yaml" | fromYaml }}
-{{- range .Values.extraArgs }}
-{{- $flag := regexReplaceAll "^--(no-)?([^=]*).*" . "${2}" }}
-{{- if and (not $.Values.plugins.folders) (not (has $flag $known.flags)) (not (has (splitList "=" . | first | trimPrefix "--") $known.flags)) }}
-{{- $problems = append $problems (printf "extraArgs has %s, which is not a flag of this version: `--help` lists them" .) }}
-{{- end }}
-{{- if and $.Values.rbac.create (regexMatch "^--use-service-account-credentials(=(1|t|T|true|TRUE|True))?$" .) }}
-{{- $problems = append $problems "extraArgs has --use-service-account-credentials, but rbac.create makes roles for one service account: leave the flag out, or set rbac.create to false and apply what `cloud-controller-host rbac` prints" }}
 {{- end }}
 {{- end }}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}

@@ -19,7 +19,10 @@ itself, the others are its shards, with values of their own.
   "services" (dict "loadBalancerClass" (.loadBalancerClass | default "") "selector" (.selector | default ""))
   "cloudConfig" (dict "secret" (dict "name" (.cloudConfigSecretName | default $.Values.cloudConfig.secret.name)))
 }}
-{{- $scope := dict "Shard" .name "Values" (mergeOverwrite (deepCopy $.Values) $own) }}
+{{- $values := mergeOverwrite (deepCopy $.Values) $own }}
+{{- /* An address of the node, where only the release itself is on its network. */ -}}
+{{- if not (include "cloud-controller-host.hostNetwork" (dict "Values" $values)) }}{{ $_ := set $values.serving "bindAddress" "" }}{{ end }}
+{{- $scope := dict "Shard" .name "Values" $values }}
 {{- $scopes = append $scopes (merge $scope $parts) }}
 {{- end }}
 {{- $_ := set . "Scopes" $scopes }}
