@@ -2,7 +2,16 @@ import type { Metrics } from "cloud-controller-host/sdk";
 
 export type ReloadMetrics = ReturnType<typeof reloadMetrics>;
 
-export const reloadMetrics = (root: Metrics) => ({
+/** Counters start at 0: for Prometheus, a series that is first seen at 1 has not increased. */
+export function reloadMetrics(root: Metrics) {
+  const metrics = gaugesAndCounters(root);
+  for (const result of ["success", "refused", "unchanged"]) metrics.total.inc({ result }, 0);
+  const countFailuresOf = (controllers: readonly string[]): void =>
+    controllers.forEach((name) => metrics.failures.inc({ name }, 0));
+  return { ...metrics, countFailuresOf };
+}
+
+const gaugesAndCounters = (root: Metrics) => ({
   generation: root.gauge({ name: "host_generation", help: "Number of the running generation." }),
   skipped: root.gauge({
     name: "host_skipped_controllers",

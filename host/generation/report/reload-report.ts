@@ -52,6 +52,7 @@ export class ReloadReport {
     this.#status = { ...this.#status, generationStartedAt: this.#now(), disabled: false };
     this.#metrics.generation.set(generation);
     this.#metrics.skipped.set(skipped.length);
+    this.#metrics.countFailuresOf(controllers);
     this.#scope.log.info("Generation started", { generation, configHash: hash, controllers: controllers.join(",") });
     for (const { name, reason } of skipped)
       this.#scope.announce(
@@ -67,6 +68,7 @@ export class ReloadReport {
 
   /** Controllers of the running generation have started, under a lock that was won only now. */
   joined(generation: number, lock: string, controllers: readonly string[]): void {
+    this.#metrics.countFailuresOf(controllers);
     this.#scope.log.info("Controllers started under a further lock", {
       generation,
       lock,
@@ -181,12 +183,11 @@ export class ReloadReport {
   /** A third-party controller has failed; it is tried again, and the others continue. */
   controllerStopped(generation: number, { name: controller, reason, error }: RunFailure, pauseMs: number): void {
     const outcome = "the others continue, and it is tried again";
-    const retryAfter = retryAfterText(pauseMs);
     this.#metrics.failures.inc({ name: controller });
     this.#scope.log.error(`Controller failed; ${outcome}`, {
       controller,
       generation,
-      retryAfter,
+      retryAfter: retryAfterText(pauseMs),
       reason,
       ...this.#scope.locate(error),
     });

@@ -29,6 +29,21 @@ test("the metrics of the running generation are its number and how many enabled 
   expect(await metrics()).toMatch(/^host_skipped_controllers 0$/mu);
 });
 
+test("results of reloads and failures of running controllers count from 0, so that a rate has the first one", async () => {
+  await using rig = await SlotRig.start();
+  const { report } = rig;
+  const samples = async (name: string): Promise<Readonly<Record<string, number>>> =>
+    Object.fromEntries(
+      (await rig.metrics.samples(name)).map(({ labels, value }) => [Object.values(labels).join(), value]),
+    );
+  expect(await samples("host_reloads_total")).toEqual({ success: 0, refused: 0, unchanged: 0 });
+  report.started(1, "abc", ["alpha"], [{ name: "beta", reason: "a test" }]);
+  report.joined(1, "migration", ["gamma"]);
+  const failures = await samples("host_controller_failures_total");
+  expect(failures).toMatchObject({ alpha: 0, gamma: 0 });
+  expect(failures).not.toHaveProperty("beta");
+});
+
 test("a retry that is refused for the reason before it has no record of its own, and the last outcome is the latest", async () => {
   await using rig = await SlotRig.start();
   const { report } = rig;
