@@ -493,6 +493,32 @@ describeWithHelm("the chart", (helm) => {
     expect(parse(config.data["config.yaml"])).toMatchObject({ leaderName: "own-migration", controllerLeaders });
   });
 
+  test("renders names that YAML would take for numbers or booleans as the text that they are", async () => {
+    const named = { secretName: "12", key: "1e3" };
+    const manifests = await helm().template(
+      {
+        cloudConfig: { secret: { name: "2024", key: "on" } },
+        leaderElection: { leaseName: "1", leaseNamespace: "0123" },
+        leaderMigration: { ...modes.migration.values.leaderMigration, leaderName: "77" },
+        serving: { tlsSecretName: "5" },
+        serviceAccount: { name: "007" },
+        priorityClassName: "1e1",
+        metrics: {
+          serviceMonitor: { enabled: true },
+          scrape: { authorization: named, caSecret: { name: "3", key: "no" } },
+          reader: { name: "6", namespace: "7" },
+        },
+        console: { readers: [{ kind: "User", name: "jo" }] },
+      },
+      "--namespace=123",
+    );
+    const keys =
+      /"(?:name|namespace|secretName|serviceAccountName|priorityClassName|key|path|app\.kubernetes\.io\/instance)":[^",{[]+/gu;
+    expect(JSON.stringify(manifests).match(keys)).toBeNull();
+    const config = JSON.parse(JSON.stringify(theOne(manifests, "ConfigMap"))).data["config.yaml"];
+    expect(parse(config)).toMatchObject({ leaderName: "77" });
+  });
+
   test("passes helm lint", async () => {
     expect(await helm().run(["lint", "deploy/chart", "--strict", "--set=image.repository=x"])).toContain(
       "0 chart(s) failed",

@@ -117,16 +117,16 @@
 - name: cloud-config
   {{- if .Values.cloudConfig.hostPath }}
   hostPath:
-    path: {{ .Values.cloudConfig.hostPath }}
+    path: {{ .Values.cloudConfig.hostPath | toYaml }}
     type: File
   {{- else }}
   secret:
-    secretName: {{ .Values.cloudConfig.secret.name }}
+    secretName: {{ .Values.cloudConfig.secret.name | toYaml }}
     # 0440
     defaultMode: 288
     items:
-      - key: {{ .Values.cloudConfig.secret.key }}
-        path: {{ .Values.cloudConfig.secret.key }}
+      - key: {{ .Values.cloudConfig.secret.key | toYaml }}
+        path: {{ .Values.cloudConfig.secret.key | toYaml }}
   {{- end }}
 {{- end }}
 {{- if .Values.workloadIdentity.enabled }}
@@ -134,7 +134,7 @@
   projected:
     sources:
       - serviceAccountToken:
-          audience: {{ .Values.workloadIdentity.audience }}
+          audience: {{ .Values.workloadIdentity.audience | toYaml }}
           expirationSeconds: 3600
           path: token
 {{- end }}
@@ -146,21 +146,21 @@
 {{- with .Values.kubeconfig.secretName }}
 - name: kubeconfig
   secret:
-    secretName: {{ . }}
+    secretName: {{ . | toYaml }}
     # 0440
     defaultMode: 288
 {{- end }}
 {{- with .Values.serving.tlsSecretName }}
 - name: serving
   secret:
-    secretName: {{ . }}
+    secretName: {{ . | toYaml }}
     # 0440
     defaultMode: 288
 {{- end }}
 {{- if .Values.webhooks.names }}
 - name: webhooks
   secret:
-    secretName: {{ .Values.webhooks.tlsSecretName }}
+    secretName: {{ .Values.webhooks.tlsSecretName | toYaml }}
     # 0440
     defaultMode: 288
 {{- end }}

@@ -22,8 +22,8 @@
 {{- end }}
 
 {{- define "cloud-controller-host.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "cloud-controller-host.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "cloud-controller-host.name" . | toYaml }}
+app.kubernetes.io/instance: {{ .Release.Name | toYaml }}
 {{- end }}
 
 {{- define "cloud-controller-host.chartLabels" -}}

@@ -13,15 +13,15 @@
     {{- if $.Values.metrics.podMonitor.enabled }}
     # The job of the alerts and the dashboard, as a ServiceMonitor has it: by default a PodMonitor's is <namespace>/<name>.
     - targetLabel: job
-      replacement: {{ include "cloud-controller-host.fullname" $ }}
+      replacement: {{ include "cloud-controller-host.fullname" $ | toYaml }}
     {{- end }}
   {{- with $.Values.metrics.scrape.metricRelabelings }}
   metricRelabelings: {{- toYaml . | nindent 4 }}
   {{- end }}
   authorization:
     credentials:
-      name: {{ $.Values.metrics.scrape.authorization.secretName }}
-      key: {{ $.Values.metrics.scrape.authorization.key }}
+      name: {{ $.Values.metrics.scrape.authorization.secretName | toYaml }}
+      key: {{ $.Values.metrics.scrape.authorization.key | toYaml }}
   tlsConfig:
     {{- if $.Values.metrics.scrape.insecureSkipVerify }}
     insecureSkipVerify: true
@@ -29,8 +29,8 @@
     serverName: {{ include "cloud-controller-host.fullname" $ }}.{{ $.Release.Namespace }}.svc
     ca:
       secret:
-        name: {{ $.Values.metrics.scrape.caSecret.name | default $.Values.serving.tlsSecretName }}
-        key: {{ $.Values.metrics.scrape.caSecret.key }}
+        name: {{ $.Values.metrics.scrape.caSecret.name | default $.Values.serving.tlsSecretName | toYaml }}
+        key: {{ $.Values.metrics.scrape.caSecret.key | toYaml }}
     {{- end }}
 {{- end }}
 {{- end }}
