@@ -6,7 +6,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import type { Cluster } from "../envtest/cluster.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
-import { chart, describeWithHelm, type Manifest, namespace, release, theOne } from "./helm.ts";
+import { chart, describeWithHelm, type Manifest, namespace, release, theOne, type Values } from "./helm.ts";
 import { allModes, modes } from "./modes.ts";
 import { monitoringDefinitions } from "./monitoring-crds.ts";
 
@@ -69,6 +69,26 @@ describeOnRealApiServer("a real API server", (cluster) => {
       await helm().uninstall(kubeconfig);
       expect(await rolesOf(cluster)).toEqual([]);
       expect(await cluster.admin.list(kinds.ServiceAccount, { namespace })).toEqual([]);
+    });
+
+    test("stop the Pods of another Lease, or of none, before new ones start", async () => {
+      const kubeconfig = await administrator(cluster);
+      await using stack = new AsyncDisposableStack();
+      stack.defer(() => helm().uninstall(kubeconfig));
+      const changes: readonly (readonly [values: Values, type: string])[] = [
+        [{}, "RollingUpdate"],
+        [{ replicas: 3 }, "RollingUpdate"],
+        [{ leaderElection: { leaseName: "another" } }, "Recreate"],
+        [{ leaderElection: { leaseName: "another" } }, "RollingUpdate"],
+        [{ leaderElection: { leaseName: "another", leaseNamespace: "default" } }, "Recreate"],
+        [modes.alone.values, "Recreate"],
+        [{}, "Recreate"],
+        [{}, "RollingUpdate"],
+      ];
+      for (const [values, type] of changes) {
+        await helm().install(kubeconfig, values);
+        expect([values, (await deploymentOf(cluster)).strategy]).toEqual([values, type]);
+      }
     });
 
     test("upgrade a release of the chart before this one, with its values", async () => {
@@ -305,12 +325,14 @@ interface Deployed {
   readonly uid: string;
   readonly replicas: number;
   readonly hostNetwork: unknown;
+  readonly strategy: unknown;
 }
 
 async function deploymentOf({ admin }: Cluster): Promise<Deployed> {
   const path = `/apis/apps/v1/namespaces/${namespace}/deployments/${release}`;
   const { metadata, spec } = JSON.parse(JSON.stringify(await admin.request("GET", path)));
-  return { uid: metadata.uid, replicas: spec.replicas, hostNetwork: spec.template.spec.hostNetwork };
+  const { replicas, strategy, template } = spec;
+  return { uid: metadata.uid, replicas, hostNetwork: template.spec.hostNetwork, strategy: strategy.type };
 }
 
 function podOf(manifests: readonly Manifest[]): object {
