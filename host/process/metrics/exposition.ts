@@ -49,19 +49,21 @@ export const mediaRanges = (accept: string): readonly MediaRange[] =>
 
 /**
  * prom-client's own OpenMetrics writer permanently renames its metrics, which breaks the other format; this one does
- * not modify them. Counters get the `_total` suffix that the format requires.
+ * not modify them. The format requires the suffix `_total` of a counter: one that upstream named without it keeps its
+ * name and has no known type, as client_golang writes it.
  */
 async function openMetrics(registry: Registry): Promise<string> {
   const metrics = await registry.getMetricsAsJSON();
   return metrics
     .map(({ name, help, type, values }) => {
-      const counter = String(type) === "counter";
-      const family = counter ? name.replace(/_total$/, "") : name;
+      const isCounter = String(type) === "counter";
+      const family = isCounter ? name.replace(/_total$/, "") : name;
       const samples = values.map((sample) => {
         const own = "metricName" in sample && typeof sample.metricName === "string" ? sample.metricName : name;
-        return `${counter ? `${family}_total` : own}${labelText(sample.labels)} ${numberText(sample.value)}\n`;
+        return `${own}${labelText(sample.labels)} ${numberText(sample.value)}\n`;
       });
-      return `# HELP ${family} ${escapeText(help)}\n# TYPE ${family} ${String(type)}\n${samples.join("")}`;
+      const shownType = isCounter && family === name ? "unknown" : String(type);
+      return `# HELP ${family} ${escapeText(help)}\n# TYPE ${family} ${shownType}\n${samples.join("")}`;
     })
     .join("");
 }
