@@ -128,6 +128,11 @@ describeWithHelm("the chart", (helm) => {
     const network = { allocateNodeCIDRs: true, clusterCIDR, podNetworkWaitsForNodes: false };
     expect(await pod({ network })).toBeUndefined();
     expect(await pod({ network, hostNetwork: false })).toBeUndefined();
+    // A shadow hands out nothing, and the port on the node is that of the manager beside it.
+    const shadow = { enabled: true };
+    for (const hostNetwork of ["auto", false])
+      expect(await pod({ shadow, hostNetwork, network: { allocateNodeCIDRs: true, clusterCIDR } })).toBeUndefined();
+    expect(await pod({ shadow, hostNetwork: true })).toBe(true);
   });
 
   test("probes the address that the host serves on", async () => {

@@ -217,7 +217,7 @@
 {{- $onNode := include "cloud-controller-host.hostNetwork" . }}
 {{- with .Values.network }}
 {{- range $switch, $what := dict "allocateNodeCIDRs" "pod CIDRs" "configureCloudRoutes" "routes" }}
-{{- if and (index $.Values.network $switch) $.Values.network.podNetworkWaitsForNodes (not $onNode) }}
+{{- if and (index $.Values.network $switch) $.Values.network.podNetworkWaitsForNodes (not $onNode) (not $.Values.shadow.enabled) }}
 {{- $problems = append $problems (printf "hostNetwork is false, but the Pods that hand out %s (network.%s) would wait for a pod network that waits for these: set hostNetwork to auto, or, for a CNI with addresses of its own, network.podNetworkWaitsForNodes to false" $what $switch) }}
 {{- end }}
 {{- end }}

@@ -44,7 +44,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- /* "true" on the node's network, else empty. */ -}}
 {{- define "cloud-controller-host.hostNetwork" -}}
 {{- if eq (toString .Values.hostNetwork) "auto" }}
-{{- with .Values.network }}{{ if and (or .allocateNodeCIDRs .configureCloudRoutes) .podNetworkWaitsForNodes }}true{{ end }}{{ end }}
+{{- with .Values.network }}{{ if and (or .allocateNodeCIDRs .configureCloudRoutes) .podNetworkWaitsForNodes (not $.Values.shadow.enabled) }}true{{ end }}{{ end }}
 {{- else if .Values.hostNetwork }}true{{ end }}
 {{- end }}
 
