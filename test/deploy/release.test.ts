@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 
+import { $ } from "bun";
 import { parse } from "yaml";
 
 const repository = join(import.meta.dir, "..", "..");
@@ -29,6 +30,22 @@ test("a release publishes and signs the image's bill of materials and provenance
   const commands = steps.map(({ run = "" }) => run).join("\n");
   for (const part of ["release/sbom.spdx.json", "release/sbom.cyclonedx.json", "SHA256SUMS", "cosign sign --yes"])
     expect(commands).toContain(part);
+});
+
+test("a release pushes the image under the tag that its chart asks for by default", async () => {
+  const workflow = parse(await Bun.file(join(repository, ".github/workflows/release.yaml")).text());
+  const steps: readonly { readonly id?: string; readonly run?: string; readonly with?: Record<string, unknown> }[] =
+    workflow.jobs.release.steps;
+  const { appVersion } = parse(await Bun.file(join(repository, "deploy/chart/Chart.yaml")).text());
+  const reference = `v${appVersion}`;
+  const script = steps.find(({ id }) => id === "version")?.run ?? "";
+  const outputs = await $`GITHUB_REF_NAME=${reference} bash -c ${script.replace('>> "$GITHUB_OUTPUT"', "")}`.text();
+  const [, version = ""] = /^version=(.*)$/m.exec(outputs) ?? [];
+  const tags = String(steps.find(({ id }) => id === "image")?.with?.["tags"])
+    .replaceAll("${{ env.IMAGE }}", "image")
+    .replaceAll("${{ github.ref_name }}", reference)
+    .replaceAll("${{ steps.version.outputs.version }}", version);
+  expect(tags).toBe(`image:${appVersion}`);
 });
 
 test("workflows run the Bun whose hash is in the lock file of .ci, on every platform that it names", async () => {
