@@ -111,6 +111,23 @@ describeWithHelm("shards of the chart", (helm) => {
       expect(refused).toContain(problem);
   });
 
+  test("have the roles of the service controller where the deployment without a shard runs none, and may then serve any Services", async () => {
+    const manifests = await helm().template({ controllers: ["*", "-service"], shards: twoShards });
+    const inputs = await Promise.all(manifests.filter(({ kind }) => kind === "Deployment").map(inputOf));
+    expect(inputs).toHaveLength(3);
+    const needed = new Set(inputs.flatMap((input) => declaredIn(grantsOf(input))));
+    expect(new Set(grantedBy(manifests, release))).toEqual(needed);
+    const overlapping = [
+      { name: "a", selector: "shard=a" },
+      { name: "b", selector: "team=b" },
+    ];
+    const refused = await helm()
+      .template({ controllers: ["cloud-node"], shards: overlapping })
+      .then(() => "", String);
+    expect(refused).toContain("b serves some of the same Services as shard a");
+    expect(refused).not.toContain("the deployment without a shard");
+  });
+
   test("are refused with unknown flags, and with those that their other objects depend on", async () => {
     const extraArgs = [
       "--concurent-node-syncs=16",

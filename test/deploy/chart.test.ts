@@ -75,6 +75,13 @@ describeWithHelm("the chart", (helm) => {
     expect(manifests.filter(({ kind }) => kind === "PrometheusRule")).toEqual([]);
   });
 
+  test("grants a shadow no Lease but the one that names the leader, whatever else it is to compare", async () => {
+    for (const values of [modes.migration.values, { services: { loadBalancerClass: "example.com/a" } }]) {
+      const manifests = await helm().template({ ...values, shadow: { enabled: true } });
+      expect(grantedBy(manifests, release)).toEqual(declaredIn(grantsOf(await hostInput(manifests))));
+    }
+  });
+
   test("sets the flags of the audit log, without rotation on stdout", async () => {
     const options = async (auditLog: Values): Promise<readonly unknown[]> => {
       const read = await hostInput(await helm().template({ auditLog }));

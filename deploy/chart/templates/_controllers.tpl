@@ -53,16 +53,18 @@ without one `*` enables what is on by default.
 {{- define "cloud-controller-host.grants" -}}
 {{- $permissions := include "cloud-controller-host.permissions" . | fromYaml }}
 {{- $grants := list (dict "holder" "the host" "rules" $permissions.host) }}
+{{- $enabled := include "cloud-controller-host.enabledControllers" . | fromYamlArray }}
+{{- if .Values.shards }}{{ $enabled = append $enabled "service-lb-controller" | uniq }}{{ end }}
 {{- $moving := false }}
 {{- range .Values.leaderMigration.controllerLeaders }}
 {{- if ne .component "kube-controller-manager" }}{{ $moving = true }}{{ end }}
 {{- end }}
-{{- if and .Values.leaderMigration.enabled $moving }}
+{{- if and .Values.leaderMigration.enabled $moving (not .Values.shadow.enabled) }}
 {{- $grants = append $grants (dict "holder" "leader election and migration" "rules" $permissions.leaderElectionAndMigration) }}
 {{- else if .Values.leaderElection.enabled }}
 {{- $grants = append $grants (dict "holder" "leader election" "rules" $permissions.leaderElection) }}
 {{- end }}
-{{- if and .Values.leaderElection.enabled (or .Values.shards .Values.services.selector .Values.services.loadBalancerClass) }}
+{{- if and .Values.leaderElection.enabled (not .Values.shadow.enabled) (or .Values.shards .Values.services.selector .Values.services.loadBalancerClass) }}
 {{- $grants = append $grants (dict "holder" "shards" "rules" (include "cloud-controller-host.shardRules" . | fromYamlArray)) }}
 {{- end }}
 {{- if eq .Values.cloudConfig.source "secret" }}
@@ -71,7 +73,7 @@ without one `*` enables what is on by default.
 {{- with index $permissions.clouds .Values.cloudProvider }}
 {{- $grants = append $grants (dict "holder" (printf "the cloud %s" $.Values.cloudProvider) "rules" .) }}
 {{- end }}
-{{- range include "cloud-controller-host.enabledControllers" . | fromYamlArray }}
+{{- range $enabled }}
 {{- $grants = append $grants (dict "holder" . "rules" (index $permissions.controllers .).rules) }}
 {{- end }}
 {{- with .Values.plugins.rules }}

@@ -113,7 +113,10 @@ itself, the others are its shards, with values of their own.
 {{- if and .Values.shards .Values.shadow.enabled }}
 {{- $problems = append $problems "shards with shadow.enabled: a host that only compares has no shards; leave the list empty" }}
 {{- end }}
-{{- $seen := list (dict "name" "" "loadBalancerClass" $services.loadBalancerClass "selector" $services.selector) }}
+{{- $seen := list }}
+{{- if has "service-lb-controller" (include "cloud-controller-host.enabledControllers" . | fromYamlArray) }}
+{{- $seen = append $seen (dict "name" "" "loadBalancerClass" $services.loadBalancerClass "selector" $services.selector) }}
+{{- end }}
 {{- range $shard := .Values.shards }}
 {{- if not (or $shard.selector $shard.loadBalancerClass) }}
 {{- $problems = append $problems (printf "shards: %s has neither selector nor loadBalancerClass: it needs the Services that it serves" $shard.name) }}
