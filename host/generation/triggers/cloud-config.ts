@@ -27,6 +27,15 @@ export function changedKeys(former: CloudConfig | undefined, { document }: Cloud
 
 export const hashOf = (content: string): string => createHash("sha256").update(content).digest("hex").slice(0, 12);
 
+/**
+ * A key without what cannot belong to its name. YAML takes `{secret:x}` for a key, as well as what stands before a missing
+ * comma: keys are shown in logs, `/statusz` and bundles, where no value may appear.
+ */
+function nameIn(key: string, value: unknown): string {
+  const end = key.search(value === null ? /["':]/u : /"/u);
+  return end < 0 ? key : `${key.slice(0, end)}…`;
+}
+
 /** Reads YAML or JSON. `source` names the file or Secret in every problem; contents never appear. */
 export function parseCloudConfig(content: string, source: string): Decoded<CloudConfig> {
   const refuse = (problems: readonly string[]): Decoded<CloudConfig> => ({
@@ -35,7 +44,7 @@ export function parseCloudConfig(content: string, source: string): Decoded<Cloud
   });
   const read = readMapping(content, "a cloud config");
   if (!read.ok) return refuse(read.problems);
-  const document = read.value;
+  const document = Object.fromEntries(Object.entries(read.value).map(([key, value]) => [nameIn(key, value), value]));
   const disable = Object.entries(document).findLast(([key]) => key.toLowerCase() === "disablecloudprovider")?.[1];
   if (disable !== undefined && disable !== null && typeof disable !== "boolean")
     return refuse(["disableCloudProvider must be true or false"]);

@@ -38,6 +38,23 @@ describe("the cloud config", () => {
     expect(problemsOf(content)).not.toContain("\n");
   });
 
+  test("has no key with the value that a missing comma or space made part of it", () => {
+    const contents = [
+      '{"tenantId":"t", // comment\n"aadClientSecret":"s3cret" "x":1}',
+      '{"tenantId":"t", // comment\n"aadClientSecret":"s3cret" "x": 1}',
+      "{tenantId: t, aadClientSecret:s3cret}",
+    ];
+    const decoded = contents.map((content) => parseCloudConfig(content, "here"));
+    expect(decoded.map((one) => one.ok && one.value.document)).toEqual([
+      { tenantId: "t", "// comment …": null },
+      { tenantId: "t", "// comment …": 1 },
+      { tenantId: "t", "aadClientSecret…": null },
+    ]);
+    // Keys that have a value may contain what they like.
+    const odd = parseCloudConfig("a:b: 1\nc'd: 2\n", "here");
+    expect(odd.ok && odd.value.document).toEqual({ "a:b": 1, "c'd": 2 });
+  });
+
   test("is read as Go reads YAML: 1.1 booleans, dates and clock times as text, null as absent", () => {
     const content = [
       "useInstanceMetadata: yes",
