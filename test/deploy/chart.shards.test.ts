@@ -128,6 +128,16 @@ describeWithHelm("shards of the chart", (helm) => {
     expect(refused).not.toContain("the deployment without a shard");
   });
 
+  test("have alerts that name the deployment, also where an expression leaves no label", async () => {
+    const metrics = { prometheusRule: { enabled: true } };
+    const manifests = await helm().template({ services, shards: twoShards, metrics });
+    const rules = manifests.filter(({ kind }) => kind === "PrometheusRule");
+    expect(rules.map(({ metadata }) => metadata.name)).toEqual([release, `${release}-a`, `${release}-b`]);
+    for (const { metadata, spec } of JSON.parse(JSON.stringify(rules)))
+      for (const { labels } of spec.groups.flatMap((group: { readonly rules: readonly unknown[] }) => group.rules))
+        expect(labels).toEqual({ job: metadata.name, severity: expect.stringMatching(/^(?:warning|critical)$/u) });
+  });
+
   test("are refused with unknown flags, and with those that their other objects depend on", async () => {
     const extraArgs = [
       "--concurent-node-syncs=16",

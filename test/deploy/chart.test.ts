@@ -422,6 +422,10 @@ describeWithHelm("the chart", (helm) => {
       `leader_election_master_status{job="${release}",namespace="${space}"} ${value}+0x10`;
     expect(await fires(status("a", 1), status("b", 0))).toBe(true);
     expect(await fires(status("a", 0), status("b", 1))).toBe(false);
+    const hosted = await helm().template({ ...monitored, ...modes.hosted.values }, "--namespace=b");
+    expect(JSON.stringify(theOne(hosted, "PrometheusRule"))).toContain(
+      `"labels":{"job":"${release}","namespace":"b","severity":"critical"}`,
+    );
     // Who scrapes without a monitor may have no such label.
     const unmonitored = { ...modes.hosted.values, metrics: { prometheusRule: { enabled: true } } };
     const rule = theOne(await helm().template(unmonitored), "PrometheusRule");
