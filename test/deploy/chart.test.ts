@@ -535,6 +535,27 @@ describeWithHelm("the chart", (helm) => {
     expect(parse(config)).toMatchObject({ leaderName: "77" });
   });
 
+  test("refuses a value that is left without content, unless nothing is a choice too", async () => {
+    const refused = await helm()
+      .template({
+        clusterName: null,
+        network: { configureCloudRoutes: null },
+        metrics: null,
+        probes: { startup: null },
+      })
+      .then(() => "", String);
+    for (const name of ["clusterName", "metrics", "configureCloudRoutes", "startup"])
+      expect(refused).toMatch(new RegExp(`missing propert(?:y|ies) .*'${name}'`, "u"));
+    const optional = {
+      initContainers: null,
+      extraContainers: null,
+      podAnnotations: null,
+      extraArgs: null,
+      shards: null,
+    };
+    expect(await helm().template({ ...optional, serving: { bindAddress: null } })).toEqual(await helm().template());
+  });
+
   test("passes helm lint", async () => {
     expect(await helm().run(["lint", "deploy/chart", "--strict", "--set=image.repository=x"])).toContain(
       "0 chart(s) failed",
@@ -571,6 +592,40 @@ function jobsOf({ kind, metadata, spec }: Monitor): readonly string[] {
     ({ relabelings }) => relabelings.find(({ targetLabel }) => targetLabel === "job")?.["replacement"] ?? derived,
   );
 }
+
+interface Schema {
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+}
+
+/** Values with a default whose absence is a choice as well. */
+const removable: ReadonlySet<string> = new Set([
+  "nodeSelector",
+  "podSecurityContext",
+  "priorityClassName",
+  "resources",
+  "securityContext",
+  "tolerations",
+]);
+
+/** Paths of values that have a default, and that the schema does not require. */
+const notRequired = (schema: Schema, values: Readonly<Record<string, unknown>>, path = ""): readonly string[] =>
+  Object.entries(values).flatMap(([key, value]) => {
+    const own = `${path}${key}`;
+    const isEmpty = value === "" || (typeof value === "object" && value !== null && Object.keys(value).length === 0);
+    if (isEmpty || removable.has(own) || path.startsWith("probes.")) return [];
+    const inner = schema.properties?.[key];
+    const missing = schema.required?.includes(key) === true ? [] : [own];
+    return isValues(value) && inner !== undefined ? [...missing, ...notRequired(inner, value, `${own}.`)] : missing;
+  });
+
+const isValues = (value: unknown): value is Values =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+test("the chart's schema requires each value that has a default: one without content would remove it", async () => {
+  const schema: Schema = await Bun.file("deploy/chart/values.schema.json").json();
+  expect(notRequired(schema, parse(await Bun.file("deploy/chart/values.yaml").text()))).toEqual([]);
+});
 
 const withoutRules = { plugins: { ...modes.plugins.values.plugins, rules: [] } };
 

@@ -172,7 +172,7 @@
 {{- $problems = append $problems (printf "podLabels and commonLabels both have %s: leave it out of one" $label) }}
 {{- end }}
 {{- end }}
-{{- if hasKey .Values.podAnnotations "checksum/leader-migration" }}
+{{- if hasKey (.Values.podAnnotations | default dict) "checksum/leader-migration" }}
 {{- $problems = append $problems "podAnnotations has checksum/leader-migration, an annotation that the chart sets itself: leave it out" }}
 {{- end }}
 {{- $volumes := list }}
@@ -201,7 +201,7 @@
 {{- end }}
 {{- $variables = append $variables .name }}
 {{- end }}
-{{- range concat .Values.initContainers .Values.extraContainers }}
+{{- range concat (.Values.initContainers | default list) (.Values.extraContainers | default list) }}
 {{- if eq .name "cloud-controller-host" }}
 {{- $problems = append $problems "initContainers or extraContainers has one named cloud-controller-host, the name of the chart's own: choose another" }}
 {{- end }}
@@ -236,7 +236,7 @@
 {{- $problems = append $problems (printf "webhooks.port and serving.port are both %d: choose another" (int .port)) }}
 {{- end }}
 {{- end }}
-{{- $address := .Values.serving.bindAddress }}
+{{- $address := .Values.serving.bindAddress | default "" }}
 {{- $isLoopback := or (hasPrefix "127." $address) (eq $address "::1") }}
 {{- if and $address (not $onNode) (not (has $address (list "0.0.0.0" "::"))) }}
 {{- $problems = append $problems (printf "serving.bindAddress is %s, but hostNetwork is not true: a Pod's own address is not known in advance, and the kubelet cannot probe its loopback address; leave it empty, or set hostNetwork to true" $address) }}
