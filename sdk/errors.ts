@@ -122,7 +122,8 @@ export const isConflict = (error: unknown): boolean => hasStatus(error, 409, "Co
 export const isAlreadyExists = (error: unknown): boolean => hasStatus(error, 409, "AlreadyExists");
 /**
  * True for the refusal of a patch with a `metadata.uid`: the object is gone, and another one has its name. The API server
- * validates a UID in a patch as a field that cannot change.
+ * validates a UID in a patch as a field that cannot change. It ignores one in a patch of the status of a custom resource,
+ * which a `metadata.resourceVersion` guards.
  */
 export const isReplaced = (error: unknown): boolean =>
   error instanceof ApiError && error.status === 422 && error.message.includes("metadata.uid");

@@ -45,13 +45,38 @@ export const builtInResources: readonly Resource[] = [
   pod,
 ];
 
-/** A kind without a schema, such as the custom resource of a plugin. */
+/** Groups of Kubernetes itself. Those of custom resources have names of domains, also of its own: `gateway.networking.k8s.io`. */
+const isBuiltIn = (group: string): boolean => !group.includes(".") || builtInGroups.has(group);
+const builtInGroups: ReadonlySet<string> = new Set([
+  "admissionregistration.k8s.io",
+  "apiextensions.k8s.io",
+  "apiregistration.k8s.io",
+  "certificates.k8s.io",
+  "coordination.k8s.io",
+  "discovery.k8s.io",
+  "events.k8s.io",
+  "flowcontrol.apiserver.k8s.io",
+  "networking.k8s.io",
+  "node.k8s.io",
+  "rbac.authorization.k8s.io",
+  "resource.k8s.io",
+  "scheduling.k8s.io",
+  "storage.k8s.io",
+]);
+
+/**
+ * A kind without a schema, such as the custom resource of a plugin. Source: apiextensions-apiserver
+ * `customresource/strategy.go` and `status_strategy.go`, kubernetes `policy/poddisruptionbudget/strategy.go`.
+ */
 export function customResource(kind: KindRef): Resource {
+  const isCustom = !isBuiltIn(kind.group);
   return defineResource({
     kind,
     singular: kind.kind.toLowerCase(),
     schema: schemas.openKind(`${kind.group.split(".").toReversed().join(".")}.${kind.version}.${kind.kind}`),
     status: true,
+    statusMetadata: !isCustom,
+    conditionalUpdate: isCustom || kind.group === kinds.PodDisruptionBudget.group,
     generation: "content",
   });
 }

@@ -104,7 +104,8 @@ export class Registry {
     const object = this.#read(sent, options);
     this.#assertPlace(object.metadata, place);
     this.#assertUnchanged(object.metadata, stored, options);
-    const metadata = carriedMetadata(resource, object.metadata, before.metadata);
+    const isStatusOnly = options.subresource === "status" && !resource.statusMetadata;
+    const metadata = carriedMetadata(resource, isStatusOnly ? before.metadata : object.metadata, before.metadata);
     const merged = this.#partOf({ ...object, metadata }, before, options.subresource);
     const prepared = this.#withOwners(withGeneration(resource, this.#prepare(merged, before), before), before, options);
     this.#assertValid(prepared, before);
