@@ -34,8 +34,8 @@ interface Behavior {
   readonly schema: RecordSchema;
   /** Has `/status`: status is written there only, and nothing else is. */
   readonly status: boolean;
-  /** A write to `/status` changes metadata as well. */
-  readonly statusMetadata: boolean;
+  /** A custom resource: a write to `/status` leaves its metadata alone, and its finalizers need no domain. */
+  readonly custom: boolean;
   /** Stores the status of a create request. */
   readonly statusOnCreate: boolean;
   /** Changes that increment `metadata.generation`: none, all but metadata and status, or those and labels. */
@@ -91,7 +91,7 @@ export function defineResource<T extends KubeObject>(spec: ResourceSpec<T>): Res
     shortNames: [],
     categories: [],
     status: false,
-    statusMetadata: true,
+    custom: false,
     statusOnCreate: false,
     generation: "none",
     createOnUpdate: false,

@@ -74,11 +74,42 @@ function metadataProblems({ metadata = {} }: KubeObject): readonly Problem[] {
       reason: "FieldValueInvalid",
       message: `Too long: may not be more than ${maxAnnotationBytes} bytes`,
     });
-  for (const finalizer of metadata.finalizers ?? []) {
-    if (!qualifiedName.test(finalizer))
-      problems.push(invalidValue("metadata.finalizers", finalizer, "must be a qualified name"));
-  }
   return problems;
+}
+
+const standardFinalizers: ReadonlySet<string> = new Set(["orphan", "foregroundDeletion", "kubernetes"]);
+
+/** Source: Kubernetes `pkg/apis/core/validation.ValidateFinalizerName`, which custom resources do not go through. */
+const finalizerProblems = ({ metadata }: KubeObject, custom: boolean): readonly Problem[] =>
+  (metadata?.finalizers ?? []).flatMap((finalizer, index) => {
+    if (!qualifiedName.test(finalizer))
+      return [invalidValue("metadata.finalizers", finalizer, "must be a qualified name")];
+    if (custom || finalizer.includes("/") || standardFinalizers.has(finalizer)) return [];
+    const wants = "name is neither a standard finalizer name nor is it fully qualified";
+    return [invalidValue(`metadata.finalizers[${index}]`, finalizer, wants)];
+  });
+
+/** Source: apimachinery `api/validation.ValidateOwnerReferences`. */
+function ownerProblems({ metadata }: KubeObject): readonly Problem[] {
+  const field = "metadata.ownerReferences";
+  const owners = metadata?.ownerReferences ?? [];
+  const problems = owners.flatMap((owner) => {
+    const { apiVersion, kind, name, uid } = owner;
+    const needed = { kind, name, uid };
+    const isEvent = kind === "Event" && (apiVersion === "v1" || apiVersion.startsWith("events.k8s.io/"));
+    return [
+      ...(apiVersion === "" ? [invalidValue(`${field}.apiVersion`, apiVersion, "version must not be empty")] : []),
+      ...Object.entries(needed).flatMap(([key, value]) =>
+        value === "" ? [invalidValue(`${field}.${key}`, value, "must not be empty")] : [],
+      ),
+      ...(isEvent ? [invalidValue(field, owner, "Kind=Event is disallowed from being an owner")] : []),
+    ];
+  });
+  const controllers = owners.filter(({ controller }) => controller);
+  if (controllers.length < 2) return problems;
+  const found = controllers.map(({ kind, name }) => `${kind}/${name}`).join(" and ");
+  const wants = `Only one reference can have Controller set to true. Found "true" in references for ${found}`;
+  return [...problems, invalidValue(field, owners, wants)];
 }
 
 /** Everything that is wrong with an object that is to be written. */
@@ -91,6 +122,8 @@ export function problemsOf(
   return [
     ...(before === undefined ? nameProblems(resource.nameRule, next.metadata?.name ?? "") : immutables(next, before)),
     ...metadataProblems(next),
+    ...finalizerProblems(next, resource.custom),
+    ...ownerProblems(next),
     ...resource.problems(next, before, world),
   ];
 }

@@ -69,14 +69,14 @@ const builtInGroups: ReadonlySet<string> = new Set([
  * `customresource/strategy.go` and `status_strategy.go`, kubernetes `policy/poddisruptionbudget/strategy.go`.
  */
 export function customResource(kind: KindRef): Resource {
-  const isCustom = !isBuiltIn(kind.group);
+  const custom = !isBuiltIn(kind.group);
   return defineResource({
     kind,
     singular: kind.kind.toLowerCase(),
     schema: schemas.openKind(`${kind.group.split(".").toReversed().join(".")}.${kind.version}.${kind.kind}`),
     status: true,
-    statusMetadata: !isCustom,
-    conditionalUpdate: isCustom || kind.group === kinds.PodDisruptionBudget.group,
+    custom,
+    conditionalUpdate: custom || kind.group === kinds.PodDisruptionBudget.group,
     generation: "content",
   });
 }

@@ -104,7 +104,7 @@ export class Registry {
     const object = this.#read(sent, options);
     this.#assertPlace(object.metadata, place);
     this.#assertUnchanged(object.metadata, stored, options);
-    const isStatusOnly = options.subresource === "status" && !resource.statusMetadata;
+    const isStatusOnly = options.subresource === "status" && resource.custom;
     const metadata = carriedMetadata(resource, isStatusOnly ? before.metadata : object.metadata, before.metadata);
     const merged = this.#partOf({ ...object, metadata }, before, options.subresource);
     const prepared = this.#withOwners(withGeneration(resource, this.#prepare(merged, before), before), before, options);
