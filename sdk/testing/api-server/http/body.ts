@@ -22,12 +22,12 @@ const formats: Readonly<Record<string, (bytes: Uint8Array, schema: RecordSchema)
   "application/vnd.kubernetes.protobuf": decodeProtobuf,
 };
 
-const mediaType = (request: Request): string =>
-  (request.headers.get("content-type") ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? "";
+export const mediaTypeOf = (headers: Headers): string =>
+  (headers.get("content-type") ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? "";
 
 /** The object in the body of a request. With `optional`, an absent body is an empty object. */
 export async function readObject(request: Request, schema: RecordSchema, optional = false): Promise<JsonObject> {
-  const type = mediaType(request) || "application/json";
+  const type = mediaTypeOf(request.headers) || "application/json";
   const bytes = await readBytes(request);
   if (bytes.length === 0 && optional) return {};
   const read = ownMember(formats, type);
@@ -41,7 +41,7 @@ export async function readObject(request: Request, schema: RecordSchema, optiona
 export async function readPatch(
   request: Request,
 ): Promise<{ readonly type: keyof typeof patchTypes; readonly patch: Json }> {
-  const wanted = mediaType(request);
+  const wanted = mediaTypeOf(request.headers);
   for (const type of ["json", "merge", "strategic", "apply"] as const) {
     if (patchTypes[type] !== wanted) continue;
     const text = textOf(await readBytes(request));

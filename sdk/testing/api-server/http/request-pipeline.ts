@@ -9,7 +9,7 @@ import type { Api } from "./api.ts";
 import type { Documents } from "./documents.ts";
 import { errorReply, plainReply } from "./replies.ts";
 import type { Reviews } from "./reviews.ts";
-import { type ApiPath, parsePath, targetOf } from "./target.ts";
+import { type ApiPath, createsByName, parsePath, targetOf } from "./target.ts";
 
 export interface PipelineParts {
   readonly cluster: Cluster;
@@ -72,6 +72,8 @@ export class RequestPipeline {
     const review = await reviews.answer(path, request, user);
     if (review !== undefined) return review;
     const target = targetOf(cluster, path);
+    const creation = { ...access, verb: "create" };
+    if (createsByName(request, target) && !authorizes(creation, client)) throw accessDenied(creation);
     const webhooks = webhooksFor(this.#parts.webhooks(), target);
     if (webhooks.length > 0) return handleAdmitted(api, webhooks, { request, query, target }, user);
     return api.handle({ request, query, target });

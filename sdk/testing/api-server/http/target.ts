@@ -1,6 +1,7 @@
 import { methodNotAllowed, noSuchPath } from "../access/status.ts";
 import type { Cluster } from "../registry/cluster.ts";
 import type { Registry } from "../registry/registry.ts";
+import { mediaTypeOf, patchTypes } from "./body.ts";
 
 export type Verb = "get" | "list" | "watch" | "create" | "update" | "patch" | "delete" | "deletecollection";
 
@@ -74,6 +75,13 @@ export function targetOf(cluster: Cluster, path: ApiPath): Target {
   if (verb === "deletecollection" && !deleteCollection) throw methodNotAllowed();
   if (namespaced && namespace === "" && verb !== "list" && verb !== "watch") throw methodNotAllowed();
   return { ...path, verb, registry };
+}
+
+/** True for a write by name that creates the object: an apply, or for some kinds a PUT. Status and the like create nothing. */
+export function createsByName({ headers }: Request, { verb, subresource, registry, ...place }: Target): boolean {
+  const isApply = verb === "patch" && mediaTypeOf(headers) === patchTypes.apply;
+  const isPut = verb === "update" && registry.resource.createOnUpdate;
+  return (isApply || isPut) && subresource === "" && registry.find(place) === undefined;
 }
 
 const decoded = (part: string): string => {
