@@ -7,11 +7,12 @@ import { fieldOf, type ListSchema, type Schema } from "../schema/schema.ts";
  */
 export type FieldPath = readonly string[];
 
-const itself = ".";
+/** The step of a keyed item itself. */
+export const itself = ".";
 
 /** The paths that a configuration sets: its leaves, its lists that are written as a whole, its keyed items. */
 export function pathsIn(value: Json, schema: Schema | undefined, above: FieldPath = []): readonly FieldPath[] {
-  if (isObject(value) && schema?.type !== "any") {
+  if (isObject(value)) {
     const below = Object.entries(value).flatMap(([key, field]) =>
       field === null ? [] : pathsIn(field, fieldOf(schema, key), [...above, `f:${key}`]),
     );
@@ -80,12 +81,17 @@ export function removeAt(value: Json, path: FieldPath, schema: Schema | undefine
   return value.map((item) => (matches(item) ? removeAt(item, rest, schema.items) : item));
 }
 
+function keysOf(step: string): readonly string[] {
+  const keys: Json = JSON.parse(step.slice(2));
+  return Object.entries(isObject(keys) ? keys : {}).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
+}
+
 /** A path as people read it: `.spec.ports[port=80].name`. */
 export function readable(path: FieldPath): string {
   return path
     .map((step) => {
       if (step.startsWith("f:")) return `.${step.slice(2)}`;
-      if (step.startsWith("k:")) return `[${step.slice(3, -1).replaceAll(":", "=")}]`;
+      if (step.startsWith("k:")) return `[${keysOf(step).join(",")}]`;
       return step === itself ? "" : `[=${step.slice(2)}]`;
     })
     .join("");

@@ -10,9 +10,9 @@ import {
   type Problem,
   StatusError,
 } from "../access/status.ts";
-import { type ApiObject, equal, isObject, type Json, type JsonObject } from "../json.ts";
+import { type ApiObject, equal, isObject, type Json, type JsonObject, objectAt, textAt, without } from "../json.ts";
 import { assertDeletable } from "../kinds/namespace.ts";
-import { applyConfiguration, type ManagedFields, ownersAfterWrite } from "../patch/apply.ts";
+import { applyConfiguration, type ManagedFields, ownersAfterWrite, writablePart } from "../patch/apply.ts";
 import type { Resource, WriteContext } from "../resource.ts";
 import { normalize } from "../schema/normalize.ts";
 import type { Collection } from "../store/collection.ts";
@@ -123,18 +123,33 @@ export class Registry {
     options: WriteOptions & { readonly manager: string; readonly force: boolean },
   ): { readonly stored: Stored; readonly created: boolean } {
     const before = this.find(place)?.object;
-    const { manager, force } = options;
+    const { manager, force, subresource } = options;
+    if (objectAt(config, "metadata").managedFields !== undefined)
+      throw badRequest("metadata.managedFields must be nil");
     const { apiVersion } = apiObject(this.resource, {});
-    const { object, managedFields } = applyConfiguration(before, config, this.resource.schema, {
+    const applied = writablePart(config, this.resource, subresource);
+    const { object, managedFields } = applyConfiguration(before, applied, this.resource.schema, {
       manager,
       force,
+      subresource,
       apiVersion,
       time: timestamp(Date.now()),
     });
     this.#assertPlace(apiObject(this.resource, object).metadata, place);
     const write = { ...options, managedFields, patch: true };
+    if (before === undefined) this.#assertCreatable(place, config, options);
     if (before !== undefined) return { stored: this.update(place, () => object, write), created: false };
-    return { stored: this.create(place.namespace, object, write), created: true };
+    const metadata = without(objectAt(object, "metadata"), "resourceVersion");
+    return { stored: this.create(place.namespace, { ...object, metadata }, write), created: true };
+  }
+
+  /** A status cannot be applied to an object that does not exist, nor a configuration for a certain object. */
+  #assertCreatable({ name }: Place, config: JsonObject, { subresource }: WriteOptions): void {
+    if (subresource !== undefined) throw notFound(this.resource, name);
+    const uid = textAt(config, "metadata", "uid");
+    if (!uid) return;
+    const why = `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`;
+    throw conflict(this.resource, name, why);
   }
 
   /** Deletes the object, or sets its deletionTimestamp while it has finalizers. */
@@ -199,8 +214,12 @@ export class Registry {
     return isObject(kept) ? apiObject(this.resource, kept) : prepared;
   }
 
-  #withOwners(next: ApiObject, before: ApiObject, { managedFields, manager = "unknown" }: WriteOptions): ApiObject {
-    const writer = { manager, time: timestamp(Date.now()) };
+  #withOwners(
+    next: ApiObject,
+    before: ApiObject,
+    { managedFields, manager = "unknown", subresource }: WriteOptions,
+  ): ApiObject {
+    const writer = { manager, subresource, time: timestamp(Date.now()) };
     const owners = managedFields ?? ownersAfterWrite(before, next, this.resource.schema, writer);
     if (owners === undefined && before.metadata.managedFields === undefined) return next;
     const { managedFields: _before, ...metadata } = next.metadata;

@@ -19,6 +19,7 @@ export interface Document {
   readonly reason?: string;
   readonly message: string;
   readonly code: number;
+  readonly details?: { readonly causes?: readonly unknown[] };
 }
 
 export interface Reply {

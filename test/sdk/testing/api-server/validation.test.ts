@@ -35,7 +35,12 @@ describeProtocol(
       expect((await configMap({ finalizers: ["kubernetes", "orphan", "example.com/mine"] })).status).toBe(201);
       const path = `/api/v1/nodes/${protocol.name("node")}`;
       await protocol.api.done("POST", "/api/v1/nodes", { metadata: { name: path.split("/").at(-1) } });
-      const added = await protocol.api.send("PATCH", path, { metadata: { finalizers: ["mine"] } }, { contentType: merge });
+      const added = await protocol.api.send(
+        "PATCH",
+        path,
+        { metadata: { finalizers: ["mine"] } },
+        { contentType: merge },
+      );
       expect(added.status).toBe(422);
     });
 
@@ -50,7 +55,9 @@ describeProtocol(
     });
 
     test("an owner reference has a kind, a name and a uid; at most one is the controller, and none is an Event", async () => {
-      expect((await configMap({ ownerReferences: [owner("a", true), owner("b", false), owner("c")] })).status).toBe(201);
+      expect((await configMap({ ownerReferences: [owner("a", true), owner("b", false), owner("c")] })).status).toBe(
+        201,
+      );
       const empty = await configMap({ ownerReferences: [{ ...owner("a"), uid: "" }, {}] });
       expect(empty.status).toBe(422);
       const fields = ["uid", "apiVersion", "kind", "name", "uid"].map((field) => ({

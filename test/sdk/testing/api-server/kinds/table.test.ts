@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 
 import { apiVersionOf, defineKind, kinds } from "cloud-controller-host/sdk";
 
-import { merge, type Reply } from "../api-client.ts";
+import { apply, merge, type Reply } from "../api-client.ts";
 import { describeProtocol } from "../on-both.ts";
 
 const widget = defineKind({
@@ -62,6 +62,37 @@ describeProtocol(
       const { resourceVersion } = metadata;
       const replaced = await protocol.api.done("PUT", path, { ...bare, metadata: { name: "w", resourceVersion } });
       expect(replaced.spec).toEqual({ size: 2 });
+    });
+
+    test("what is applied to the status of a custom kind leaves its labels alone, and does not own them", async () => {
+      const path = await made();
+      const config = {
+        apiVersion,
+        kind: widget.kind,
+        metadata: { name: "w", labels: { new: "1" } },
+        status: { ok: true },
+      };
+      const place = `${path}/status?fieldManager=me`;
+      const { body } = await protocol.api.send("PATCH", place, config, { contentType: apply });
+      expect([body.metadata.labels, body.status]).toEqual([{ kept: "1" }, { ok: true }]);
+      const own = body.metadata.managedFields?.find(({ manager }) => manager === "me");
+      expect(Object.keys(own?.fieldsV1 ?? {})).toEqual(["f:status"]);
+    });
+
+    test("each manager applies fields of its own of a custom kind, and a list as a whole", async () => {
+      const path = await made();
+      const applied = async (manager: string, spec: object): Promise<unknown> => {
+        const config = { apiVersion, kind: widget.kind, metadata: { name: "w" }, spec };
+        const place = `${path}?fieldManager=${manager}&force=true`;
+        return (await protocol.api.send("PATCH", place, config, { contentType: apply })).body.spec;
+      };
+      await applied("a", { nested: { a: 1, both: 1 }, list: [1, 2] });
+      expect(await applied("b", { nested: { b: 1, both: 2 }, list: [3] })).toEqual({
+        size: 1,
+        nested: { a: 1, b: 1, both: 2 },
+        list: [3],
+      });
+      expect(await applied("a", {})).toEqual({ size: 1, nested: { b: 1, both: 2 }, list: [3] });
     });
 
     test("a patch of the status of a custom kind applies under another uid, and not under another resourceVersion", async () => {

@@ -74,6 +74,122 @@ describeProtocol("server-side apply", (protocol) => {
     ]);
   });
 
+  test("a field that was set before anything was applied has an owner: another value is a conflict, and it stays when it is applied no more", async () => {
+    const path = await configMap();
+    await protocol.api.done("POST", path.replace(/\/c$/u, ""), data({ a: "1", b: "1" }));
+    const refused = await send(path, "me", data({ a: "2" }));
+    expect(refused.body).toMatchObject({ code: 409, details: { causes: [{ field: ".data.a" }] } });
+    expect((await send(path, "me", data({ a: "1" }))).body.data).toEqual({ a: "1", b: "1" });
+    expect((await send(path, "me", data({}))).body.data).toEqual({ a: "1", b: "1" });
+  });
+
+  test("a field that an update adds to an applied object belongs to the writer", async () => {
+    const path = await configMap();
+    await send(path, "me", data({ a: "1" }));
+    await protocol.api.done("PATCH", `${path}?fieldManager=editor`, { data: { b: "1" } }, merge);
+    const refused = await send(path, "me", data({ a: "1", b: "2" }));
+    expect(refused.body).toMatchObject({
+      details: { causes: [{ message: 'conflict with "editor" using v1', field: ".data.b" }] },
+    });
+    await send(path, "me", data({ a: "1", b: "2" }), true);
+    await protocol.api.done("PATCH", `${path}?fieldManager=editor`, { data: { b: null } }, merge);
+    expect((await send(path, "me", data({ a: "1", b: "3" }))).body.data).toEqual({ a: "1", b: "3" });
+    for (const value of ["1", null])
+      await protocol.api.done("PATCH", `${path}?fieldManager=editor`, { data: { c: value } }, merge);
+    expect((await send(path, "me", data({ a: "1", c: "2" }))).body.data).toEqual({ a: "1", c: "2" });
+  });
+
+  test("a manager owns what it applies to the status apart from the rest", async () => {
+    const name = protocol.name("node");
+    const path = `/api/v1/nodes/${name}`;
+    await protocol.api.done("POST", "/api/v1/nodes", { metadata: { name } });
+    interface Part {
+      readonly metadata?: object;
+      readonly spec?: object;
+      readonly status?: object;
+    }
+    const applied = (place: string, part: Part): Promise<Reply> => {
+      const body = { apiVersion: "v1", kind: "Node", ...part, metadata: { name, ...part.metadata } };
+      return protocol.api.send("PATCH", `${place}?fieldManager=me`, body, { contentType: apply });
+    };
+    const labels = { "example.com/a": "1" };
+    const conditions = [{ type: "A", status: "True" }];
+    await applied(path, { metadata: { labels }, status: { phase: "Pending" } });
+    const both = await applied(`${path}/status`, { spec: { unschedulable: true }, status: { conditions } });
+    expect(both.body).toMatchObject({ metadata: { labels }, status: { conditions } });
+    const owned = both.body.metadata.managedFields?.filter(({ manager }) => manager === "me");
+    expect(owned?.map(({ operation, subresource = "", fieldsV1 }) => [operation, subresource, fieldsV1])).toEqual([
+      ["Apply", "", { "f:metadata": { "f:labels": { "f:example.com/a": {} } } }],
+      [
+        "Apply",
+        "status",
+        { "f:status": { "f:conditions": { [`k:{"type":"A"}`]: { ".": {}, "f:type": {}, "f:status": {} } } } },
+      ],
+    ]);
+    const without = await applied(path, { metadata: { labels: { "example.com/b": "1" } } });
+    expect(without.body).toMatchObject({ metadata: { labels: { "example.com/b": "1" } }, status: { conditions } });
+    expect(without.body.metadata.labels).not.toHaveProperty(["example.com/a"]);
+    const annotations = { "example.com/a": "1" };
+    const annotated = await applied(`${path}/status`, { metadata: { annotations }, status: { conditions } });
+    expect(annotated.body.metadata.annotations).toEqual(annotations);
+    for (const place of [path, `${path}/status`])
+      await protocol.api.done(
+        "PATCH",
+        `${place}?fieldManager=editor`,
+        { metadata: { labels: { [place.length]: "1" } } },
+        merge,
+      );
+    const edited = (await protocol.api.get(path)).body.metadata.managedFields ?? [];
+    expect(edited.filter(({ manager }) => manager === "editor").map(({ subresource }) => subresource)).toEqual([
+      undefined,
+      "status",
+    ]);
+  });
+
+  test("an item of a keyed list stays its manager's when another writer changes a field of it", async () => {
+    const path = `/api/v1/namespaces/${await protocol.namespace()}/services/s`;
+    const service = (...ports: readonly object[]): object => ({
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name: "s" },
+      spec: { ports },
+    });
+    const applied = (...ports: readonly object[]): Promise<Reply> =>
+      protocol.api.send("PATCH", `${path}?fieldManager=me`, service(...ports), { contentType: apply });
+    await applied({ name: "a", port: 1 }, { name: "b", port: 2 });
+    const patch = { spec: { ports: [{ port: 2, name: "c" }] } };
+    await protocol.api.done("PATCH", `${path}?fieldManager=editor`, patch, strategic);
+    expect((await applied({ name: "a", port: 1 }, { port: 2 })).body.spec["ports"]).toMatchObject([
+      { name: "a", port: 1 },
+      { name: "c", port: 2 },
+    ]);
+    const refused = await applied({ name: "a", port: 1 }, { name: "b", port: 2 });
+    expect((await applied({ name: "a", port: 1 })).body.spec["ports"]).toMatchObject([{ port: 1 }]);
+    expect(refused.body.details?.causes).toEqual([
+      {
+        reason: "FieldManagerConflict",
+        message: 'conflict with "editor" using v1',
+        field: '.spec.ports[port=2,protocol="TCP"].name',
+      },
+    ]);
+  });
+
+  test("is refused for the status of a missing object, for a uid that no object has, and with managed fields", async () => {
+    const name = protocol.name("node");
+    const node = { apiVersion: "v1", kind: "Node", metadata: { name }, status: { phase: "Pending" } };
+    const path = `/api/v1/nodes/${name}/status?fieldManager=me`;
+    expect((await protocol.api.send("PATCH", path, node, { contentType: apply })).status).toBe(404);
+    const missing = await configMap();
+    const named = (metadata: object): object => ({ metadata: { name: "c", ...metadata } });
+    expect((await send(missing, "me", named({ uid: crypto.randomUUID() }))).body).toMatchObject({
+      code: 409,
+      message: expect.stringContaining("uid mismatch"),
+    });
+    const listed = await send(missing, "me", named({ managedFields: [{ manager: "me" }] }));
+    expect([listed.status, listed.body.message]).toEqual([400, "metadata.managedFields must be nil"]);
+    expect((await send(missing, "me", named({ resourceVersion: "1" }))).status).toBe(201);
+  });
+
   test("lists merge by their keys: conditions of a node by type, ports of a service by number and protocol", async () => {
     const node = `/api/v1/nodes/${protocol.name("node")}`;
     const metadata = { name: node.split("/").at(-1) };
