@@ -62,7 +62,10 @@ export interface DeleteOptions extends CallOptions {
   readonly propagationPolicy?: "Foreground" | "Background" | "Orphan";
 }
 
-/** The format of a patch body. `strategic` knows the merge keys of built-in kinds; `json` is RFC 6902. */
+/**
+ * The format of a patch body. `strategic` knows the merge keys of built-in kinds; `json` is RFC 6902. `apply` creates an
+ * object that does not exist, for which the permission is `create` as well.
+ */
 export type PatchType = "strategic" | "merge" | "json" | "apply";
 
 /**

@@ -19,7 +19,7 @@ import {
 import type { ControllerHarness } from "./controller-harness.ts";
 import { midWorkConformance } from "./controller-reload.ts";
 import { commonWork } from "./controller-work.ts";
-import { isPermitted, isWrite } from "./recording.ts";
+import { describeUse, isPermitted, isWrite } from "./recording.ts";
 
 /** Tests of the `Controller` contract, for any test runner. */
 export function controllerConformance(
@@ -222,6 +222,6 @@ async function namesItsPermissions(fixture: ControllerFixture): Promise<void> {
   await running.end();
   const { permissions } = fixture.suite.plugin;
   const missing = running.record.uses.filter((use) => !isPermitted(permissions, use));
-  const named = new Set(missing.map(({ verb, resource }) => `${verb} ${resource}`));
+  const named = new Set(missing.map((use) => describeUse(permissions, use)));
   must(missing.length === 0, `permissions lacks ${[...named].join(", ")}`);
 }

@@ -47,7 +47,7 @@ export default defineController({
     { apiGroup: "pools.example.com", resources: ["nodepools"], verbs: ["list", "watch", "patch"] },
     { apiGroup: "pools.example.com", resources: ["nodepools/status"], verbs: ["patch"] },
     { apiGroup: "", resources: ["nodes"], verbs: ["list", "watch", "patch"] },
-    { apiGroup: "", resources: ["configmaps"], verbs: ["patch"] },
+    { apiGroup: "", resources: ["configmaps"], verbs: ["create", "patch"] },
   ],
   construct: () => (context) => {
     const { client, clock } = context;
