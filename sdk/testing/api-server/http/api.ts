@@ -1,5 +1,6 @@
 import { badRequest, noSuchPath, unprocessable, unsupportedMediaType } from "../access/status.ts";
 import { isObject, type Json, type JsonObject } from "../json.ts";
+import type { ManagedFields } from "../patch/apply.ts";
 import { jsonPatch } from "../patch/json-patch.ts";
 import { mergePatch } from "../patch/merge-patch.ts";
 import { strategicMerge } from "../patch/strategic-merge.ts";
@@ -21,6 +22,8 @@ export interface Call {
   readonly request: Request;
   readonly query: URLSearchParams;
   readonly target: Target;
+  /** The owners of the object in the body, which webhooks have changed after it was applied. */
+  readonly managedFields?: ManagedFields;
 }
 
 type Handler = (call: Call) => Response | Promise<Response>;
@@ -96,7 +99,7 @@ export class Api {
 
   async #create(call: Call): Promise<Response> {
     const { registry, namespace } = call.target;
-    if (call.target.subresource === "eviction") return evict(this.#cluster, call);
+    if (call.target.subresource === "eviction") return evict(this.#cluster, call, (options) => isDryRun(call, options));
     assertSubresource(call, []);
     const warnings = new Warnings();
     const body = await readObject(call.request, registry.resource.schema);
@@ -225,6 +228,7 @@ function writeOptions(call: Call, warnings: Warnings): WriteOptions {
     fieldValidation,
     manager: managerOf(call),
     warn: (text) => void warnings.texts.add(text),
+    ...(call.managedFields && { managedFields: call.managedFields }),
   };
 }
 

@@ -16,13 +16,15 @@ import type { Target } from "./target.ts";
 export async function evict(
   cluster: Cluster,
   { request, target }: { readonly request: Request; readonly target: Target },
+  isDryRun: (options: JsonObject) => boolean,
 ): Promise<Response> {
-  const { deleteOptions = {} } = await readObject(request, eviction);
+  const { deleteOptions } = await readObject(request, eviction);
+  const options = isObject(deleteOptions) ? deleteOptions : {};
   if (isProtected(cluster, target.registry.get(target).object)) {
     const message = "Cannot evict pod as it would violate the pod's disruption budget.";
     throw new StatusError(429, "TooManyRequests", message);
   }
-  target.registry.delete(target, isObject(deleteOptions) ? preconditionsOf(deleteOptions) : {});
+  target.registry.delete(target, preconditionsOf(options), { dryRun: isDryRun(options) });
   return jsonReply({ kind: "Status", apiVersion: "v1", metadata: {}, status: "Success" }, 201);
 }
 

@@ -74,9 +74,9 @@ export class RequestPipeline {
     const target = targetOf(cluster, path);
     const creation = { ...access, verb: "create" };
     if (createsByName(request, target) && !authorizes(creation, client)) throw accessDenied(creation);
-    const webhooks = webhooksFor(this.#parts.webhooks(), target);
-    if (webhooks.length > 0) return handleAdmitted(api, webhooks, { request, query, target }, user);
-    return api.handle({ request, query, target });
+    const call = { request, query, target };
+    const webhooks = webhooksFor(this.#parts.webhooks(), call);
+    return webhooks.length > 0 ? handleAdmitted(api, webhooks, call, user) : api.handle(call);
   }
 
   async #withFaults(request: Request, entry: RecordedRequest, handle: () => Promise<Response>): Promise<Response> {
