@@ -37,8 +37,9 @@ export async function repeat(
 }
 
 /**
- * Calls `work` for each item, up to `workers` concurrently. Starts no further item once the signal aborts. Work that
- * needs no I/O does not hold the event loop for all items at once.
+ * Calls `work` for each item, up to `workers` concurrently. Starts no further item once the signal aborts or one has
+ * failed; rejects with the first failure when all that have started have ended. Work that needs no I/O does not hold the
+ * event loop for all items at once.
  */
 export async function forEachConcurrently<T>(
   options: { readonly workers: number; readonly signal?: AbortSignal },
@@ -47,15 +48,22 @@ export async function forEachConcurrently<T>(
 ): Promise<void> {
   const iterator = items.entries();
   const pause = createCooperativeYield();
+  const failures: unknown[] = [];
+  const isOver = (): boolean => failures.length > 0 || options.signal?.aborted === true;
   const worker = async (): Promise<void> => {
     for (const [index, item] of iterator) {
       // A stop does not wait for the turns of others.
-      for (let turn = pause(); turn !== undefined && !options.signal?.aborted; turn = pause()) await turn;
-      if (options.signal?.aborted) return;
-      await work(item, index);
+      for (let turn = pause(); turn !== undefined && !isOver(); turn = pause()) await turn;
+      if (isOver()) return;
+      try {
+        await work(item, index);
+      } catch (error) {
+        failures.push(error);
+      }
     }
   };
   await Promise.all(Array.from({ length: Math.min(Math.max(1, options.workers), items.length) }, worker));
+  if (failures.length > 0) throw failures[0];
 }
 
 /** upstream: `retry.RetryOnConflict`: retries after a 409 Conflict, up to `steps` attempts, with jittered pauses. */

@@ -56,3 +56,29 @@ test("ends with the work that it has begun when the signal aborts, without a tur
   await work;
   expect(turned).toBe(false);
 });
+
+test("throws the first failure once all work that had begun has ended, and begins no more", async () => {
+  const slow = Promise.withResolvers<void>();
+  const [began, ended]: [number[], number[]] = [[], []];
+  const failure = new Error("the second");
+  let thrown: unknown;
+  const work = forEachConcurrently({ workers: 2 }, [1, 2, 3, 4], async (item) => {
+    began.push(item);
+    if (item === 2) throw failure;
+    await slow.promise;
+    ended.push(item);
+    throw new Error("later");
+  }).catch((error: unknown) => void (thrown = error));
+  await Bun.sleep(20);
+  expect([began, thrown]).toEqual([[1, 2], undefined]);
+  slow.resolve();
+  await work;
+  expect([began, ended, thrown]).toEqual([[1, 2], [1], failure]);
+
+  const atOnce = forEachConcurrently({ workers: 1 }, [1, 2], (item) => {
+    began.push(item);
+    throw failure;
+  });
+  expect(await atOnce.catch((error: unknown) => error)).toBe(failure);
+  expect(began).toEqual([1, 2, 1]);
+});
