@@ -23,20 +23,31 @@ export const allChecks = (sandbox: Sandbox): readonly SandboxCheck[] => [
   configSwapped(sandbox),
 ];
 
+export interface ChecksOptions {
+  readonly print: (line: string) => void;
+  readonly clock: Clock;
+  readonly timeoutMs: number;
+  readonly hint: string;
+  /** Once it aborts, nothing more is checked. */
+  readonly signal?: AbortSignal;
+}
+
 /** Runs the checks in order and prints a line for each. Resolves to false when one did not hold within `timeoutMs`. */
 export async function runChecks(
   checks: readonly SandboxCheck[],
-  { print, clock, timeoutMs, hint }: { print: (line: string) => void; clock: Clock; timeoutMs: number; hint: string },
+  { print, clock, timeoutMs, hint, signal }: ChecksOptions,
 ): Promise<boolean> {
   let passed = true;
   for (const check of checks) {
     const started = clock.monotonic();
     await check.begin?.();
+    const isOver = (): boolean => signal?.aborted === true || clock.monotonic() - started >= timeoutMs;
     let result = check.result();
-    while (result === undefined && clock.monotonic() - started < timeoutMs) {
+    while (result === undefined && !isOver()) {
       await clock.sleep(5);
       result = check.result();
     }
+    if (result === undefined && signal?.aborted) return false;
     const took = `${Math.round(clock.monotonic() - started)} ms`.padStart(9);
     print(
       result === undefined

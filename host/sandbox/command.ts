@@ -162,8 +162,11 @@ function commandOf(words: string): string {
 async function runCheck(sandbox: Sandbox, print: (line: string) => void): Promise<number> {
   describe(sandbox, print);
   const many = sandbox.nodeNames.length > 100 ? " (many nodes need more: -- --kube-api-qps=500)" : "";
-  const options = { print, clock: systemClock, timeoutMs: checkTimeoutMs, hint: many };
+  const ended = new AbortController();
+  void sandbox.host.finished.then(() => ended.abort());
+  const options = { print, clock: systemClock, timeoutMs: checkTimeoutMs, hint: many, signal: ended.signal };
   const passed = await runChecks(allChecks(sandbox), options);
+  if (ended.signal.aborted) print(`  ✗ The host stopped: ${reasonOf(sandbox)}`);
   const failed = failedControllers(sandbox);
   // After a rollback, the failed controller is left out, too.
   const leftOut = sandbox.host.status.refusedPlugins.filter(({ plugin }) => !failed.has(plugin));

@@ -242,6 +242,24 @@ test("--check ends with 1 and the reason when a plugin is left out", async () =>
   expect(status).toBe(1);
 });
 
+test("--check ends with 1 and the reason as soon as the host has stopped", async () => {
+  const plugins = join(folder, "demanding-plugins");
+  await mkdir(join(plugins, "demanding"), { recursive: true });
+  await writeFile(
+    join(plugins, "demanding", "plugin.ts"),
+    `import { defineController, Type } from "cloud-controller-host/sdk";
+     const configSchema = Type.Object({ size: Type.Integer({ description: "Size." }) });
+     export default defineController({ name: "demanding-controller", configSchema, construct: () => () => ({}) });`,
+  );
+  const began = performance.now();
+  const { status, text } = await run("--check", "--", `--plugin-dir=${plugins}`, "--secure-port=0");
+  expect(performance.now() - began).toBeLessThan(28_000);
+  expect(text.match(/\u2717.*/g)).toEqual([
+    "\u2717 The host stopped: the configuration is refused: options of demanding-controller: size: expected required property",
+  ]);
+  expect(status).toBe(1);
+});
+
 test("--check ends with 1 and the reason when the run of a controller fails, though every step succeeds", async () => {
   const plugins = join(folder, "failing-plugins");
   await mkdir(join(plugins, "failing"), { recursive: true });
