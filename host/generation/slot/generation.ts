@@ -184,15 +184,22 @@ export class Generation {
     }));
   }
 
-  /** Conditions of the running controllers and of the cloud that need an operator. */
+  /** Conditions of the running controllers and of the cloud that need an operator. If `warnings` throws, the error is one. */
   get warnings(): readonly OwnWarning[] {
+    return this.#sources.flatMap(({ name, source }) => {
+      try {
+        return (source.warnings?.() ?? []).map((warning) => ownWarning(name, warning));
+      } catch (error) {
+        return [ownWarning(name, `its warnings() failed: ${messageOf(error)}`)];
+      }
+    });
+  }
+
+  /** The running controllers and the cloud. */
+  get #sources(): readonly { readonly name: string; readonly source: Pick<Cloud, "warnings" | "status"> }[] {
     const { cloud } = this.#parts;
-    const controllers = this.#runs
-      .under([...this.#started])
-      .map(({ name, controller }) => ({ name, source: controller }));
-    return [...controllers, { name: `${cloud.name}-cloud`, source: cloud }].flatMap(({ name, source }) =>
-      (source.warnings?.() ?? []).map((warning) => ownWarning(name, warning)),
-    );
+    const running = this.#runs.under([...this.#started]).map(({ name, controller }) => ({ name, source: controller }));
+    return [...running, { name: `${cloud.name}-cloud`, source: cloud }];
   }
 
   /** Starts the work that needs no lock. */
@@ -204,9 +211,7 @@ export class Generation {
 
   /** Status sections of the running controllers and the cloud, by name. If one throws, its section is the error. */
   get ownStatus(): readonly OwnStatus[] {
-    const { cloud } = this.#parts;
-    const running = this.#runs.under([...this.#started]).map(({ name, controller }) => ({ name, source: controller }));
-    return [...running, { name: `${cloud.name}-cloud`, source: cloud }].flatMap(({ name, source }) => {
+    return this.#sources.flatMap(({ name, source }) => {
       try {
         return source.status === undefined ? [] : [{ name, sections: source.status() }];
       } catch (error) {

@@ -170,6 +170,34 @@ test("the cloud of the generation that runs explains objects, where it can", asy
   expect(made.supervisor.explain).toBe(explain);
 });
 
+test("a controller whose warnings() throws hides neither the status nor the warnings of others", async () => {
+  const warning = (rig: SlotRig, name: string, warnings: () => readonly string[]): ControllerPlugin => {
+    const controller = rig.controller(name, main);
+    return {
+      ...controller,
+      bind(own) {
+        const bound = controller.bind(own);
+        if (!bound.ok) return bound;
+        const { value } = bound;
+        return {
+          ...bound,
+          value: (config, cloud) => async (context) => {
+            const made = await value(config, cloud)(context);
+            return "skipped" in made ? made : { ...made, warnings };
+          },
+        };
+      },
+    };
+  };
+  const throws = (): never => {
+    throw new Error("no warnings today");
+  };
+  const { supervisor } = await world((rig) =>
+    rig.plugins([warning(rig, "alpha", throws), warning(rig, "beta", () => ["careful"])], "one"),
+  );
+  expect(supervisor.status.warnings).toEqual(["alpha: its warnings() failed: no warnings today", "beta: careful"]);
+});
+
 test("a bundled controller that fails at the start is never left out", async () => {
   const starting = world((rig) => rig.plugins([rig.controller("alpha", main), failing(rig, "beta", () => true)]));
   await expect(starting).rejects.toThrow('controller "beta" cannot be initialized: boom in init');
