@@ -62,10 +62,10 @@ export async function importPlugin(
       () => import(join(copy.folder, one.entry)),
     );
     const plugin = pluginIn(exported["default"]);
-    if (plugin !== undefined)
-      return namePattern.test(plugin.name)
-        ? { plugin }
-        : asProblem(`plugin ${path}: its name must be lower-case words joined by hyphens, at most 63 characters`);
+    if (plugin !== undefined) {
+      const wrong = malformed(plugin);
+      return wrong === undefined ? { plugin } : asProblem(`plugin ${path}: ${wrong}`);
+    }
     return asProblem(
       "default" in exported
         ? `plugin ${path}: its default export is not a plugin; export default defineController({…}), defineCloud({…}) or defineWebhook({…})`
@@ -95,12 +95,18 @@ function firstProblem(error: unknown): string {
 /** Without what would control the terminal that it is printed on. */
 const firstLine = (text: string): string => visible((text.split("\n", 1)[0] ?? "").slice(0, maxProblemLength));
 
+/** Members that the functions of the SDK fill in, for a plugin that was made without them, or by those of another version. */
+const omitted = { permissions: [], rules: [], enabledByDefault: true, type: "validating", configSchema: undefined };
+
 /**
  * The plugin that a module exports, undefined for anything else. It is copied, so that each property is read once: what
  * was checked is what is used. Throws what a getter throws.
  */
 function pluginIn(exported: unknown): Plugin | undefined {
-  const plugin: unknown = typeof exported === "object" ? { ...exported } : undefined;
+  const own: unknown = typeof exported === "object" ? { ...exported } : undefined;
+  if (!isObject(own)) return undefined;
+  const given = Object.fromEntries(Object.entries(own).filter(([, value]) => value !== undefined));
+  const plugin: unknown = { ...omitted, initContext: { clientName: given["name"] }, ...given };
   return isPlugin(plugin) ? plugin : undefined;
 }
 
@@ -110,6 +116,25 @@ function isPlugin(value: unknown): value is Plugin {
   if (kind === "webhook") return typeof admit === "function" && typeof path === "string";
   if (typeof bind !== "function") return false;
   return kind === "cloud" || (kind === "controller" && isListOfStrings(aliases));
+}
+
+/** The problem with a plugin's members, which were not type-checked; undefined for none. */
+function malformed(plugin: Plugin): string | undefined {
+  if (!namePattern.test(plugin.name))
+    return "its name must be lower-case words joined by hyphens, at most 63 characters";
+  const isListOf = (list: unknown, ...fields: readonly string[]): boolean =>
+    Array.isArray(list) &&
+    list.every((item) => isObject(item) && fields.every((field) => isListOfStrings(item[field])));
+  if (plugin.kind === "webhook")
+    return isListOf(plugin.rules, "apiGroups", "apiVersions", "resources", "operations")
+      ? undefined
+      : "its rules must be a list of { apiGroups, apiVersions, resources, operations }, each a list of texts";
+  if (!isListOf(plugin.permissions, "resources", "verbs"))
+    return "its permissions must be a list of { apiGroup, resources, verbs }, the last two lists of texts";
+  const schema: unknown = plugin.configSchema;
+  return schema === undefined || (isObject(schema) && isObject(schema["properties"]))
+    ? undefined
+    : "its configSchema must be Type.Object({…})";
 }
 
 const isListOfStrings = (value: unknown): boolean =>

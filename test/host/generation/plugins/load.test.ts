@@ -166,6 +166,35 @@ describe("plugins", () => {
     expect(problems.join("")).not.toContain("\n");
   });
 
+  test("a plugin that no function of the SDK has made gets the members that it lacks, and is refused for malformed ones", async () => {
+    const bare = (kind: string, rest = ""): string =>
+      `export default { kind: "${kind}", name: "bare-${kind}", path: "/", aliases: [], bind() {}, admit() {}, ${rest} };`;
+    const bares = ["controller", "cloud", "webhook"].map((kind) => [kind, { "plugin.ts": bare(kind) }]);
+    const loaded = await loadPlugins([await pluginDirectory(Object.fromEntries(bares))]);
+    if (!loaded.ok) throw new Error(loaded.problems.join());
+    expect(loaded.plugins.controllers).toMatchObject([
+      { permissions: [], enabledByDefault: true, initContext: { clientName: "bare-controller" } },
+    ]);
+    expect(loaded.plugins.clouds).toMatchObject([{ permissions: [] }]);
+    expect(loaded.plugins.webhooks).toMatchObject([{ rules: [], type: "validating" }]);
+
+    const malformed = [
+      ["controller", "permissions: 'nodes'"],
+      ["controller", "permissions: [{ apiGroup: '', resources: ['nodes'] }]"],
+      ["cloud", "permissions: [{ apiGroup: '', resources: 'nodes', verbs: ['get'] }]"],
+      ["controller", "configSchema: { anyOf: [] }"],
+      ["webhook", "rules: [{ apiGroups: [''], apiVersions: ['v1'], resources: ['pods'] }]"],
+    ].map(([kind = "", rest], index) => [`${index}`, { "plugin.ts": bare(kind, rest) }]);
+    const problems = await problemsOf(await pluginDirectory(Object.fromEntries(malformed)));
+    expect(problems.map((problem) => /plugin\.ts: its (\w+) must be/u.exec(problem)?.[1])).toEqual([
+      "permissions",
+      "permissions",
+      "permissions",
+      "configSchema",
+      "rules",
+    ]);
+  });
+
   test("are an error when their folder does not exist", async () => {
     expect(await problemsOf("/no/such/folder")).toEqual([
       expect.stringContaining("--plugin-dir=/no/such/folder: the folder cannot be read"),
