@@ -45,7 +45,7 @@ export interface PatchOptions extends WriteOptions {
   readonly force?: boolean;
 }
 
-/** Selects the objects of a collection; without a selector all of the namespace, or of the cluster. */
+/** Selects the objects of a collection; without a selector all of the namespace, which a namespaced kind needs, or of the cluster. */
 export type CollectionOptions = CallOptions & Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector">;
 
 /** One operation of an RFC 6902 patch. A `test` for `null` also passes where the path does not exist. */

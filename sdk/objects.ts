@@ -15,7 +15,8 @@ export const hasFinalizer = ({ metadata }: KubeObject, finalizer: string): boole
 type Patching = Pick<KubeClient, "patch">;
 
 /**
- * Adds the finalizer, before the first write outside of the cluster. Returns the object that has it: the same one, without a
+ * Adds the finalizer, before the first write outside of the cluster. It has a domain, such as `example.com/cleanup`: the API
+ * server refuses others for its own kinds. Returns the object that has it: the same one, without a
  * request, where it has it already or is being deleted. A change by another writer is a 409; throw it, and the key is retried.
  */
 export async function ensureFinalizer<T extends KubeObject>(
