@@ -46,8 +46,8 @@ export interface Skipped {
   /** `--flag is false` is the operator's choice. Any other reason is a warning in the log and the console. */
   readonly skipped: string;
   /**
-   * Runs in place of the controller, under the rule of `Controller.run`: for example to record events on objects that
-   * the controller would have served. The controller still counts as skipped in `/statusz`, `/healthz` and metrics.
+   * Runs in place of the controller once its informers have synced, under the rule of `Controller.run`: for example to
+   * record events on objects that the controller would have served. The controller still counts as skipped in `/statusz`, `/healthz` and metrics.
    */
   readonly run?: (signal: AbortSignal) => Promise<void>;
 }

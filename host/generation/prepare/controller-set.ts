@@ -121,7 +121,16 @@ export class ControllerSet {
       const message = `Controller skipped: ${outcome.skipped}`;
       if (isTurnedOff(outcome.skipped)) log.info(message);
       else log.warn(message);
-      const run = async (): Promise<void> => (outcome.run === undefined ? untilAborted(signal) : outcome.run(signal));
+      const { informers } = own.resources;
+      const run = async (): Promise<void> => {
+        if (outcome.run === undefined) return untilAborted(signal);
+        // Only the abort ends the wait otherwise: a generation does not wait for what is skipped.
+        const isSynced = await informers.synced(signal).then(
+          () => true,
+          () => false,
+        );
+        if (isSynced) await outcome.run(signal);
+      };
       const made = { ...base, controller: undefined, skipped: outcome.skipped, run, everyReplica: undefined };
       return { made, own };
     } catch (error) {

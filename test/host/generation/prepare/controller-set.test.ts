@@ -1,9 +1,10 @@
 import { expect, test } from "bun:test";
 
-import type { ControllerPlugin } from "cloud-controller-host/sdk";
+import { type ControllerPlugin, kinds, skipped } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { rejection } from "../../../kit/rejection.ts";
-import { main, SlotRig } from "../slot-rig.ts";
+import { main, SlotRig, untilAborted } from "../slot-rig.ts";
 
 /** The controller with an init that has this outcome, in JSON: that of JavaScript may be anything. */
 const returning = (controller: ControllerPlugin, outcome: string): ControllerPlugin => ({
@@ -21,4 +22,38 @@ test.each([
   expect(await rejection(rig.install(returning(rig.controller("odd", main), outcome)))).toContain(
     'controller "odd": init must return { run(signal) } or skipped("reason")',
   );
+});
+
+/** A controller that is skipped, with a run that notes how many ConfigMaps its informer has as it begins. */
+const watching = (rig: SlotRig, sizes: number[]): ControllerPlugin => ({
+  ...rig.controller("idle", main),
+  bind: () => ({
+    ok: true,
+    warnings: [],
+    value: () => (context) => {
+      const { store } = context.informers.of(kinds.ConfigMap);
+      return skipped("nothing to do", async (signal) => {
+        sizes.push(store.size);
+        await untilAborted(signal);
+      });
+    },
+  }),
+});
+
+test.each([
+  ["begins when the informers of its init have synced, which nothing else waits for", 500, [1]],
+  ["does not begin when the generation ends before that", 60_000, []],
+] as const)("what runs in place of a skipped controller %s", async (_, latencyMs, wanted) => {
+  await using rig = await SlotRig.start();
+  const led = rig.lead();
+  await rig.install(rig.controller("alpha", main));
+  rig.api.create(kinds.ConfigMap, { metadata: { name: "c", namespace: "default" } });
+  rig.api.faults.latency(latencyMs);
+  const sizes: number[] = [];
+  await rig.install(rig.controller("alpha", main), watching(rig, sizes));
+  expect([rig.slot.active?.number, sizes]).toEqual([2, []]);
+  if (wanted.length > 0) await eventually("it runs", () => sizes.length > 0);
+  rig.stop();
+  await led;
+  expect(sizes).toEqual([...wanted]);
 });
