@@ -11,7 +11,9 @@ export interface Problem {
     | "FieldValueRequired"
     | "FieldValueDuplicate"
     | "FieldValueForbidden"
-    | "FieldValueNotSupported";
+    | "FieldValueNotSupported"
+    | "FieldValueTooLong"
+    | "FieldValueTooMany";
   readonly message: string;
 }
 

@@ -1,10 +1,10 @@
 import { type ConfigMap, kinds, type Secret } from "cloud-controller-host/sdk";
 
 import type { Problem } from "../access/status.ts";
-import { equal } from "../json.ts";
+import { equal, ownMember } from "../json.ts";
 import { ageColumn, defineResource, nameColumn } from "../resource.ts";
 import { configMap as configMapSchema, secret as secretSchema } from "../schema/plain.ts";
-import { invalidValue, mayNot } from "../validation.ts";
+import { invalidValue, mayNot, required } from "../validation.ts";
 
 type Data = Readonly<Record<string, string>>;
 
@@ -15,6 +15,36 @@ const keyWish = "must consist of alphanumeric characters, '-', '_' or '.'";
 
 const keyProblems = (field: string, data: Data = {}): readonly Problem[] =>
   Object.keys(data).flatMap((key) => (keyPattern.test(key) ? [] : [invalidValue(`${field}[${key}]`, key, keyWish)]));
+
+const maxBytes = 1024 * 1024;
+
+/** The values of one object have at most a megabyte, in plain text and decoded ones together. */
+function sizeProblems(field: string, texts: Data = {}, encoded: Data = {}): readonly Problem[] {
+  let bytes = 0;
+  for (const text of Object.values(texts)) bytes += Buffer.byteLength(text);
+  for (const text of Object.values(encoded)) bytes += Buffer.byteLength(text, "base64");
+  if (bytes <= maxBytes) return [];
+  return [{ field, reason: "FieldValueTooLong", message: `Too long: may not be more than ${maxBytes} bytes` }];
+}
+
+/** Keys that a Secret of a type must have; of `basic-auth` one of both. Source: kubernetes `ValidateSecret`. */
+const keysOfType: Readonly<Record<string, readonly string[]>> = {
+  "kubernetes.io/dockercfg": [".dockercfg"],
+  "kubernetes.io/dockerconfigjson": [".dockerconfigjson"],
+  "kubernetes.io/basic-auth": ["username", "password"],
+  "kubernetes.io/ssh-auth": ["ssh-privatekey"],
+  "kubernetes.io/tls": ["tls.crt", "tls.key"],
+};
+const accountType = "kubernetes.io/service-account-token";
+const accountAnnotation = "kubernetes.io/service-account.name";
+
+function typeProblems({ type = "", data = {}, metadata }: Secret): readonly Problem[] {
+  const named = metadata?.annotations?.[accountAnnotation] ?? "";
+  if (type === accountType && named === "") return [required(`metadata.annotations[${accountAnnotation}]`)];
+  const missing = (ownMember(keysOfType, type) ?? []).filter((key) => !Object.hasOwn(data, key));
+  if (type === "kubernetes.io/basic-auth" && missing.length < 2) return [];
+  return missing.map((key) => required(`data[${key}]`));
+}
 
 /** An immutable object keeps its data and its `immutable` field. */
 function immutableProblems(next: ConfigMap | Secret, before: ConfigMap | Secret | undefined): readonly Problem[] {
@@ -32,6 +62,7 @@ function problemsOfConfigMap(next: ConfigMap, before: ConfigMap | undefined): re
   return [
     ...keyProblems("data", data),
     ...keyProblems("binaryData", binaryData),
+    ...sizeProblems("", data, binaryData),
     ...both.map((key) => invalidValue(`data[${key}]`, key, "duplicate of key present in binaryData")),
     ...immutableProblems(next, before),
     ...(before?.immutable && !equal(binaryData, before.binaryData ?? {})
@@ -53,6 +84,8 @@ function withStringData({ stringData, ...secret }: Secret): Secret {
 function problemsOfSecret(next: Secret, before: Secret | undefined): readonly Problem[] {
   return [
     ...keyProblems("data", next.data),
+    ...sizeProblems("data", {}, next.data),
+    ...typeProblems(next),
     ...immutableProblems(next, before),
     ...(before === undefined || next.type === before.type
       ? []

@@ -2,6 +2,7 @@ import { type EndpointSlice, kinds, type Service } from "cloud-controller-host/s
 
 import { ageColumn, type Column, defineResource, nameColumn } from "../resource.ts";
 import { endpointSlice as endpointSliceSchema, service as serviceSchema } from "../schema/service.ts";
+import { problemsOfSlice } from "./endpoint-slice-problems.ts";
 import { prepareService } from "./service-defaults.ts";
 import { problemsOfService } from "./service-problems.ts";
 
@@ -89,4 +90,5 @@ export const endpointSlice = defineResource<EndpointSlice>({
     ...slice,
     ports: (slice.ports ?? []).map((port) => ({ name: "", protocol: "TCP", ...port })),
   }),
+  problems: problemsOfSlice,
 });

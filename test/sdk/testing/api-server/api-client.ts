@@ -7,6 +7,13 @@ export interface Connection {
   readonly token?: string;
 }
 
+/** One of the reasons of an error reply. */
+interface Cause {
+  readonly reason?: string;
+  readonly message?: string;
+  readonly field?: string;
+}
+
 /** What tests read of a reply or an event, whatever its kind. */
 export interface Document {
   readonly apiVersion: string;
@@ -19,7 +26,7 @@ export interface Document {
   readonly reason?: string;
   readonly message: string;
   readonly code: number;
-  readonly details?: { readonly causes?: readonly unknown[] };
+  readonly details?: { readonly causes?: readonly Cause[] };
 }
 
 export interface Reply {
