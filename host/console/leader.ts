@@ -2,6 +2,7 @@ import { CodedError, kinds, type KubeClient } from "cloud-controller-host/sdk";
 
 import type { ApiServer } from "../kube/connection/credentials.ts";
 import { forwardPort, type PortForward } from "../kube/connection/port-forward.ts";
+import { announcedBy } from "../process/leader-election/announcement.ts";
 import type { Forward } from "./loopback.ts";
 
 export interface LeaderOptions {
@@ -10,8 +11,6 @@ export interface LeaderOptions {
   /** Namespace of the Pods. */
   readonly namespace: string;
   readonly lease: { readonly namespace: string; readonly name: string };
-  /** Name of the shard, which its candidates have behind their host names; empty: of none. */
-  readonly shard: string;
   readonly selector: string;
   /** The secure port of the host. */
   readonly port: number;
@@ -66,11 +65,11 @@ export class Leader implements AsyncDisposable {
 
   /** The name of the leader's Pod. Rejects with what to do where it cannot be found. */
   async find(): Promise<string> {
-    const { client, namespace, lease, shard, selector } = this.#options;
-    const { spec } = await client.get(kinds.Lease, lease);
-    const holder = spec?.holderIdentity ?? "";
+    const { client, namespace, lease, selector } = this.#options;
+    const found = await client.get(kinds.Lease, lease);
+    const holder = found.spec?.holderIdentity ?? "";
     if (holder === "") throw notFound(`the Lease ${lease.namespace}/${lease.name} has no holder`);
-    const host = hostOf(holder, shard);
+    const host = hostNameOf(holder, announcedBy(found)?.shard ?? "");
     const pods = await client.list(kinds.Pod, { namespace, labelSelector: selector });
     const pod = pods.find(({ metadata, spec: its }) => metadata?.name === host || its?.nodeName === host);
     if (pod?.metadata?.name !== undefined) return pod.metadata.name;
@@ -113,10 +112,11 @@ export class Leader implements AsyncDisposable {
   }
 }
 
-/** The host name in the identity of a candidate, `<host name>_<UUID>` or `<host name>-<shard>_<UUID>`. */
-function hostOf(identity: string, shard: string): string {
+/** Without the UUID of an identity and, with `--shard`, the shard's name before it. */
+function hostNameOf(identity: string, shard: string): string {
   const name = identity.replace(/_[^_]*$/u, "");
-  return shard !== "" && name.endsWith(`-${shard}`) ? name.slice(0, -shard.length - 1) : name;
+  const end = `-${shard}`;
+  return shard !== "" && name.endsWith(end) ? name.slice(0, -end.length) : name;
 }
 
 const notFound = (message: string): CodedError => new CodedError("LeaderNotFound", message);

@@ -6,11 +6,13 @@ import { Leader } from "../../../host/console/leader.ts";
 import { createClient } from "../../../host/kube/connection/client.ts";
 import type { ApiServer } from "../../../host/kube/connection/credentials.ts";
 import { createTransport } from "../../../host/kube/connection/transport.ts";
+import { announcementBy, announcementKey } from "../../../host/process/leader-election/announcement.ts";
 import { proxyTo } from "../kube/connect-proxy.ts";
 
 setDefaultTimeout(120_000);
 
 let holder: string;
+let annotations: Readonly<Record<string, string>>;
 let refusal: string | undefined;
 let server: ReturnType<typeof servePods>;
 let leader: Leader;
@@ -40,7 +42,8 @@ function servePods() {
       const { pathname } = new URL(request.url);
       if (pathname.includes("/leases/")) {
         lookups.push(holder);
-        return Response.json({ ...lease, spec: { holderIdentity: `${holder}_1` } });
+        const metadata = { ...lease.metadata, annotations };
+        return Response.json({ ...lease, metadata, spec: { holderIdentity: `${holder}_1` } });
       }
       const [, pod] = /\/pods\/([^/]+)\/portforward$/u.exec(pathname) ?? [];
       if (pod === undefined) return Response.json(podList);
@@ -68,6 +71,7 @@ function servePods() {
 
 beforeEach(() => {
   holder = "one";
+  annotations = {};
   refusal = undefined;
   running = new AsyncDisposableStack();
   server = running.adopt(servePods(), ({ stop }) => stop());
@@ -142,6 +146,16 @@ test("a port that the API server refuses to forward is reported in its own words
 test("a Pod on the network of its node is found by the node's name, which it holds the Lease by", async () => {
   holder = "vm-3";
   expect(await leader.find()).toBe("three");
+});
+
+test("the Pod of a shard is found, whose name the holder of its Lease has with that of the shard", async () => {
+  const served = { shard: "east", services: true, loadBalancerClass: "", serviceSelector: "shard=east" };
+  holder = "two-east";
+  annotations = { [announcementKey]: announcementBy("two-east_1", served) };
+  expect(await leader.find()).toBe("two");
+  // By another program, which keeps the annotation.
+  annotations = { [announcementKey]: announcementBy("another_1", served) };
+  expect(await leader.find().catch(String)).toContain("is called two-east or runs on the node two-east");
 });
 
 test("a request that its page has given up is not sent again, nor is the leader looked up for it", async () => {
