@@ -1,4 +1,4 @@
-import type { OwnWarning } from "../generation/slot/generation.ts";
+import type { OwnWarning } from "../generation/slot/own-reports.ts";
 import type { Problem } from "./schema.ts";
 import { aboutNode } from "./warning-kinds.ts";
 

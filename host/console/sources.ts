@@ -1,7 +1,7 @@
 import type { Clock, Cloud, KindRef, KubeObject, Logger, Store } from "cloud-controller-host/sdk";
 
 import type { ReloadStatus } from "../generation/report/reload-status.ts";
-import type { OwnStatus, OwnWarning } from "../generation/slot/generation.ts";
+import type { OwnStatus, OwnWarning } from "../generation/slot/own-reports.ts";
 import type { RecordedEvent } from "../kube/events/recorder.ts";
 import type { BusyItems } from "../kube/queue/busy-items.ts";
 import type { MetricSample } from "../process/metrics/metrics.ts";

@@ -1,5 +1,5 @@
 import { isTurnedOff, type Rollback } from "../generation/report/reload-status.ts";
-import type { OwnWarning } from "../generation/slot/generation.ts";
+import type { OwnWarning } from "../generation/slot/own-reports.ts";
 import type { WriteRecord } from "../process/writes/record.ts";
 import { errorsOfNodes, type Found, hiddenIn, maxNamed, named } from "./found.ts";
 import type { runbook } from "./runbook.ts";

@@ -41,6 +41,23 @@ test("/statusz and the console report a controller's warnings, plain and of a kn
   expect((await host.get("/healthz")).status).toBe(200);
 });
 
+test("/statusz, /configz and the console answer while warnings() of a controller throws, with its error", async () => {
+  await using lab = await SandboxLab.open();
+  const throwing = source.replace(
+    "warnings: () => [",
+    `warnings: () => { throw new Error("no list yet"); }, others: () => [`,
+  );
+  const directory = await lab.plugin("warning", throwing);
+  const host = lab.start({ flags: [directory, "--controllers=warning-controller"], port: freePort() });
+  await host.eventually("it runs", () => host.lines("Starting controller").length > 0);
+  const answers = await Promise.all(["/statusz", "/configz", "/ui/api/overview"].map((path) => host.get(path)));
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+  const text = "its warnings() failed: no list yet";
+  expect((await host.status()).warnings).toEqual([`warning-controller: ${text}`]);
+  const overview: unknown = await (await host.get("/ui/api/overview")).json();
+  expect(overview).toMatchObject({ problems: [{ title: "warning-controller needs an operator", cause: text }] });
+});
+
 test("/statusz reports requests that the cloud does not answer, from the first attempt on", async () => {
   await using lab = await SandboxLab.open();
   const host = lab.start({ port: freePort() });

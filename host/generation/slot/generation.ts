@@ -1,10 +1,4 @@
-import {
-  type Cloud,
-  type Explanation,
-  type KnownWarning,
-  messageOf,
-  type OperatorWarning,
-} from "cloud-controller-host/sdk";
+import type { Cloud } from "cloud-controller-host/sdk";
 
 import { bounded } from "../../async/bounded.ts";
 import type { GenerationMetrics } from "../../process/metrics/metrics.ts";
@@ -17,6 +11,7 @@ import type { Fences } from "../scope/fences.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import type { CloudConfig } from "../triggers/cloud-config.ts";
 import { ControllerRuns, type ManagedController } from "./controller-runs.ts";
+import { type OwnStatus, type OwnWarning, type Reporter, statusOf, warningsOf } from "./own-reports.ts";
 
 /** Everything that a generation is made from. Kept after a swap, so that the previous one can run again. */
 export interface GenerationSpec {
@@ -42,21 +37,6 @@ export interface GenerationParts {
   readonly aborter: AbortController;
   /** Undoes, in reverse order, all that was made for this generation. */
   readonly resources: AsyncDisposableStack;
-}
-
-/** A condition that needs an operator, and the controller or the cloud that has it. */
-export interface OwnWarning extends Partial<KnownWarning> {
-  readonly source: string;
-  readonly text: string;
-}
-
-const ownWarning = (source: string, warning: OperatorWarning): OwnWarning =>
-  typeof warning === "string" ? { source, text: warning } : { ...warning, source };
-
-/** Status of a controller or the cloud, from its `status()`. */
-export interface OwnStatus {
-  readonly name: string;
-  readonly sections: readonly Explanation[];
 }
 
 /** Time limit for the disposal of a cloud and its resources. */
@@ -184,22 +164,9 @@ export class Generation {
     }));
   }
 
-  /** Conditions of the running controllers and of the cloud that need an operator. If `warnings` throws, the error is one. */
+  /** Conditions of the running controllers and of the cloud that need an operator. */
   get warnings(): readonly OwnWarning[] {
-    return this.#sources.flatMap(({ name, source }) => {
-      try {
-        return (source.warnings?.() ?? []).map((warning) => ownWarning(name, warning));
-      } catch (error) {
-        return [ownWarning(name, `its warnings() failed: ${messageOf(error)}`)];
-      }
-    });
-  }
-
-  /** The running controllers and the cloud. */
-  get #sources(): readonly { readonly name: string; readonly source: Pick<Cloud, "warnings" | "status"> }[] {
-    const { cloud } = this.#parts;
-    const running = this.#runs.under([...this.#started]).map(({ name, controller }) => ({ name, source: controller }));
-    return [...running, { name: `${cloud.name}-cloud`, source: cloud }];
+    return warningsOf(this.#reporters);
   }
 
   /** Starts the work that needs no lock. */
@@ -209,15 +176,16 @@ export class Generation {
     if (this.#runs.startOnEveryReplica()) this.#parts.metrics.start();
   }
 
-  /** Status sections of the running controllers and the cloud, by name. If one throws, its section is the error. */
+  /** Status sections of the running controllers and the cloud. */
   get ownStatus(): readonly OwnStatus[] {
-    return this.#sources.flatMap(({ name, source }) => {
-      try {
-        return source.status === undefined ? [] : [{ name, sections: source.status() }];
-      } catch (error) {
-        return [{ name, sections: [{ title: `its status() failed: ${messageOf(error)}` }] }];
-      }
-    });
+    return statusOf(this.#reporters);
+  }
+
+  /** The running controllers, and the cloud. */
+  get #reporters(): readonly Reporter[] {
+    const { cloud } = this.#parts;
+    const running = this.#runs.under([...this.#started]).map(({ name, controller }) => ({ name, source: controller }));
+    return [...running, { name: `${cloud.name}-cloud`, source: cloud }];
   }
 
   /** Reads the cloud resources of one object; undefined if the cloud cannot. */
