@@ -55,6 +55,8 @@ const leadershipSchema = Type.Object({
       lease: Type.String(),
       leader: Type.String({ description: "Empty for none" }),
       leading: Type.Boolean(),
+      expired: Type.Optional(Type.Boolean({ description: "The leader has not renewed it for its duration" })),
+      unread: Type.Optional(Type.Boolean({ description: "This replica has not read it" })),
       controllers: Type.Array(Type.String(), { description: "Controllers that run here under it" }),
     }),
   ),
@@ -91,7 +93,7 @@ const controllersSchema = Type.Object({
       name: Type.String({ description: "As in --controllers" }),
       state: Type.Union([Type.Literal("running"), Type.Literal("standing by"), Type.Literal("not running")]),
       lock: Type.Optional(Type.String({ description: "The Lease under which it runs" })),
-      reason: Type.Optional(Type.String({ description: "Why it does not run" })),
+      reason: Type.Optional(Type.String({ description: "Why it does not run, or what it waits for" })),
     }),
   ),
   queues: Type.Array(

@@ -18,6 +18,8 @@ export interface ConsoleStatus extends ReloadStatus {
     readonly lease: string;
     readonly leading: boolean;
     readonly leader: string;
+    readonly expired?: true;
+    readonly unread?: true;
     readonly controllers: readonly string[];
   }[];
 }

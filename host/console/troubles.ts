@@ -47,9 +47,10 @@ const troubles: readonly Trouble[] = [
     advice: "Are the Pods running, and may they write the Lease? Events on the Lease show who held it last.",
     runbook: "CloudControllerHostWithoutLeader",
     find: ({ status }) =>
-      status.locks
-        .filter(({ leader }) => leader === "")
-        .map(({ lease }) => ({ cause: `the Lease ${lease} has no holder`, view: "leadership" })),
+      status.locks.flatMap((lock, index) => {
+        const cause = whyUnheld(lock, index === 0);
+        return cause === undefined ? [] : [{ cause, view: "leadership" }];
+      }),
   },
   {
     severity: "critical",
@@ -240,6 +241,13 @@ const troubles: readonly Trouble[] = [
     find: ({ status: { disabled } }) => (disabled ? [{ cause: "no controller runs", view: "leadership" }] : []),
   },
 ];
+
+/** Why a lock has no leader, as far as this replica knows. A standby does not read the further ones. */
+function whyUnheld({ lease, leader, expired, unread }: ConsoleStatus["locks"][number], isMain: boolean) {
+  if (unread === true) return isMain ? `the Lease ${lease} has not been read yet` : undefined;
+  if (leader === "") return `the Lease ${lease} has no holder`;
+  return expired ? `${leader} no longer renews the Lease ${lease}, and no replica has acquired it` : undefined;
+}
 
 export const rollbackText = ({ generation, controller, reason, outcome }: Rollback): string =>
   `generation ${generation}, ${controller}: ${reason}; ${outcome}`;

@@ -6,7 +6,7 @@ import { sectionsOf } from "./clean.ts";
 import { nodeRow, serviceRow, writeRow } from "./object-rows.ts";
 import { indexed, listingOf, ObjectRows, pageOf } from "./rows.ts";
 import type { Answers, ConsoleEvent } from "./schema.ts";
-import type { ConsoleSources } from "./sources.ts";
+import type { ConsoleSources, ConsoleStatus } from "./sources.ts";
 import { problemsIn, rollbackText } from "./troubles.ts";
 
 /** Answers the views, each from what the process knows anyway. */
@@ -46,7 +46,8 @@ export class Views {
       writes: writes.records,
       now: clock.now(),
     };
-    const { identity, leader, leading, startedAt } = status;
+    const { identity, leading, startedAt } = status;
+    const leader = leaderIn(status);
     return { identity, leader, leading, startedAt, problems: problemsIn(findings), verified: verified(findings) };
   }
 
@@ -78,15 +79,10 @@ export class Views {
   async controllers(): Promise<Answers["controllers"]> {
     const { status: read, ownStatus, metrics, cloudName } = this.#sources;
     const status = read();
-    const lockOf = new Map(status.locks.flatMap(({ lease, controllers }) => controllers.map((name) => [name, lease])));
     const samples = await Promise.all(queueMetrics.map((name) => metrics.samples(name)));
     return {
       controllers: [
-        ...status.controllers.map((name) => {
-          const lock = lockOf.get(name);
-          const state = status.running ? ("running" as const) : ("standing by" as const);
-          return { name, state, ...(lock !== undefined && { lock }) };
-        }),
+        ...controllersIn(status),
         ...status.skipped.map(({ name, reason }) => ({ name, state: "not running" as const, reason })),
       ],
       queues: this.#queuesOf(samples.flat()),
@@ -183,6 +179,27 @@ const maxSlow = 10;
 
 type Findings = Parameters<typeof problemsIn>[0];
 
+/** The holder of the main lock; empty for none, and for one that no longer renews it. */
+const leaderIn = ({ locks: [main], leader }: ConsoleStatus): string => (main?.expired === true ? "" : leader);
+
+/** The controllers of the generation. With several locks, those run whose lock is held. */
+function controllersIn({ controllers, locks, running }: ConsoleStatus): Answers["controllers"]["controllers"] {
+  const lockOf = new Map(locks.flatMap(({ lease, controllers: own }) => own.map((name) => [name, lease] as const)));
+  const others = locks
+    .filter(({ leading }) => !leading)
+    .map(({ lease, leader }) => (leader === "" ? lease : `${lease}, held by ${leader}`));
+  return controllers.map((name) => {
+    const lock = lockOf.get(name);
+    const isWaiting = running && lock === undefined && locks.length > 1;
+    return {
+      name,
+      state: running && !isWaiting ? ("running" as const) : ("standing by" as const),
+      ...(lock !== undefined && { lock }),
+      ...(isWaiting && others.length > 0 && { reason: `waits for the lock ${others.join(" or ")}` }),
+    };
+  });
+}
+
 /** Facts that show what works, each with its time if known. */
 function verified({ status, services, nodes, writes }: Findings): Answers["overview"]["verified"] {
   const managed = services?.filter(({ state }) => state !== "not managed");
@@ -190,7 +207,7 @@ function verified({ status, services, nodes, writes }: Findings): Answers["overv
   const write = writes.findLast(({ error }) => error === undefined);
   const fresh = nodes?.filter(({ state }) => state !== "uninitialized");
   return [
-    ...(status.leader === "" ? [] : [{ name: "Lease", value: `held by ${status.leader}` }]),
+    ...(leaderIn(status) === "" ? [] : [{ name: "Lease", value: `held by ${status.leader}` }]),
     ...(status.generationStartedAt === undefined
       ? []
       : [{ name: "Generation", value: `${status.generation}, running`, at: status.generationStartedAt }]),

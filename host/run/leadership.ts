@@ -263,8 +263,15 @@ class Candidate {
   }
 
   get status(): LockStatus {
-    const leader = this.#elector.observed()?.holderIdentity ?? "";
-    return { lease: this.lease, leader, leading: leader === this.#identity && this.safelyHeld() };
+    const observed = this.#elector.observed();
+    const leader = observed?.holderIdentity ?? "";
+    return {
+      lease: this.lease,
+      leader,
+      leading: leader === this.#identity && this.safelyHeld(),
+      ...(observed?.isExpired === true && { expired: true }),
+      ...(observed === undefined && { unread: true }),
+    };
   }
 
   safelyHeld(): boolean {

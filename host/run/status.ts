@@ -9,6 +9,10 @@ export interface LockStatus {
   readonly leading: boolean;
   /** The last holder that this process has observed; empty for none. */
   readonly leader: string;
+  /** Set where that holder has not renewed the Lease for its duration. */
+  readonly expired?: true;
+  /** Set where this process has not read the Lease: a standby reads that of the main lock alone. */
+  readonly unread?: true;
 }
 
 export interface LeadershipStatus {

@@ -81,9 +81,9 @@ export const Leadership = ({ answer }: { readonly answer: Answer<Answers["leader
           <Table
             label="Locks"
             columns={[["Lease"], ["Held by"], ["Controllers here", "wide"]]}
-            rows={locks.map(({ lease, leader, leading, controllers }) => [
+            rows={locks.map(({ lease, controllers, ...lock }) => [
               lease,
-              leader === "" ? "no holder" : `${leader}${leading ? " (this replica)" : ""}`,
+              holderText(lock),
               controllers.join(", ") || "none",
             ])}
           />
@@ -124,6 +124,14 @@ export const Leadership = ({ answer }: { readonly answer: Answer<Answers["leader
     )}
   </View>
 );
+
+type Lock = Answers["leadership"]["locks"][number];
+
+function holderText({ leader, leading, expired, unread }: Omit<Lock, "lease" | "controllers">): string {
+  if (unread === true) return "not known: only the leader reads it";
+  if (leader === "") return "no holder";
+  return `${leader}${leading ? " (this replica)" : ""}${expired === true ? ", which no longer renews it" : ""}`;
+}
 
 const seconds = (value: number | undefined): string => (value === undefined ? "" : value.toFixed(3));
 

@@ -13,7 +13,7 @@ import {
 
 import { jitterFactor, leaseTimingProblems, type LeaseTimings } from "../../config/validate/election-timings.ts";
 import { LeaseLock } from "./lock.ts";
-import { isReleased, type LeaseRecord, leaseSubject, recordOf } from "./record.ts";
+import { isReleased, leaseSubject, type ObservedRecord, recordOf } from "./record.ts";
 
 export interface ElectorOptions extends LeaseTimings {
   /** A client of the lease's own: other requests must not delay a renewal. */
@@ -108,8 +108,8 @@ export class Elector {
   }
 
   /** The last observed record, of any holder; undefined before the first answer. */
-  observed(): LeaseRecord | undefined {
-    return this.#lock.observed?.record;
+  observed(): ObservedRecord | undefined {
+    return this.#lock.observedRecord;
   }
 
   /**

@@ -12,6 +12,7 @@ import {
   newRecord,
   type Observation,
   observationOf,
+  type ObservedRecord,
   recordOf,
   sameRecord,
   tenureOf,
@@ -52,6 +53,13 @@ export class LeaseLock {
 
   get observed(): Observation | undefined {
     return this.#observed;
+  }
+
+  get observedRecord(): ObservedRecord | undefined {
+    const observed = this.#observed;
+    if (observed === undefined) return undefined;
+    const isExpired = observed.record.holderIdentity !== "" && !isValidAt(observed, this.#monotonic());
+    return { ...observed.record, isExpired };
   }
 
   /** True if the last observed record names this candidate, expired or not. */

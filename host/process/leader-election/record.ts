@@ -91,6 +91,12 @@ export function observationOf(lease: Lease, atMs: number, before: Observation | 
   return { record, lease, atMs, wasEmptied, holderSeconds };
 }
 
+/** An observed record, as it is now. */
+export interface ObservedRecord extends LeaseRecord {
+  /** It has a holder, which has not renewed it for its lease duration. */
+  readonly isExpired: boolean;
+}
+
 /** True until a lease duration after the observation: until then, its holder may lead. */
 export const isValidAt = ({ holderSeconds, atMs }: Observation, nowMs: number): boolean =>
   atMs + holderSeconds * 1000 > nowMs;

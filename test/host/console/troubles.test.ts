@@ -94,6 +94,25 @@ describe("the overview", () => {
     expect(found(findings).map((problem) => problem.cause)).toEqual([expect.stringContaining(cause)]);
   });
 
+  test("names a lock whose holder no longer renews it, and a main lock that cannot be read", () => {
+    const causes = (...locks: readonly object[]) =>
+      found({
+        status: {
+          leading: false,
+          locks: locks.map((own) => ({ lease: "main", leading: false, leader: "", controllers: [], ...own })),
+        },
+      }).map(({ title, cause }) => `${title}: ${cause}`);
+    expect(causes({ leader: "gone_1" })).toEqual([]);
+    expect(causes({ leader: "gone_1", expired: true })).toEqual([
+      "No leader: gone_1 no longer renews the Lease main, and no replica has acquired it",
+    ]);
+    expect(causes({ unread: true })).toEqual(["No leader: the Lease main has not been read yet"]);
+    // A standby reads only the main one.
+    const further = { lease: "migration", unread: true };
+    expect(causes({ leader: "two_1" }, further)).toEqual([]);
+    expect(causes({}, further)).toEqual(["No leader: the Lease main has no holder"]);
+  });
+
   test("names a Service that is served without some of its settings, and takes no notice of others' conditions", () => {
     const served = (type: string) =>
       service("web", {

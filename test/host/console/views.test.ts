@@ -89,6 +89,38 @@ test("a controller stands by until its generation runs", async () => {
   expect(await statesOf(true)).toEqual([{ name: "route", state: "running" }, skipped]);
 });
 
+test("a controller whose further lock another process holds stands by, and names the lock and its holder", async () => {
+  const further = { lease: "migration", leading: false, leader: "kcm_1", controllers: [] };
+  const main = { lease: "main", leading: true, leader: "one", controllers: ["route"] };
+  const answerWith = async (own: object) => {
+    const locks = [main, { ...further, ...own }];
+    const views = new Views({ ...idleSources, status: () => ({ ...idleStatus, locks, controllers: ["route", "lb"] }) });
+    return (await views.controllers()).controllers;
+  };
+  const route = { name: "route", state: "running" as const, lock: "main" };
+  const waiting = { name: "lb", state: "standing by" as const };
+  expect(await answerWith({})).toEqual([route, { ...waiting, reason: "waits for the lock migration, held by kcm_1" }]);
+  expect(await answerWith({ leader: "" })).toEqual([route, { ...waiting, reason: "waits for the lock migration" }]);
+  // It is held, and the caches are read again.
+  expect(await answerWith({ leading: true, leader: "one" })).toEqual([route, waiting]);
+  const held = { leading: true, leader: "one", controllers: ["lb"] };
+  expect(await answerWith(held)).toEqual([route, { name: "lb", state: "running", lock: "migration" }]);
+});
+
+test("a leader that no longer renews its Lease is not shown as leading", async () => {
+  const overview = (own: object) => {
+    const locks = [{ lease: "main", leading: false, leader: "gone_1", controllers: [], ...own }];
+    const status = { ...idleStatus, leading: false, leader: "gone_1", locks };
+    return new Views({ ...idleSources, status: () => status }).overview();
+  };
+  const lease = { name: "Lease", value: "held by gone_1" };
+  const renewed = await overview({});
+  expect([renewed.leader, renewed.verified]).toEqual(["gone_1", expect.arrayContaining([lease])]);
+  const expired = await overview({ expired: true });
+  expect(expired.leader).toBe("");
+  expect(expired.verified).not.toContainEqual(lease);
+});
+
 test("an answer waits for the one before, and a failure of that one is not its own", async () => {
   const views = new Views(idleSources);
   const before = Promise.withResolvers<string>();
