@@ -114,16 +114,14 @@ const troubles: readonly Trouble[] = [
     advice: "The error has the cloud's code and message; 403 is a missing role, 429 throttling by the cloud.",
     runbook: "FailedWrites",
     find: ({ writes, now }) => {
-      const recent = writes.filter(({ system, at }) => system === "cloud" && !isOlder(at, now, recentMs));
-      const latest = new Map(recent.map((write) => [write.resource, write]));
       const all = "writes?filter=state:failed";
-      const failed = [...latest.values()].filter(({ error }) => error !== undefined);
+      const failed = failingIn(writes).filter(({ write: { at } }) => !isOlder(at, now, recentMs));
       return named(
-        failed.map(({ operation, resource, status = "", error = "", at }) => ({
+        failed.map(({ write: { operation, resource, status = "", error = "" }, since }) => ({
           ...(error.includes(resource)
             ? { name: error }
             : { name: `${operation} ${resource}`, cause: `${status} ${error}`.trim() }),
-          since: at,
+          since,
           view: all,
         })),
         all,
@@ -247,6 +245,18 @@ function whyUnheld({ lease, leader, expired, unread }: ConsoleStatus["locks"][nu
   if (unread === true) return isMain ? `the Lease ${lease} has not been read yet` : undefined;
   if (leader === "") return `the Lease ${lease} has no holder`;
   return expired ? `${leader} no longer renews the Lease ${lease}, and no replica has acquired it` : undefined;
+}
+
+/** The latest write of each resource of the cloud that fails, and since when all have. Drift is a write of others. */
+function failingIn(writes: readonly WriteRecord[]) {
+  const failing = new Map<string, { readonly write: WriteRecord; readonly since: string }>();
+  for (const write of writes) {
+    const { system, operation, resource, error, at } = write;
+    if (system !== "cloud" || operation === "drift") continue;
+    if (error === undefined) failing.delete(resource);
+    else failing.set(resource, { write, since: failing.get(resource)?.since ?? at });
+  }
+  return [...failing.values()];
 }
 
 export const rollbackText = ({ generation, controller, reason, outcome }: Rollback): string =>

@@ -113,6 +113,14 @@ describe("the overview", () => {
     expect(causes({}, further)).toEqual(["No leader: the Lease main has no holder"]);
   });
 
+  test("names since when the writes of a resource fail, whatever other writers change meanwhile", () => {
+    const drift = { ...write(1), operation: "drift" };
+    const since = (...writes: Findings["writes"]) => found({ writes }).map((problem) => problem.since);
+    expect(since(write(60, "first"), write(3, "second"), drift)).toEqual([at(60)]);
+    expect(since(write(60, "first"), write(30), write(3, "second"))).toEqual([at(3)]);
+    expect(since(write(60, "first"), write(30, "second"))).toEqual([]);
+  });
+
   test("names a Service that is served without some of its settings, and takes no notice of others' conditions", () => {
     const served = (type: string) =>
       service("web", {
