@@ -41,9 +41,10 @@ function conditionFacts({ type, status, reason, message, lastTransitionTime }: C
 function waitOf(service: Service): string | undefined {
   const { spec, status, metadata } = service;
   const isServed = hasFinalizer(service, cleanupFinalizer);
-  if (metadata?.deletionTimestamp !== undefined) return isServed ? "its load balancer to be removed" : undefined;
+  const isRemoved = metadata?.deletionTimestamp !== undefined || spec?.type !== "LoadBalancer";
+  if (isRemoved) return isServed ? "its load balancer to be removed" : undefined;
   const hasFailed = (status?.conditions ?? []).some((condition) => condition.status === "False");
-  if (spec?.type !== "LoadBalancer" || hasFailed || (status?.loadBalancer?.ingress ?? []).length > 0) return undefined;
+  if (hasFailed || (status?.loadBalancer?.ingress ?? []).length > 0) return undefined;
   return isServed ? "its load balancer to be created" : "a controller to pick it up";
 }
 

@@ -40,8 +40,10 @@ function stateOf(service: Service): Pick<ServiceRow, "state" | "cause" | "since"
   const { metadata, spec, status } = service;
   const condition = status?.conditions?.find(({ type }) => type === readyCondition);
   const created = metadata?.creationTimestamp;
-  if (spec?.type !== "LoadBalancer") return { state: "not managed", cause: `type ${spec?.type ?? "ClusterIP"}` };
-  if (spec.loadBalancerClass !== undefined && !hasFinalizer(service, cleanupFinalizer))
+  const type = spec?.type ?? "ClusterIP";
+  const isServed = hasFinalizer(service, cleanupFinalizer);
+  if (type !== "LoadBalancer" && !isServed) return { state: "not managed", cause: `type ${type}` };
+  if (spec?.loadBalancerClass !== undefined && !isServed)
     return { state: "not managed", cause: `loadBalancerClass ${spec.loadBalancerClass}` };
   if (condition?.status === "False")
     return { state: "failing", cause: condition.message || condition.reason, since: condition.lastTransitionTime };
@@ -49,6 +51,8 @@ function stateOf(service: Service): Pick<ServiceRow, "state" | "cause" | "since"
     const cause = `waits for ${metadata?.finalizers?.join(", ") ?? "its deletion"}`;
     return { state: "deleting", cause, ...sinceOf(metadata?.deletionTimestamp) };
   }
+  if (type !== "LoadBalancer")
+    return { state: "deleting", cause: `its type is ${type}, and its load balancer is removed` };
   if ((status?.loadBalancer?.ingress ?? []).length > 0)
     return { state: "ready", cause: condition?.message ?? "", ...sinceOf(condition?.lastTransitionTime ?? created) };
   return { state: "waiting", cause: "has no address yet", ...sinceOf(created) };

@@ -29,6 +29,20 @@ describe("the row of a Service", () => {
   });
 });
 
+test("a Service whose type has changed shows its load balancer until that is removed", () => {
+  const metadata = { finalizers: [cleanupFinalizer] };
+  const changed = { spec: { type: "ClusterIP" } };
+  expect(serviceRow(changed)).toMatchObject({ state: "not managed", cause: "type ClusterIP" });
+  expect(serviceRow({ ...changed, status: { conditions: [failed("denied")] } }).state).toBe("not managed");
+  const removing = { state: "deleting", cause: "its type is ClusterIP, and its load balancer is removed" };
+  expect(serviceRow({ ...changed, metadata })).toMatchObject(removing);
+  const failing = { state: "failing", cause: "denied" };
+  expect(serviceRow({ ...changed, metadata, status: { conditions: [failed("denied")] } })).toMatchObject(failing);
+  const facts = serviceFacts({ ...changed, metadata });
+  expect(facts).toContainEqual({ name: "waits for", value: "its load balancer to be removed" });
+  expect(serviceFacts(changed).map(({ name }) => name)).not.toContain("waits for");
+});
+
 test("a Service waits for the removal of its load balancer only while it has the finalizer, and for its creation until it fails", () => {
   const waits = (service: Parameters<typeof serviceFacts>[0]) =>
     serviceFacts(service).find(({ name }) => name === "waits for")?.value;

@@ -121,6 +121,22 @@ describe("the overview", () => {
     expect(since(write(60, "first"), write(30, "second"))).toEqual([]);
   });
 
+  test("names a Service that fails to give up its load balancer after a change of its type, once", () => {
+    const about = { source: "service-lb", kind: "ServicesFail", subject: "default/web", text: "web is bad" } as const;
+    const row = serviceRow({
+      metadata: { namespace: "default", name: "web", finalizers: ["service.kubernetes.io/load-balancer-cleanup"] },
+      spec: { type: "ClusterIP" },
+      status: {
+        conditions: [
+          { type: "LoadBalancerReady", status: "False", reason: "Bad", message: "denied", lastTransitionTime: at(9) },
+        ],
+      },
+    });
+    expect(found({ services: [row], warnings: [about] })).toMatchObject([
+      { title: "Service fails", cause: "default/web: denied", since: at(9) },
+    ]);
+  });
+
   test("names a Service that is served without some of its settings, and takes no notice of others' conditions", () => {
     const served = (type: string) =>
       service("web", {
