@@ -96,14 +96,17 @@ export class Streams {
   #message(): string {
     const { status, writes, events, informers, plans, clock } = this.#sources;
     const { identity, ...rest } = status();
+    // After a hand-over the counts of the next process may be those of the one before, of other data.
+    const process = Bun.hash(`${identity} ${rest.startedAt}`).toString(36);
+    const version = (value: string | number): string => `${process}.${value}`;
     const versions: StreamMessage["versions"] = {
-      status: Bun.hash(JSON.stringify(rest)).toString(36),
-      services: this.#versionOf("services", informers.stored(kinds.Service)?.list()),
-      nodes: this.#versionOf("nodes", informers.stored(kinds.Node)?.list()),
-      writes: `${writes.count}`,
-      events: `${events.count}`,
-      plan: `${plans.revision}`,
-      tick: `${Math.floor(clock.monotonic() / tickMs)}`,
+      status: version(Bun.hash(JSON.stringify(rest)).toString(36)),
+      services: version(this.#versionOf("services", informers.stored(kinds.Service)?.list())),
+      nodes: version(this.#versionOf("nodes", informers.stored(kinds.Node)?.list())),
+      writes: version(writes.count),
+      events: version(events.count),
+      plan: version(plans.revision),
+      tick: version(Math.floor(clock.monotonic() / tickMs)),
     };
     const data: StreamMessage = { identity, versions };
     const id = Bun.hash(JSON.stringify(data)).toString(36);

@@ -51,6 +51,21 @@ test("a page gets a change that another page was opened with", async () => {
   await second?.cancel();
 });
 
+test("no version of one process is that of another, so that a page reads everything again after a hand-over", async () => {
+  const clock = { ...systemClock, monotonic: () => 0 };
+  const versionsOf = async (own: Partial<typeof idleStatus>): Promise<readonly unknown[]> => {
+    const streams = new Streams({ ...idleSources, clock, status: () => ({ ...idleStatus, ...own }) });
+    const reader = streams.open(new AbortController().signal, undefined)?.getReader();
+    const text = new TextDecoder().decode((await reader?.read())?.value);
+    await reader?.cancel();
+    return Object.values(JSON.parse(/^data: (.*)$/mu.exec(text)?.[1] ?? "").versions);
+  };
+  const versions = await versionsOf({});
+  expect(await versionsOf({})).toEqual(versions);
+  for (const own of [{ identity: "two" }, { startedAt: "2026-11-23T02:00:00Z" }])
+    expect((await versionsOf(own)).filter((version) => versions.includes(version))).toEqual([]);
+});
+
 test("a plan that begins or ends is a change of its own", async () => {
   let revision = 0;
   const clock = { ...systemClock, monotonic: () => 0 };
