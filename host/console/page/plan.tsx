@@ -49,6 +49,11 @@ function Planned({ plan, left: [changes, fields] }: { readonly plan: Plan; reado
         title="Removals that are held: no cause explains them"
         lines={plan.held.map(({ title, removals, reason }) => `${title}: ${removals.join(", ")}\n${reason}`)}
       />
+      <Lines
+        title="In flight, by another manager"
+        lines={plan.inFlight.map(({ title, state }) => `${title}: ${state}`)}
+      />
+      <Lines title="Served by no shard; nothing of them is changed or deleted" lines={plan.unservedServices ?? []} />
       <Lines title="Refused as they are" lines={plan.refused.map(({ resource, reason }) => `${resource}: ${reason}`)} />
       <ol class="problems">
         {plan.changes.map((change, index) => (

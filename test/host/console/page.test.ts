@@ -126,7 +126,15 @@ test("a tree shows a section that has neither facts nor children, facts with the
   );
 });
 
-const plan = { complete: true, changes: [], held: [], refused: [], failures: [], skippedControllers: [] };
+const plan = {
+  complete: true,
+  changes: [],
+  held: [],
+  refused: [],
+  inFlight: [],
+  failures: [],
+  skippedControllers: [],
+};
 const change = { action: "create", title: "rule", resource: "lb", reasons: [], interruptions: [], fields: [] };
 
 test("a fact that is a time is shown in local time with its age, and other facts as they are", () => {
@@ -151,6 +159,15 @@ test("a plan names the number of its changes, also of those left out, or that it
   expect(left).toContain("3 changes\n");
   expect(left).toContain("2 more changes and 0 more fields: the command plan prints all of them.");
   expect(heading({ changes: [change] })).not.toContain("prints all of them");
+});
+
+test("a plan names what another manager is writing, and the Services that no shard serves", () => {
+  const inFlight = [{ resource: "/lb", title: "load balancer lb", state: "Updating" }];
+  const unservedServices = ["Service default/web: no shard that leads selects it"];
+  const text = view("PlanView", { planning: false, plan: { ...plan, inFlight, unservedServices } });
+  expect(text).toContain("In flight, by another manager\nload balancer lb: Updating\n");
+  expect(text).toContain(`Served by no shard; nothing of them is changed or deleted\n${unservedServices.join("")}\n`);
+  expect(view("PlanView", { planning: false, plan })).not.toMatch(/In flight|no shard/u);
 });
 
 test("a change shows what it interrupts, because of what, and its fields as text or JSON", () => {
@@ -208,6 +225,10 @@ test("leadership names the holder of each lock, and this replica where it is tha
   const held = view("Leadership", { ...data, locks: [lock, { ...lock, leader: "", leading: false, controllers: [] }] });
   expect(held).toContain("main\none (this replica)\nroute, service\n");
   expect(held).toContain("main\nno holder\nnone\n");
+  const expired = { ...lock, leader: "gone", leading: false, expired: true };
+  const seen = view("Leadership", { ...data, locks: [expired, { ...lock, leader: "", leading: false, unread: true }] });
+  expect(seen).toContain("main\ngone, which no longer renews it\n");
+  expect(seen).toContain("main\nnot known: only the leader reads it\n");
   expect(held).toContain("Runs since\ndoes not run\n");
   expect(view("Leadership", { ...data, locks: [] })).toContain("Leader election is off");
   const reloaded = { ...data.generation, reloads: 1, lastReloadAt: "2026-11-23T12:00:00Z" };
