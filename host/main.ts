@@ -66,6 +66,7 @@ const isHost = first === "" || first.startsWith("-");
 
 /** Before the imports of a host, which take longest. */
 const releaseReload = isHost ? holdReload() : undefined;
+const starting = isHost ? exitOnSignals() : undefined;
 
 /** Commands are imported on demand: a running host never loads them. */
 async function main(): Promise<number> {
@@ -78,6 +79,7 @@ async function main(): Promise<number> {
     process.on("unhandledRejection", (error) => host.unhandled(error));
     process.on("uncaughtException", (error) => host.unhandled(error));
     const handling = onSignals({ stop: () => host.stop(), reload: () => host.reload("SIGHUP") });
+    starting?.[Symbol.dispose]();
     if (releaseReload?.()) host.reload("SIGHUP");
     return handling;
   });

@@ -33,9 +33,15 @@ export function onSignals({ stop, reload }: SignalActions): Disposable {
   };
 }
 
-/** From now on a signal ends the process at once. Without a handler, a container's first process ignores it. */
-export function exitOnSignals(): void {
-  for (const [signal, status] of Object.entries(exitStatus)) process.once(signal, () => process.exit(status));
+/** Until disposed, a signal ends the process at once. Without a handler, a container's first process ignores it. */
+export function exitOnSignals(): Disposable {
+  const listeners = Object.entries(exitStatus).map(([signal, status]) => [signal, () => process.exit(status)] as const);
+  for (const [signal, listener] of listeners) process.on(signal, listener);
+  return {
+    [Symbol.dispose]() {
+      for (const [signal, listener] of listeners) process.off(signal, listener);
+    },
+  };
 }
 
 /**

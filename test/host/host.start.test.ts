@@ -1,5 +1,5 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { mkdir, mkdtempDisposable } from "node:fs/promises";
+import { mkdir, mkdtempDisposable, readdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
@@ -125,6 +125,34 @@ test("a SIGHUP that arrives while a host starts does not end it, and requests a 
   await host.eventually("the reload was requested", () => host.stderr.includes("SIGHUP"));
   expect(await host.stop()).toBe(0);
 });
+
+test.each([
+  ["SIGTERM", 143],
+  ["SIGINT", 130],
+] as const)(
+  "a %s that arrives while a host starts ends it at once, with its files, also as the first process of a container",
+  async (signal, status) => {
+    await using lab = await SandboxLab.open();
+    const name = signal.toLowerCase();
+    const flag = await lab.plugin(
+      name,
+      `import { defineController } from "cloud-controller-host/sdk";
+       process.kill(process.pid, "${signal}");
+       await Bun.sleep(60_000);
+       export default defineController({ name: "${name}", construct: () => () => ({ run: async () => {} }) });`,
+    );
+    await using temporary = await mkdtempDisposable(join(tmpdir(), "starting-"));
+    const host = Bun.spawn([process.execPath, main, ...lab.flags([flag])], {
+      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], TMPDIR: temporary.path },
+      stdout: "ignore",
+      stderr: "ignore",
+      timeout: 50_000,
+      killSignal: "SIGKILL",
+    });
+    expect([await host.exited, host.signalCode]).toEqual([status, null]);
+    expect(await readdir(temporary.path)).toEqual([]);
+  },
+);
 
 test("no bundled plugin imports from outside its folder: Bun would call back for each relative import of the Azure SDK", async () => {
   const folder = join(import.meta.dir, "..", "..", "plugins");
