@@ -112,11 +112,11 @@ export class Leader implements AsyncDisposable {
   }
 }
 
-/** Without the UUID of an identity and, with `--shard`, the shard's name before it. */
+/** Without the UUID of an identity and, with `--shard`, the shard's name before it. No name ends in a dash. */
 function hostNameOf(identity: string, shard: string): string {
   const name = identity.replace(/_[^_]*$/u, "");
   const end = `-${shard}`;
-  return shard !== "" && name.endsWith(end) ? name.slice(0, -end.length) : name;
+  return name.endsWith(end) ? name.slice(0, -end.length) : name;
 }
 
 const notFound = (message: string): CodedError => new CodedError("LeaderNotFound", message);
