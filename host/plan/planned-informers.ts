@@ -48,7 +48,8 @@ class PlannedInformer<T extends KubeObject> implements Informer<T> {
   readonly #written: WrittenObjects;
   /** Without a selection, an object that the plan creates belongs to it. */
   readonly #isWhole: boolean;
-  readonly #handlers = new Set<InformerHandler<T>>();
+  /** By handler, the keys of the objects that it has received as the plan has written them. */
+  readonly #handlers = new Map<InformerHandler<T>, Set<string>>();
   readonly #subscription: { remove(): void };
   #listed: { readonly inner: readonly T[]; readonly items: readonly T[] } | undefined;
 
@@ -77,13 +78,23 @@ class PlannedInformer<T extends KubeObject> implements Informer<T> {
     return this.#inner.hasSynced();
   }
 
-  /** An object that the plan has written stays as written: the watch does not have that write. */
+  /**
+   * An object that the plan has written stays as written: the watch does not have that write. A handler that is registered
+   * after the write gets the object as it is by then.
+   */
   handle(handler: InformerHandler<T>, options?: { readonly resyncMs?: number }): { remove(): void } {
     const isPlanned = (object: T): boolean => this.#written.get(this.#kind, keyOf(object)) !== undefined;
-    this.#handlers.add(handler);
+    const received = new Set<string>();
+    this.#handlers.set(handler, received);
+    const bring = (key: string): void => {
+      const shown = received.has(key) ? undefined : this.#get(key);
+      if (shown !== undefined) handler.added?.(shown);
+    };
+    for (const object of this.#created(this.#inner.store.list()))
+      queueMicrotask(() => this.#handlers.has(handler) && bring(keyOf(object)));
     const registered = this.#inner.handle(
       {
-        added: (object) => (isPlanned(object) ? undefined : handler.added?.(object)),
+        added: (object) => (isPlanned(object) ? bring(keyOf(object)) : handler.added?.(object)),
         updated: (before, after) => (isPlanned(after) ? undefined : handler.updated?.(before, after)),
         deleted: (last) => (isPlanned(last) ? undefined : handler.deleted?.(last)),
       },
@@ -106,11 +117,16 @@ class PlannedInformer<T extends KubeObject> implements Informer<T> {
   #list(): readonly T[] {
     const inner = this.#inner.store.list();
     if (this.#listed?.inner === inner) return this.#listed.items;
-    const known = new Set(inner.map(keyOf));
-    const created = this.#isWhole ? this.#written.all(this.#kind).filter((object) => !known.has(keyOf(object))) : [];
-    const items = [...inner.flatMap((object) => this.#get(keyOf(object)) ?? []), ...created];
+    const items = [...inner.flatMap((object) => this.#get(keyOf(object)) ?? []), ...this.#created(inner)];
     this.#listed = { inner, items };
     return items;
+  }
+
+  /** Objects that the plan has created. */
+  #created(inner: readonly T[]): readonly T[] {
+    if (!this.#isWhole) return [];
+    const known = new Set(inner.map(keyOf));
+    return this.#written.all(this.#kind).filter((object) => !known.has(keyOf(object)));
   }
 
   #covers(key: string): boolean {
@@ -122,12 +138,14 @@ class PlannedInformer<T extends KubeObject> implements Informer<T> {
     this.#listed = undefined;
     const shown = this.#get(key);
     const last = this.#inner.store.get(key);
-    for (const handler of this.#handlers)
+    for (const [handler, received] of this.#handlers) {
+      received.add(key);
       if (after === undefined) {
         if (last !== undefined) handler.deleted?.(last);
       } else if (shown !== undefined) {
         if (before === undefined) handler.added?.(shown);
         else handler.updated?.(last ?? shown, shown);
       }
+    }
   }
 }

@@ -48,7 +48,11 @@ export class RecordingClient implements KubeClient {
     return this.#parts.activity.track(() => this.#real.list(kind, options));
   }
 
-  async create<T extends KubeObject>(kind: KindRef<T>, object: T): Promise<T> {
+  /** Rejects for an object that exists, as the API server would: creating without a look before is how some ensure one. */
+  async create<T extends KubeObject>(kind: KindRef<T>, object: T, options: CallOptions = {}): Promise<T> {
+    const name = nameOf(object);
+    if (name.name !== "" && (await this.#exists(kind, name, options)))
+      throw new ApiError(409, "AlreadyExists", `${kind.plural} "${name.name}" already exists`);
     return this.#record(kind, undefined, object);
   }
 
@@ -101,6 +105,14 @@ export class RecordingClient implements KubeClient {
   async #read<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options: CallOptions): Promise<T> {
     const known = this.#planned(kind, name) ?? this.#watched.stored(kind)?.get(keyIn(kind, name));
     return known ?? this.get(kind, name, options);
+  }
+
+  /** Without the permission to get the object, it counts as absent. */
+  async #exists<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options: CallOptions): Promise<boolean> {
+    return this.#read(kind, name, options).then(
+      () => true,
+      () => false,
+    );
   }
 
   #planned<T extends KubeObject>(kind: KindRef<T>, name: ObjectName): T | undefined {

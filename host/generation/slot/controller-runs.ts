@@ -176,7 +176,8 @@ export class ControllerRuns {
       if (!isCurrent() || this.#stopped.has(each.name)) return;
       if (clock.monotonic() - began >= goodRunMs) backoff.reset();
       const pauseMs = backoff.next();
-      log.error("Per-replica work failed; trying again", {
+      // Not an error, which would be one of a plan: beside a host, its port is taken.
+      log.warn("Per-replica work failed; trying again", {
         error: failure?.error ?? failure?.reason,
         seconds: Math.round(pauseMs / 1000),
       });

@@ -1,0 +1,126 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+
+import { kinds } from "cloud-controller-host/sdk";
+
+import { planDocumentOf } from "../../kit/plan.ts";
+import { SandboxLab } from "../sandbox-lab.ts";
+
+setDefaultTimeout(120_000);
+
+const controller = (name: string, body: string): string => `
+  import { defineController, isAlreadyExists, kinds } from "cloud-controller-host/sdk";
+  const untilAborted = (signal) => new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  export default defineController({
+    name: "${name}-controller",
+    permissions: [],
+    construct: () => ({ client, informers }) => {
+      const [nodes, maps] = [informers.of(kinds.Node), informers.of(kinds.ConfigMap)];
+      return { async run(signal) { ${body}; await untilAborted(signal); } };
+    },
+  });
+`;
+
+/** What these plugins would change, with the paths of the fields. */
+async function changesOf(lab: SandboxLab, bodies: Readonly<Record<string, string>>): Promise<readonly unknown[]> {
+  const flags: string[] = [];
+  for (const [name, body] of Object.entries(bodies)) flags.push(await lab.plugin(name, controller(name, body)));
+  const names = Object.keys(bodies).map((name) => `${name}-controller`);
+  const { changes, failures } = await planDocumentOf(lab.flags([`--controllers=${names.join(",")}`, ...flags]));
+  expect(failures).toEqual([]);
+  return changes.map(({ action, title, fields }) => {
+    const paths = fields.map(({ path }) => path).filter((path) => !/^metadata\.name(?:space)?$/u.test(path));
+    return [action, title, paths.join(" ")];
+  });
+}
+
+test("a controller that begins to watch after another has written sees what the plan has written, as from a watch", async () => {
+  await using lab = await SandboxLab.open();
+  lab.api.create(kinds.Node, { metadata: { name: "one" } });
+  lab.api.create(kinds.Node, { metadata: { name: "two" } });
+  const early = `
+    await client.patch(kinds.Node, { name: "one" }, "merge", { metadata: { labels: { stage: "x" } } });
+    await client.delete(kinds.Node, { name: "two" });
+    await client.create(kinds.ConfigMap, { metadata: { namespace: "default", name: "fresh" } });
+  `;
+  const late = `
+    const fresh = () => client.get(kinds.ConfigMap, { namespace: "default", name: "fresh" }).catch(() => undefined);
+    while ((await fresh()) === undefined) await Bun.sleep(20);
+    const note = (object, data) =>
+      client.create(kinds.ConfigMap, { metadata: { namespace: "default", name: "saw-" + object.metadata.name }, data });
+    nodes.handle({ added: (node) => void note(node, node.metadata.labels ?? {}) });
+    maps.handle({ added: (map) => map.metadata.name === "fresh" && void note(map) });
+    maps.handle({ added: () => void note({ metadata: { name: "removed" } }) }).remove();
+  `;
+  expect(await changesOf(lab, { early, late })).toEqual([
+    ["create", "ConfigMap default/fresh", ""],
+    ["create", "ConfigMap default/saw-fresh", ""],
+    ["create", "ConfigMap default/saw-one", "data.stage"],
+    ["change", "Node one", "metadata.labels.stage"],
+    ["delete", "Node two", ""],
+  ]);
+});
+
+test("a handler that is registered before a write gets each change of a plan once", async () => {
+  await using lab = await SandboxLab.open();
+  lab.api.create(kinds.Node, { metadata: { name: "one" } });
+  const early = `
+    let count = 0;
+    const noted = (how) => () =>
+      void client.create(kinds.ConfigMap, { metadata: { namespace: "default", name: how + "-" + ++count } });
+    nodes.handle({ added: noted("added"), updated: noted("updated") });
+  `;
+  const late = `
+    await client.list(kinds.Node);
+    await client.patch(kinds.Node, { name: "one" }, "merge", { metadata: { labels: { stage: "x" } } });
+  `;
+  expect(await changesOf(lab, { early, late })).toEqual([
+    ["create", "ConfigMap default/added-1", ""],
+    ["create", "ConfigMap default/updated-2", ""],
+    ["change", "Node one", "metadata.labels.stage"],
+  ]);
+});
+
+test("a plan does not create what exists: watched, only read, or created by the plan itself", async () => {
+  await using lab = await SandboxLab.open();
+  for (const kind of [kinds.ConfigMap, kinds.Secret])
+    lab.api.create(kind, { metadata: { namespace: "default", name: "own" } });
+  const ensuring = `
+    const ensure = (kind, name, data) =>
+      client.create(kind, { metadata: { namespace: "default", name }, data }).catch((error) => {
+        if (!isAlreadyExists(error)) throw error;
+      });
+    await ensure(kinds.ConfigMap, "own");
+    await ensure(kinds.Secret, "own");
+    await ensure(kinds.ConfigMap, "another", { first: "1" });
+    await ensure(kinds.ConfigMap, "another", { second: "2" });
+    await client.delete(kinds.Secret, { namespace: "default", name: "own" });
+    await ensure(kinds.Secret, "own", { key: "eA==" });
+  `;
+  expect(await changesOf(lab, { ensuring })).toEqual([
+    ["create", "ConfigMap default/another", "data.first"],
+    ["change", "Secret default/own", "data.key type"],
+  ]);
+});
+
+test("a plan is complete although work for every replica fails, as beside a host that listens on the same port", async () => {
+  await using lab = await SandboxLab.open();
+  const serving = Bun.serve({ port: 0, fetch: () => new Response() });
+  try {
+    const listening = `await client.create(kinds.ConfigMap, { metadata: { namespace: "default", name: "own" } })`;
+    const source = controller("listening", listening).replace(
+      "async run(signal)",
+      `async everyReplica(signal) {
+         const server = Bun.serve({ port: ${serving.port}, reusePort: false, fetch: () => new Response() });
+         await untilAborted(signal);
+         server.stop(true);
+       },
+       async run(signal)`,
+    );
+    const flag = await lab.plugin("listening", source);
+    const { changes, failures } = await planDocumentOf(lab.flags(["--controllers=listening-controller", flag]));
+    expect(failures).toEqual([]);
+    expect(changes.map(({ title }) => title)).toEqual(["ConfigMap default/own"]);
+  } finally {
+    await serving.stop(true);
+  }
+});
