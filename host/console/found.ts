@@ -1,12 +1,14 @@
 import type { OwnWarning } from "../generation/slot/own-reports.ts";
+import type { WriteRecord } from "../process/writes/record.ts";
 import type { Problem } from "./schema.ts";
+import type { ConsoleStatus } from "./sources.ts";
 import { aboutNode } from "./warning-kinds.ts";
 
 /** An object or a group of objects in trouble. */
 export type Found = Pick<Problem, "cause"> & Partial<Pick<Problem, "title" | "since" | "view">>;
 
 /** Objects of one kind that are named; a last line counts the others. */
-export const maxNamed = 20;
+const maxNamed = 20;
 
 /** The errors of failing nodes by their names. */
 export const errorsOfNodes = (warnings: readonly OwnWarning[]): ReadonlyMap<string, string> =>
@@ -39,4 +41,27 @@ export function named(found: readonly Named[], all: string): readonly Found[] {
   }));
   const more = found.length - first.length;
   return more > 0 ? [...first, { cause: `and ${more} more`, view: all }] : first;
+}
+
+/** The first of these lines; a last one counts the others. */
+export const firstOf = (lines: readonly string[]): readonly string[] =>
+  lines.length <= maxNamed ? lines : [...lines.slice(0, maxNamed), `and ${lines.length - maxNamed} more`];
+
+/** Why a lock has no leader, as far as this replica knows. A standby does not read the further ones. */
+export function whyUnheld({ lease, leader, expired, unread }: ConsoleStatus["locks"][number], isMain: boolean) {
+  if (unread === true) return isMain ? `the Lease ${lease} has not been read yet` : undefined;
+  if (leader === "") return `the Lease ${lease} has no holder`;
+  return expired ? `${leader} no longer renews the Lease ${lease}, and no replica has acquired it` : undefined;
+}
+
+/** The latest write of each resource of the cloud that fails, and since when all have. Drift is a write of others. */
+export function failingIn(writes: readonly WriteRecord[]) {
+  const failing = new Map<string, { readonly write: WriteRecord; readonly since: string }>();
+  for (const write of writes) {
+    const { system, operation, resource, error, at } = write;
+    if (system !== "cloud" || operation === "drift") continue;
+    if (error === undefined) failing.delete(resource);
+    else failing.set(resource, { write, since: failing.get(resource)?.since ?? at });
+  }
+  return [...failing.values()];
 }

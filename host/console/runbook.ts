@@ -53,4 +53,6 @@ export const runbook = {
     "The controller works and cannot fix this itself: each line names what is wrong and, where a person decides, the command that confirms it",
   CloudProviderDisabled:
     "`disableCloudProvider` is true in the cloud config: a config without it starts the controllers, without a restart",
+  Shadow:
+    "Each difference is what a host with these flags would write and the other manager has not; `shadow` in `/statusz` has its fields. Are the flags and the cloud config those of the other manager? See [migration](migration/README.md). What could not be compared is read or planned again with the next plan",
 } as const satisfies Readonly<Record<string, string>>;

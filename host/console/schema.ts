@@ -39,6 +39,7 @@ const overviewSchema = Type.Object({
   identity: Type.String({ description: "This replica" }),
   leader: Type.String({ description: "The replica that holds the main lock; empty for none" }),
   leading: Type.Boolean({ description: "True if this replica holds it" }),
+  shadow: Type.Optional(Type.Boolean({ description: "True for a replica that compares with another manager" })),
   startedAt: time("When the process started"),
   problems: Type.Array(problemSchema, { description: "The worst first" }),
   verified: Type.Array(Type.Object({ name: Type.String(), value: Type.String(), at: optionalTime("When") }), {

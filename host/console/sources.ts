@@ -22,6 +22,16 @@ export interface ConsoleStatus extends ReloadStatus {
     readonly unread?: true;
     readonly controllers: readonly string[];
   }[];
+  /** With `--shadow`. */
+  readonly shadow?: {
+    readonly differences: readonly {
+      readonly action: string;
+      readonly title: string;
+      readonly reasons: readonly string[];
+      readonly since: string;
+    }[];
+    readonly notCompared: readonly string[];
+  };
 }
 
 /** All that the console reads. None of it writes, and only `explain` sends requests. */

@@ -1,7 +1,7 @@
 import { isTurnedOff, type Rollback } from "../generation/report/reload-status.ts";
 import type { OwnWarning } from "../generation/slot/own-reports.ts";
 import type { WriteRecord } from "../process/writes/record.ts";
-import { errorsOfNodes, type Found, hiddenIn, maxNamed, named } from "./found.ts";
+import { errorsOfNodes, failingIn, firstOf, type Found, hiddenIn, named, whyUnheld } from "./found.ts";
 import type { runbook } from "./runbook.ts";
 import type { NodeRow, Problem, ServiceRow } from "./schema.ts";
 import type { ConsoleStatus } from "./sources.ts";
@@ -34,8 +34,7 @@ const ofWarnings = Object.entries(warningKinds).map(([kind, { view, ...explained
     const own = warnings.filter((warning) => warning.kind === kind);
     const [first] = own.toSorted(bySince);
     if (first === undefined) return [];
-    const more = own.length > maxNamed ? [`and ${own.length - maxNamed} more`] : [];
-    const cause = [...own.slice(0, maxNamed).map(({ text }) => text), ...more].join("\n");
+    const cause = firstOf(own.map(({ text }) => text)).join("\n");
     return [{ cause, view, ...(first.since !== undefined && { since: first.since }) }];
   },
 }));
@@ -232,6 +231,28 @@ const troubles: readonly Trouble[] = [
     },
   },
   {
+    severity: "warning",
+    title: "Differs from the other manager",
+    advice: "A host with these flags would change it, and the other manager has not: are flags and config the same?",
+    runbook: "Shadow",
+    find: ({ status: { shadow } }) =>
+      named(
+        (shadow?.differences ?? []).map(({ action, title, reasons, since }) => {
+          const cause = reasons.join(", ") || "the configuration";
+          return { name: `${action} ${title}`, cause, since, view: "plan" };
+        }),
+        "plan",
+      ),
+  },
+  {
+    severity: "warning",
+    title: "Not compared",
+    advice: "What it names could not be read or planned, and may differ from the other manager.",
+    runbook: "Shadow",
+    find: ({ status: { shadow = { notCompared: [] } } }) =>
+      shadow.notCompared.length === 0 ? [] : [{ cause: firstOf(shadow.notCompared).join("\n"), view: "plan" }],
+  },
+  {
     severity: "note",
     title: "The cloud provider is disabled",
     advice: "disableCloudProvider is true in the cloud config: a config without it starts the controllers.",
@@ -239,25 +260,6 @@ const troubles: readonly Trouble[] = [
     find: ({ status: { disabled } }) => (disabled ? [{ cause: "no controller runs", view: "leadership" }] : []),
   },
 ];
-
-/** Why a lock has no leader, as far as this replica knows. A standby does not read the further ones. */
-function whyUnheld({ lease, leader, expired, unread }: ConsoleStatus["locks"][number], isMain: boolean) {
-  if (unread === true) return isMain ? `the Lease ${lease} has not been read yet` : undefined;
-  if (leader === "") return `the Lease ${lease} has no holder`;
-  return expired ? `${leader} no longer renews the Lease ${lease}, and no replica has acquired it` : undefined;
-}
-
-/** The latest write of each resource of the cloud that fails, and since when all have. Drift is a write of others. */
-function failingIn(writes: readonly WriteRecord[]) {
-  const failing = new Map<string, { readonly write: WriteRecord; readonly since: string }>();
-  for (const write of writes) {
-    const { system, operation, resource, error, at } = write;
-    if (system !== "cloud" || operation === "drift") continue;
-    if (error === undefined) failing.delete(resource);
-    else failing.set(resource, { write, since: failing.get(resource)?.since ?? at });
-  }
-  return [...failing.values()];
-}
 
 export const rollbackText = ({ generation, controller, reason, outcome }: Rollback): string =>
   `generation ${generation}, ${controller}: ${reason}; ${outcome}`;

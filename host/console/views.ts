@@ -48,7 +48,15 @@ export class Views {
     };
     const { identity, leading, startedAt } = status;
     const leader = leaderIn(status);
-    return { identity, leader, leading, startedAt, problems: problemsIn(findings), verified: verified(findings) };
+    return {
+      identity,
+      leader,
+      leading,
+      ...(status.shadow !== undefined && { shadow: true }),
+      startedAt,
+      problems: problemsIn(findings),
+      verified: verified(findings),
+    };
   }
 
   leadership(): Answers["leadership"] {

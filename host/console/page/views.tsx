@@ -6,9 +6,14 @@ import { Events, State, Table, Text, Time, Tree, View, Writes } from "./parts.ts
 
 export const Overview = ({ answer }: { readonly answer: Answer<Answers["overview"]> }): JSX.Element => (
   <View title="Overview" json="/ui/overview?format=json" answer={answer}>
-    {({ problems, verified, identity, leader, leading }) => (
+    {({ problems, verified, identity, leader, leading, shadow = false }) => (
       <>
-        {!leading && (
+        {shadow && (
+          <p class="notice">
+            This replica compares with {leader === "" ? "the other manager" : leader} and writes nothing.
+          </p>
+        )}
+        {!leading && !shadow && (
           <p class="notice">
             This replica, {identity}, stands by.{" "}
             {leader === "" ? "No replica leads." : `${leader} leads: ask it for what it does.`}

@@ -219,6 +219,17 @@ test("the overview names the leader on a replica that stands by, and each proble
   expect(view("Overview", data)).toContain("Nothing is wrong\n");
 });
 
+test("the overview of a shadow says what it does, and which manager it compares with", () => {
+  const data = { problems: [], verified: [], identity: "", leader: "kcm_1", leading: false };
+  const text = (more: object) => view("Overview", { ...data, ...more });
+  expect(text({ shadow: true })).toContain("This replica compares with kcm_1 and writes nothing.");
+  expect(text({ shadow: true })).not.toContain("stands by");
+  expect(text({ shadow: true, leader: "" })).toContain(
+    "This replica compares with the other manager and writes nothing.",
+  );
+  expect(text({ identity: "one" })).toContain("This replica, one, stands by. kcm_1 leads");
+});
+
 test("leadership names the holder of each lock, and this replica where it is that one", () => {
   const data = { identity: "one", generation: { number: 1, phase: "running" }, reloads: [], timeline: [] };
   const lock = { lease: "main", leader: "one", leading: true, controllers: ["route", "service"] };

@@ -137,6 +137,23 @@ describe("the overview", () => {
     ]);
   });
 
+  test("names the differences that a shadow has found, and what it could not compare", () => {
+    const difference = (name: string, reasons: readonly string[] = []) => ({
+      action: "change",
+      title: `load balancer ${name}`,
+      reasons,
+      since: at(4),
+    });
+    const differences = [difference("one", ["Service default/web"]), difference("two")];
+    const shadow = { differences, notCompared: ["service default/api: 403", "service default/web: 403"] };
+    expect(found({ status: { shadow } })).toMatchObject([
+      { title: "Differs from the other manager", cause: "change load balancer one: Service default/web", since: at(4) },
+      { title: "Differs from the other manager", cause: "change load balancer two: the configuration", view: "plan" },
+      { title: "Not compared", cause: "service default/api: 403\nservice default/web: 403", runbook: "Shadow" },
+    ]);
+    expect(found({ status: { shadow: { differences: [], notCompared: [] } } })).toEqual([]);
+  });
+
   test("names a Service that is served without some of its settings, and takes no notice of others' conditions", () => {
     const served = (type: string) =>
       service("web", {

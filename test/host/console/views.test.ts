@@ -121,6 +121,12 @@ test("a leader that no longer renews its Lease is not shown as leading", async (
   expect(expired.verified).not.toContainEqual(lease);
 });
 
+test("the overview of a shadow is marked as one", async () => {
+  const status = () => ({ ...idleStatus, leading: false, shadow: { differences: [], notCompared: [] } });
+  expect((await new Views({ ...idleSources, status }).overview()).shadow).toBe(true);
+  expect(await new Views(idleSources).overview()).not.toHaveProperty("shadow");
+});
+
 test("an answer waits for the one before, and a failure of that one is not its own", async () => {
   const views = new Views(idleSources);
   const before = Promise.withResolvers<string>();
