@@ -128,8 +128,8 @@ export class Activity {
       debug: (level, message, fields) => inner.debug(level, message, fields),
       error: (message: string, fields?: LogFields) => {
         inner.error(message, fields);
-        const error = fields?.["error"];
-        this.fail(subject === "" ? message : `${subject}: ${message}`, error ?? "failed");
+        const error = fields?.["error"] ?? fields?.["reason"] ?? "failed";
+        this.fail(subject === "" ? message : `${subject}: ${message}`, error);
       },
       with: (fields) => this.log(inner.with(fields), namedBy(fields, subject)),
     };

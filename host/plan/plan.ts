@@ -1,6 +1,7 @@
 import {
   type Cloud,
   type CloudPlugin,
+  type ControllerPlugin,
   type HeldRemovals,
   kinds,
   type KubeClient,
@@ -21,6 +22,7 @@ import type { Generation } from "../generation/slot/generation.ts";
 import { readCloudConfig } from "../generation/triggers/cloud-config.ts";
 import type { ConfigSource } from "../generation/triggers/config-source.ts";
 import { settledContent } from "../generation/triggers/content-trigger.ts";
+import type { ShardStatus } from "../process/leader-election/shards.ts";
 import { untakenLocks } from "../run/leadership.ts";
 import { component, createParts, type HostInput, type ProcessParts } from "../run/process-parts.ts";
 import { configSource, processScope } from "../run/process-scope.ts";
@@ -49,10 +51,12 @@ export interface Plan {
   readonly refused: readonly (readonly [subject: string, reason: string])[];
   /** Subjects that could not be planned, with the reason. The plan is incomplete unless this is empty. */
   readonly failures: readonly string[];
-  /** Controllers that would not run, and why. */
+  /** Controllers and plugins that would not run, and why. */
   readonly skipped: readonly string[];
   /** Services that no shard serves; undefined where this process serves all. */
   readonly unserved?: readonly string[] | undefined;
+  /** Why a host with these flags would not lead: shards that lead and serve some of the same Services. */
+  readonly overlaps: readonly string[];
   /** Values in changes that stand for those which the cloud will choose. */
   readonly placeholders: ReadonlySet<string>;
   /** Inputs of the plan. */
@@ -104,7 +108,8 @@ export async function makePlan(request: PlanRequest): Promise<Plan> {
   await using ending = new AsyncDisposableStack();
   const parts = await createParts(request.input, ending);
   const source = configSource(request.input, parts, ending);
-  return await planWith(request, { parts, source, informers: parts.informers, log: parts.log });
+  const plan = await planWith(request, { parts, source, informers: parts.informers, log: parts.log });
+  return { ...plan, failures: [...plan.failures, ...plan.overlaps] };
 }
 
 /** A plan that a failure has disturbed which passed is made again: what the failed attempt wrote would stay in it. */
@@ -173,13 +178,20 @@ async function planOnce(
     inFlight: writes.writesInFlight,
     refused: activity.refusals,
     failures: activity.failures,
-    skipped: generation.skipped.map(({ name, reason }) => `${name}: ${reason}`),
+    skipped: [
+      ...generation.skipped.map(({ name, reason }) => `${name}: ${reason}`),
+      ...input.plugins.refused.map(({ plugin, reason }) => `${plugin}: ${reason}`),
+    ],
     unserved,
+    overlaps: (shards?.known ?? []).filter(({ relation }) => relation === "overlaps").map(whyNotLeading),
     placeholders: writes.placeholders,
     read: { cloudConfig: recording.config ?? {}, kinds: parts.informers.contents(), resources: writes.resources },
   };
   return { plan, isDisturbed: activity.hasRecovered };
 }
+
+const whyNotLeading = ({ lease, leader }: ShardStatus): string =>
+  `leadership: a host with these flags would not lead: ${leader}, the holder of the Lease ${lease}, serves some of the same Services`;
 
 function planningScope(
   input: HostInput,
@@ -220,7 +232,10 @@ async function prepareGeneration(
   const clouds = input.plugins.clouds.map((cloud: CloudPlugin) => planningPlugin(cloud, recording));
   const spec = { plugins: { ...input.plugins, clouds }, config };
   const report = new ReloadReport(scope);
-  return prepare({ scope, report, number: 1, spec, signal, mayLeaveOut: () => false, mayRetry: () => false });
+  // As at a cold start.
+  const mayLeaveOut = ({ name }: ControllerPlugin): boolean =>
+    scope.settings.pluginFailurePolicy === "skip" && input.plugins.thirdParty.has(name);
+  return prepare({ scope, report, number: 1, spec, signal, mayLeaveOut, mayRetry: () => false });
 }
 
 /** Loops that still find something to write after this many periods do not come to an end. */

@@ -11,6 +11,7 @@ const empty: Plan = {
   refused: [],
   failures: [],
   skipped: [],
+  overlaps: [],
   placeholders: new Set(),
   read: { cloudConfig: {}, kinds: [], resources: [] },
 };

@@ -22,8 +22,8 @@ const controller = (name: string, body: string): string => `
 
 /** What these plugins would change, with the paths of the fields. */
 async function changesOf(lab: SandboxLab, bodies: Readonly<Record<string, string>>): Promise<readonly unknown[]> {
-  const flags: string[] = [];
-  for (const [name, body] of Object.entries(bodies)) flags.push(await lab.plugin(name, controller(name, body)));
+  const flags = new Set<string>();
+  for (const [name, body] of Object.entries(bodies)) flags.add(await lab.plugin(name, controller(name, body)));
   const names = Object.keys(bodies).map((name) => `${name}-controller`);
   const { changes, failures } = await planDocumentOf(lab.flags([`--controllers=${names.join(",")}`, ...flags]));
   expect(failures).toEqual([]);
@@ -123,4 +123,30 @@ test("a plan is complete although work for every replica fails, as beside a host
   } finally {
     await serving.stop(true);
   }
+});
+
+test("a plan continues without a plugin that cannot be loaded or initialized, as a host does, and lists it", async () => {
+  await using lab = await SandboxLab.open();
+  const working = controller(
+    "working",
+    `await client.create(kinds.ConfigMap, { metadata: { namespace: "default", name: "own" } })`,
+  );
+  const failing = controller("failing", "").replace("const [nodes", 'throw new Error("no luck"); const [nodes');
+  await lab.plugin("working", working);
+  await lab.plugin("failing", failing);
+  const flag = await lab.plugin("broken", "export default {");
+  const chosen = "--controllers=working-controller,failing-controller";
+  const { changes, skippedControllers, failures, complete } = await planDocumentOf(lab.flags([chosen, flag]));
+  expect(changes.map(({ title }) => title)).toEqual(["ConfigMap default/own"]);
+  const reason = 'controller "failing-controller" cannot be initialized: no luck';
+  expect(skippedControllers).toEqual([
+    `failing-controller: ${reason}`,
+    expect.stringMatching(/^\/\S+\/broken: plugin \S+\/broken\/plugin\.ts cannot be imported: /u),
+  ]);
+  expect({ complete, failures }).toEqual({
+    complete: false,
+    failures: [`Plugin refused; continuing without it: ${reason}`],
+  });
+  const strict = lab.flags([chosen, flag, "--plugin-failure-policy=exit"]);
+  await expect(planDocumentOf(strict)).rejects.toThrow(/cannot be imported/u);
 });
