@@ -133,9 +133,11 @@ test("a plan continues without a plugin that cannot be loaded or initialized, as
   );
   const failing = controller("failing", "").replace("const [nodes", 'throw new Error("no luck"); const [nodes');
   await lab.plugin("working", working);
-  await lab.plugin("failing", failing);
-  const flag = await lab.plugin("broken", "export default {");
+  const flag = await lab.plugin("failing", failing);
   const chosen = "--controllers=working-controller,failing-controller";
+  const strict = lab.flags([chosen, flag, "--plugin-failure-policy=exit"]);
+  await expect(planDocumentOf(strict)).rejects.toThrow("cannot be initialized: no luck");
+  await lab.plugin("broken", "export default {");
   const { changes, skippedControllers, failures, complete } = await planDocumentOf(lab.flags([chosen, flag]));
   expect(changes.map(({ title }) => title)).toEqual(["ConfigMap default/own"]);
   const reason = 'controller "failing-controller" cannot be initialized: no luck';
@@ -147,6 +149,23 @@ test("a plan continues without a plugin that cannot be loaded or initialized, as
     complete: false,
     failures: [`Plugin refused; continuing without it: ${reason}`],
   });
-  const strict = lab.flags([chosen, flag, "--plugin-failure-policy=exit"]);
-  await expect(planDocumentOf(strict)).rejects.toThrow(/cannot be imported/u);
+});
+
+const unwatchingCloud = `
+  import { defineCloud, Type } from "cloud-controller-host/sdk";
+  export default defineCloud({
+    name: "unwatching",
+    configSchema: Type.Object({}),
+    decode: () => ({ ok: true, value: {}, warnings: [] }),
+    create: async () => ({ name: "unwatching", hasClusterID: true, instances: {}, [Symbol.asyncDispose]: async () => {} }),
+  });
+`;
+
+test("no plan is made without a controller of the host's own that cannot be initialized", async () => {
+  await using lab = await SandboxLab.open();
+  lab.api.faults.add({ match: { verb: /^(list|watch)$/u, resource: "nodes" }, effect: "hang", times: 1_000 });
+  const flag = await lab.plugin("unwatching", unwatchingCloud);
+  const limits = ["--plugin-init-timeout=1s", "--plan-timeout=10"];
+  const planning = planDocumentOf(lab.flags([flag, "--cloud-provider=unwatching", ...limits]));
+  await expect(planning).rejects.toThrow('controller "cloud-node-controller": nodes did not sync within 1 s');
 });
