@@ -21,6 +21,9 @@ const checkMs = 2_000;
 /** The first may go to the Pod that led before. */
 const attempts = 2;
 
+/** Phases of Pods that are kept after their end, such as evicted ones. */
+const ended: ReadonlySet<string> = new Set(["Succeeded", "Failed"]);
+
 interface Tunnel {
   readonly pod: string;
   readonly opening: Promise<PortForward>;
@@ -71,7 +74,9 @@ export class Leader implements AsyncDisposable {
     if (holder === "") throw notFound(`the Lease ${lease.namespace}/${lease.name} has no holder`);
     const host = hostNameOf(holder, announcedBy(found)?.shard ?? "");
     const pods = await client.list(kinds.Pod, { namespace, labelSelector: selector });
-    const pod = pods.find(({ metadata, spec: its }) => metadata?.name === host || its?.nodeName === host);
+    const pod = pods
+      .filter(({ status }) => !ended.has(status?.phase ?? ""))
+      .find(({ metadata, spec }) => metadata?.name === host || spec?.nodeName === host);
     if (pod?.metadata?.name !== undefined) return pod.metadata.name;
     throw notFound(
       `no Pod in ${namespace} with the labels ${selector} is called ${host} or runs on the node ${host}, which holds the ` +

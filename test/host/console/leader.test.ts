@@ -25,7 +25,11 @@ const podList = {
   metadata: { resourceVersion: "1" },
   items: [
     ...["one", "two"].map((name) => ({ metadata: { name, namespace: "n" } })),
-    { metadata: { name: "three", namespace: "n" }, spec: { nodeName: "vm-3" } },
+    ...["Failed", "Succeeded", "Running"].map((phase) => ({
+      metadata: { name: phase === "Running" ? "three" : `ended-${phase.toLowerCase()}`, namespace: "n" },
+      spec: { nodeName: "vm-3" },
+      status: { phase },
+    })),
   ],
 };
 
@@ -143,7 +147,7 @@ test("a port that the API server refuses to forward is reported in its own words
   expect(await failure.catch(String)).toContain(`no port of the Pod one is forwarded: ${refusal}`);
 });
 
-test("a Pod on the network of its node is found by the node's name, which it holds the Lease by", async () => {
+test("a Pod on the network of its node is found by the node's name, which it holds the Lease by, and not one that has ended there", async () => {
   holder = "vm-3";
   expect(await leader.find()).toBe("three");
 });
