@@ -1,6 +1,6 @@
 import type { OwnWarning } from "../generation/slot/own-reports.ts";
 import type { WriteRecord } from "../process/writes/record.ts";
-import type { Problem } from "./schema.ts";
+import type { Problem, ServiceRow } from "./schema.ts";
 import type { ConsoleStatus } from "./sources.ts";
 import { aboutNode } from "./warning-kinds.ts";
 
@@ -65,3 +65,40 @@ export function failingIn(writes: readonly WriteRecord[]) {
   }
   return [...failing.values()];
 }
+
+interface Since {
+  readonly since?: string;
+}
+
+/** Oldest first; those without a time last. */
+export function bySince({ since: one = "~" }: Since, { since: other = "~" }: Since): number {
+  return one === other ? 0 : one < other ? -1 : 1;
+}
+
+/** The Services in one state, those that are in it longest first. */
+export function servicesIn(services: readonly ServiceRow[], state: ServiceRow["state"]): readonly Found[] {
+  const found = services.filter((service) => service.state === state).toSorted(bySince);
+  return named(
+    found.map(({ namespace, name, cause, since }) => ({
+      name: `${namespace}/${name}`,
+      view: `services/${namespace}/${name}`,
+      cause,
+      ...(since !== undefined && { since }),
+    })),
+    `services?filter=state:${state}`,
+  );
+}
+
+/** By the relation of another shard to this one. */
+export const shardTroubles = {
+  overlaps: {
+    severity: "critical",
+    title: "Another shard serves some of the same Services",
+    advice: "Only one of them leads: change the selector or the class of one.",
+  },
+  undecided: {
+    severity: "warning",
+    title: "Another shard does not show what it serves",
+    advice: "It may be another program, which serves the same Services: compare its flags.",
+  },
+} as const satisfies Readonly<Record<string, Pick<Problem, "severity" | "title" | "advice">>>;

@@ -53,6 +53,8 @@ export const runbook = {
     "The controller works and cannot fix this itself: each line names what is wrong and, where a person decides, the command that confirms it",
   CloudProviderDisabled:
     "`disableCloudProvider` is true in the cloud config: a config without it starts the controllers, without a restart",
+  ShardsOverlap:
+    "`shards` in `/statusz` shows the selector and the class of each. A deployment does not lead while another one that leads serves some of the same Services; one that shows nothing, such as the Go provider, cannot be compared. See [shards](SHARDS.md)",
   Shadow:
     "Each difference is what a host with these flags would write and the other manager has not; `shadow` in `/statusz` has its fields. Are the flags and the cloud config those of the other manager? See [migration](migration/README.md). What could not be compared is read or planned again with the next plan",
 } as const satisfies Readonly<Record<string, string>>;

@@ -22,6 +22,8 @@ export interface ConsoleStatus extends ReloadStatus {
     readonly unread?: true;
     readonly controllers: readonly string[];
   }[];
+  /** The shards of the cluster, where this process shares its Services. */
+  readonly shards?: readonly { readonly lease: string; readonly leader: string; readonly relation: string }[];
   /** With `--shadow`. */
   readonly shadow?: {
     readonly differences: readonly {

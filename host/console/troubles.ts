@@ -1,7 +1,18 @@
 import { isTurnedOff, type Rollback } from "../generation/report/reload-status.ts";
 import type { OwnWarning } from "../generation/slot/own-reports.ts";
 import type { WriteRecord } from "../process/writes/record.ts";
-import { errorsOfNodes, failingIn, firstOf, type Found, hiddenIn, named, whyUnheld } from "./found.ts";
+import {
+  bySince,
+  errorsOfNodes,
+  failingIn,
+  firstOf,
+  type Found,
+  hiddenIn,
+  named,
+  servicesIn,
+  shardTroubles,
+  whyUnheld,
+} from "./found.ts";
 import type { runbook } from "./runbook.ts";
 import type { NodeRow, Problem, ServiceRow } from "./schema.ts";
 import type { ConsoleStatus } from "./sources.ts";
@@ -51,6 +62,14 @@ const troubles: readonly Trouble[] = [
         return cause === undefined ? [] : [{ cause, view: "leadership" }];
       }),
   },
+  ...(["overlaps", "undecided"] as const).map((relation): Trouble => ({
+    ...shardTroubles[relation],
+    runbook: "ShardsOverlap",
+    find: ({ status: { shards = [] } }) =>
+      shards
+        .filter((shard) => shard.relation === relation)
+        .map(({ lease, leader }) => ({ cause: `the holder of the Lease ${lease}, ${leader}`, view: "leadership" })),
+  })),
   {
     severity: "critical",
     title: "Service fails",
@@ -272,27 +291,5 @@ export const problemsIn = (findings: Findings): Problem[] =>
     .flatMap(({ find, ...trouble }) => find(findings).map((found) => ({ ...trouble, ...found })))
     .toSorted((one, other) => rank[one.severity] - rank[other.severity] || bySince(one, other));
 
-interface Since {
-  readonly since?: string;
-}
-
-/** Oldest first; those without a time last. */
-function bySince({ since: one = "~" }: Since, { since: other = "~" }: Since): number {
-  return one === other ? 0 : one < other ? -1 : 1;
-}
-
 const isOlder = (since: string | undefined, now: number, ageMs: number): boolean =>
   since !== undefined && now - Date.parse(since) > ageMs;
-
-function servicesIn(services: readonly ServiceRow[], state: ServiceRow["state"]): readonly Found[] {
-  const found = services.filter((service) => service.state === state).toSorted(bySince);
-  return named(
-    found.map(({ namespace, name, cause, since }) => ({
-      name: `${namespace}/${name}`,
-      view: `services/${namespace}/${name}`,
-      cause,
-      ...(since !== undefined && { since }),
-    })),
-    `services?filter=state:${state}`,
-  );
-}

@@ -137,6 +137,22 @@ describe("the overview", () => {
     ]);
   });
 
+  test("names a shard that keeps this one from leading, and one that cannot be compared", () => {
+    const locks = [{ lease: "ccm-a", leading: false, leader: "", controllers: [] }];
+    const shard = (relation: string) => ({ lease: "ccm-b", leader: "pod-b_1", relation });
+    const titles = (...relations: readonly string[]) =>
+      found({ status: { locks, leading: false, shards: relations.map(shard) } }).map(({ severity, title, cause }) => [
+        severity,
+        title,
+        cause,
+      ]);
+    const unheld = ["critical", "No leader", "the Lease ccm-a has no holder"];
+    const cause = "the holder of the Lease ccm-b, pod-b_1";
+    expect(titles("self", "disjoint")).toEqual([unheld]);
+    expect(titles("overlaps")).toEqual([unheld, ["critical", "Another shard serves some of the same Services", cause]]);
+    expect(titles("undecided")).toEqual([unheld, ["warning", "Another shard does not show what it serves", cause]]);
+  });
+
   test("names the differences that a shadow has found, and what it could not compare", () => {
     const difference = (name: string, reasons: readonly string[] = []) => ({
       action: "change",
