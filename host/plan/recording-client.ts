@@ -11,6 +11,7 @@ import {
   type KubeObject,
   type ListOptions,
   type ObjectName,
+  parseLabelSelector,
   type PatchType,
 } from "cloud-controller-host/sdk";
 
@@ -44,8 +45,17 @@ export class RecordingClient implements KubeClient {
     return this.#planned(kind, name) ?? this.#parts.activity.track(() => this.#real.get(kind, name, options));
   }
 
-  list<T extends KubeObject>(kind: KindRef<T>, options?: ListOptions<T>): Promise<readonly T[]> {
-    return this.#parts.activity.track(() => this.#real.list(kind, options));
+  /** Objects that the plan has created are in no list with a selector of fields, which only the API server evaluates. */
+  async list<T extends KubeObject>(kind: KindRef<T>, options: ListOptions<T> = {}): Promise<readonly T[]> {
+    const listed = await this.#parts.activity.track(() => this.#real.list(kind, options));
+    const { namespace, labelSelector = "", fieldSelector } = options;
+    const matches = parseLabelSelector(labelSelector);
+    const isSelected = ({ metadata }: T): boolean =>
+      (namespace === undefined || metadata?.namespace === namespace) && matches(metadata?.labels ?? {});
+    const written = this.#parts.written.all(kind).filter(isSelected);
+    const known = new Set(listed.map(keyOf));
+    const unwritten = listed.filter((object) => this.#parts.written.get(kind, keyOf(object)) === undefined);
+    return [...unwritten, ...written.filter((object) => fieldSelector === undefined || known.has(keyOf(object)))];
   }
 
   /** Rejects for an object that exists, as the API server would: creating without a look before is how some ensure one. */

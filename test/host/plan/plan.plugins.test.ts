@@ -13,7 +13,7 @@ const controller = (name: string, body: string): string => `
   export default defineController({
     name: "${name}-controller",
     permissions: [],
-    construct: () => ({ client, informers }) => {
+    construct: () => ({ client, clock, informers }) => {
       const [nodes, maps] = [informers.of(kinds.Node), informers.of(kinds.ConfigMap)];
       return { async run(signal) { ${body}; await untilAborted(signal); } };
     },
@@ -99,6 +99,43 @@ test("a plan does not create what exists: watched, only read, or created by the 
   expect(await changesOf(lab, { ensuring })).toEqual([
     ["create", "ConfigMap default/another", "data.first"],
     ["change", "Secret default/own", "data.key type"],
+  ]);
+});
+
+test("a list of a plan shows what the plan has created, changed and deleted, so that a loop comes to an end", async () => {
+  await using lab = await SandboxLab.open();
+  for (const name of ["stale", "moved", "kept", "elsewhere"]) {
+    const metadata = { namespace: name === "elsewhere" ? "kube-system" : "default", name, labels: { stage: name } };
+    lab.api.create(kinds.ConfigMap, { metadata });
+  }
+  const looping = `
+    const list = async (stage, more = {}) =>
+      (await client.list(kinds.ConfigMap, { namespace: "default", labelSelector: "stage=" + stage, ...more })).map(
+        ({ metadata }) => metadata.name,
+      );
+    const create = (name, stage) =>
+      client.create(kinds.ConfigMap, { metadata: { namespace: "default", name, labels: { stage } } });
+    await client.patch(kinds.ConfigMap, { namespace: "default", name: "kept" }, "merge", { data: { key: "value" } });
+    for (let period = 0; !signal.aborted; period++) {
+      if ((await list("new")).length === 0) await create("own", "new");
+      for (const name of await list("stale")) await client.delete(kinds.ConfigMap, { namespace: "default", name });
+      for (const name of await list("moved"))
+        await client.patch(kinds.ConfigMap, { namespace: "default", name }, "merge", { metadata: { labels: { stage: "new" } } });
+      if (period === 1) {
+        const seen = [await list("new"), await list("new", { namespace: "kube-system" })];
+        const named = await list("kept", { fieldSelector: "metadata.name=kept" });
+        const none = await list("new", { fieldSelector: "metadata.name=none" });
+        await create("seen-" + [...seen.flat().toSorted(), ...named, ...none].join("-"), "seen");
+      }
+      await clock.sleep(60_000, signal);
+    }
+  `;
+  expect(await changesOf(lab, { looping })).toEqual([
+    ["change", "ConfigMap default/kept", "data.key"],
+    ["change", "ConfigMap default/moved", "metadata.labels.stage"],
+    ["create", "ConfigMap default/own", "metadata.labels.stage"],
+    ["create", "ConfigMap default/seen-moved-own-kept", "metadata.labels.stage"],
+    ["delete", "ConfigMap default/stale", ""],
   ]);
 });
 
