@@ -136,7 +136,6 @@ function read(argv: readonly string[]) {
       namespace: text("leader-elect-resource-namespace") || namespace,
       name: shardName({ shard }, text("leader-elect-resource-name")),
     },
-    shard,
     selector: values.selector === undefined ? shardName({ shard }, ownPods) : text("selector"),
     podPort: port("secure-port"),
     port: port("port"),

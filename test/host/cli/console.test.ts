@@ -7,6 +7,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import type { Surroundings } from "../../../host/cli/command.ts";
 import { checkConsole, runConsole } from "../../../host/cli/console.ts";
+import { announcementBy, announcementKey } from "../../../host/process/leader-election/announcement.ts";
 import { openSandbox, type Sandbox } from "../../../host/sandbox-host.ts";
 
 setDefaultTimeout(120_000);
@@ -162,11 +163,16 @@ describe("console", () => {
 
   test("finds the leader of a shard by its name, also where its Lease is in another namespace", async () => {
     await createPod("ccm-shard-a-1", { "app.kubernetes.io/name": "cloud-controller-host-a" });
+    const holderIdentity = "ccm-shard-a-1-a_0001";
+    const served = { shard: "a", services: true, loadBalancerClass: "", serviceSelector: "shard=a" };
     await create("/apis/coordination.k8s.io/v1/namespaces/default/leases", {
       apiVersion: "coordination.k8s.io/v1",
       kind: "Lease",
-      metadata: { name: "cloud-controller-manager-a" },
-      spec: { holderIdentity: "ccm-shard-a-1-a_0001" },
+      metadata: {
+        name: "cloud-controller-manager-a",
+        annotations: { [announcementKey]: announcementBy(holderIdentity, served) },
+      },
+      spec: { holderIdentity },
     });
     const flags = ["--shard=a", "--leader-elect-resource-namespace=default"];
     const { status, stdout, stderr } = await run(flags, async (url) => {

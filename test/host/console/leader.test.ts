@@ -88,7 +88,7 @@ beforeEach(() => {
   running.defer(() => transport.close());
   const client = createClient(transport);
   leader = running.use(
-    new Leader({ api, client, namespace: "n", lease: { namespace: "n", name: "l" }, shard: "", selector: "", port: 1 }),
+    new Leader({ api, client, namespace: "n", lease: { namespace: "n", name: "l" }, selector: "", port: 1 }),
   );
 });
 
