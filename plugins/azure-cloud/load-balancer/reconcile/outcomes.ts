@@ -1,6 +1,7 @@
 import { type CloudContext, FencedError, keyOf, recurringMessageOf } from "cloud-controller-host/sdk";
 
 import { ArmError } from "../../arm/errors.ts";
+import { sameName } from "../../arm/resource-id.ts";
 import { isRejected } from "../../arm/writes/write-errors.ts";
 import type { ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
@@ -15,6 +16,9 @@ import type { Wanted } from "./wanted.ts";
 
 /** A delete that ARM refuses because another resource uses the public IP: it stays, as upstream. */
 const ignoredCodes = new Set(["PublicIPAddressCannotBeDeleted"]);
+
+/** A public IP that one Service gives to another one. */
+const addressInUse = "PublicIPAddressInUse";
 
 /** Reasons of the events about failed writes. upstream: the repositories of public IPs and load balancers. */
 const failureReasons: Readonly<Partial<Record<Write["kind"], string>>> = {
@@ -152,16 +156,21 @@ export class Outcomes {
         entry.done(write);
       }
     } else if (isRejected(error) && isDivisible(write) && error instanceof Error) {
+      if (error instanceof ArmError && sameName(error.code, addressInUse)) this.#markFailed(write, entries);
       const services = entries.map(({ intent }) => intent.service);
       const failed = new Set(this.rejections.rejected(write.id.toLowerCase(), error, services));
       const rejected = entries.filter(({ intent }) => failed.has(intent.service));
       if (rejected.length > 0) this.#recordFailure(write, rejected, error);
       this.#fail(rejected, error);
     } else {
-      for (const { key } of entries) this.#failed.getOrInsertComputed(key, () => new Set()).add(write.id.toLowerCase());
+      this.#markFailed(write, entries);
       this.#recordFailure(write, entries, error);
       this.#fail(entries, error);
     }
+  }
+
+  #markFailed({ id }: Write, entries: readonly Wanted[]): void {
+    for (const { key } of entries) this.#failed.getOrInsertComputed(key, () => new Set()).add(id.toLowerCase());
   }
 
   #ignore(write: Write, error: ArmError): void {

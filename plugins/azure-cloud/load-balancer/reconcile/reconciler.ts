@@ -25,6 +25,7 @@ import { loadBalancerOf } from "./held-resources.ts";
 import { LaterPlans, type LaterPlansOptions } from "./later/later-plans.ts";
 import { MovedNodes } from "./later/moved-nodes.ts";
 import { Loop, type LoopOptions } from "./loop.ts";
+import { PortConflicts } from "./port-conflicts.ts";
 import { Takeovers } from "./takeovers.ts";
 import type { Reconciled } from "./wanted.ts";
 
@@ -48,6 +49,7 @@ export class Reconciler {
   readonly #loop: Loop;
   /** Services that the service controller has brought here, by key. Others may be another process's. */
   readonly #served = new Map<ServiceKey, Service>();
+  readonly #conflicts = new PortConflicts();
   readonly takeovers: Takeovers;
   /** Receives what becomes of instances. */
   readonly later: LaterPlans;
@@ -102,7 +104,10 @@ export class Reconciler {
     if (action === "ensure") this.#served.set(keyOf(service), service);
     else this.#served.delete(keyOf(service));
     this.later.submitted();
-    return this.#loop.submit(intent, signal);
+    const submit = () => this.#loop.submit(intent, signal);
+    if (action === "ensure") return this.#conflicts.submit(service, submit, (others) => this.#replan(others));
+    this.#conflicts.forget(service);
+    return submit();
   }
 
   /**
@@ -113,6 +118,7 @@ export class Reconciler {
     const { clock, signal } = this.#options.context;
     const key = keyOf(service);
     this.#served.delete(key);
+    this.#conflicts.forget(service);
     const isBusy = (): boolean => this.#loop.isWanted(service) || this.#loop.written.includes(key);
     while (isBusy()) {
       signal.throwIfAborted();
@@ -209,9 +215,14 @@ export class Reconciler {
     return firstFailure(await Promise.all(services.map((service) => this.#refreshed(service))));
   }
 
-  /** Plans Services again of which something is held. Those that fail are with their caller. */
+  /** Plans Services again of which something is held. */
   #recheck(keys: ReadonlySet<string>): void {
-    for (const service of this.#services()) if (keys.has(keyOf(service))) void this.#planned(service);
+    this.#replan(this.#services().filter((service) => keys.has(keyOf(service))));
+  }
+
+  /** Plans Services again. Those that fail are with their caller. */
+  #replan(services: readonly Service[]): void {
+    for (const service of services) void this.#planned(service);
   }
 
   /** Plans a Service; resolves with the error of that, which shows at the Service unless another caller waits for it. */

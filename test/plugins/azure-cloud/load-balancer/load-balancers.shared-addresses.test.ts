@@ -125,3 +125,59 @@ test.each([
   expect(state.frontends.filter((one) => one.startsWith("kubernetes/"))).toEqual([...frontends]);
   expect(state.allowed).toEqual(allowed);
 });
+
+const fixed = (address: string) => ({ ...internal, "azure-load-balancer-ipv4": address });
+
+describe("two Services with the same port that exchange their addresses", () => {
+  for (const [what, first, second] of [
+    ["public IPs", { "azure-pip-name": "theirs" }, { "azure-pip-name": "others" }],
+    ["private addresses", fixed("10.240.0.100"), fixed("10.240.0.101")],
+  ] as const)
+    for (const order of ["at once", "one after the other"])
+      test(`have the ${what} of each other after a retry of each, if asked for ${order}`, async () => {
+        await using cluster = await openCluster(1);
+        const { simulator } = cluster.world;
+        for (const [name, ipAddress] of Object.entries({ theirs: "20.9.9.7", others: "20.9.9.8" }))
+          simulator.put(theirs.replace("theirs", name), { sku: { name: "Standard" }, properties: { ipAddress } });
+        const generation = await cluster.start();
+        const ensure = (...asked: readonly (readonly [string, Readonly<Record<string, string>>])[]) =>
+          Promise.allSettled(asked.map(([name, wish]) => cluster.ensure(generation, onPort(name, 80, wish))));
+        await ensure(["a", first], ["b", second]);
+        const before = ["a", "b"].map((name) => addressOf(cluster, name));
+        const { frontends, rules, allowed } = azureState(simulator);
+        const attempt = async (): Promise<void> => {
+          if (order === "at once") await ensure(["a", second], ["b", first]);
+          else
+            for (const one of [
+              ["a", second],
+              ["b", first],
+            ] as const)
+              await ensure(one);
+        };
+        await attempt();
+        await attempt();
+        expect(["b", "a"].map((name) => addressOf(cluster, name))).toEqual(before);
+        expect(azureState(simulator)).toMatchObject({ frontends, rules, allowed });
+        simulator.clearLog();
+        await attempt();
+        expect(cluster.writes()).toEqual([]);
+      });
+});
+
+test("two Services that exchange their ports on a shared address, one after the other, have them at once", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  simulator.put(theirs, { sku: { name: "Standard" }, properties: { ipAddress: "20.9.9.7" } });
+  const generation = await cluster.start();
+  await Promise.all([
+    cluster.ensure(generation, onPort("a", 80, pip)),
+    cluster.ensure(generation, onPort("b", 81, pip)),
+  ]);
+  simulator.clearLog();
+  expect(String(await errorOf(cluster.ensure(generation, onPort("a", 81, pip))))).toContain("is taken by Service");
+  await cluster.ensure(generation, onPort("b", 80, pip));
+  expect(cluster.writes()).toEqual(["PUT loadBalancers/kubernetes"]);
+  await cluster.ensure(generation, onPort("a", 81, pip));
+  expect(cluster.writes()).toHaveLength(1);
+  expect(azureState(simulator).allowed).toEqual(["20.9.9.7:80", "20.9.9.7:81"]);
+});

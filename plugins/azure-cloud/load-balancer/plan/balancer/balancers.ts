@@ -22,6 +22,7 @@ import { statusAddresses } from "../draft/ingress.ts";
 import type { PublicIPTargets } from "../public-ip/plan.ts";
 import { addOwnersFrontends, addService, type FrontendTargets, removeChangedFrontends, type Replaced } from "./add.ts";
 import { chooseBasic } from "./basic.ts";
+import { withoutExchanges } from "./exchanges.ts";
 import { type Choice, chooseMultiple, type Planned, remember } from "./multiple.ts";
 import { removeFrontends, removeLeft, removeRules, removeStaleRules } from "./remove.ts";
 import { settledUse } from "./settled.ts";
@@ -58,7 +59,8 @@ interface Placement extends PlannedService {
  */
 export function planBalancers(draft: Draft, publicIPs: PublicIPTargets): void {
   const earlier: Planned = { rules: new Map(), addresses: new Map() };
-  const placements = draft.services.map((planned) => place(draft, planned, publicIPs, earlier));
+  const placed = draft.services.map((planned) => place(draft, planned, publicIPs, earlier));
+  const placements = withoutExchanges(draft, placed);
   const left = placements.map((placement) => removeEverywhere(draft, placement));
   for (const [index, placement] of placements.entries())
     for (const [one, used] of left[index] ?? [])
