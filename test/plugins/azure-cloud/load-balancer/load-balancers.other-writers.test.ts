@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { keyOf, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { objectAt, objectsAt } from "../../../../plugins/azure-cloud/json.ts";
 import type { Resource } from "../../../../plugins/azure-cloud/simulator/state/store.ts";
 import { errorOf } from "../../../kit/rejection.ts";
 import { azureState, expectConverged } from "./azure-state.ts";
@@ -171,4 +172,27 @@ test("a dual-stack Service whose second family is removed and added again has an
   expect(addressesOf(cluster, of())).toHaveLength(2);
   await cluster.remove(generation, of("IPv4", "IPv6"));
   expect(Object.values(azureState(cluster.world.simulator)).flat()).toEqual([]);
+});
+
+test("a security rule that a person has opened to every source is closed by the next process, in one write", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const path = "/providers/Microsoft.Network/networkSecurityGroups/nsg0";
+  const rules = () => objectsAt(simulator.get(path)?.properties, "securityRules");
+  const web = serviceOf("web", { spec: { loadBalancerSourceRanges: ["192.0.2.0/24", "198.51.100.0/24"] } });
+  const first = await cluster.start();
+  await cluster.ensure(first, web);
+  first.crash();
+  const before = rules().map((rule) => objectAt(rule, "properties"));
+  const opened = rules().map((rule) => {
+    const { sourceAddressPrefixes: _ranges, ...properties } = objectAt(rule, "properties") ?? {};
+    return { ...rule, properties: { ...properties, sourceAddressPrefix: "*" } };
+  });
+  simulator.put(path, { properties: { ...simulator.get(path)?.properties, securityRules: opened } });
+  simulator.clearLog();
+  const next = await cluster.start();
+  await cluster.ensure(next, web);
+  expect(rules().map((rule) => objectAt(rule, "properties"))).toEqual(before);
+  await cluster.ensure(next, web);
+  expect(cluster.writes()).toEqual(["PUT networkSecurityGroups/nsg0"]);
 });

@@ -4,7 +4,14 @@ import { oncePer } from "../../model/once-per.ts";
 import { annotations } from "../../service/annotations.ts";
 import type { Subject } from "../../service/subject.ts";
 import { accessOf, portsOf, type RuleProtocol, ruleProtocols } from "./access.ts";
-import { allowRuleName, denyRuleName, type Opening, type RuleSet } from "./rules.ts";
+import {
+  allowRuleName,
+  contentOfAllowing,
+  contentOfDenying,
+  denyRuleName,
+  type Opening,
+  type RuleSet,
+} from "./rules.ts";
 
 /** A Service of the cluster with the addresses that its security rules are for. */
 export interface Holder {
@@ -148,13 +155,15 @@ export function patch(set: RuleSet, { subject, destinations }: Holder): void {
   if (denyAll) for (const [family, ofFamily] of split) set.deny(family, ofFamily);
 }
 
-/** Names of the rules that `patch` adds a destination of each family to. */
-export const ruleNamesOf = oncePer((subject: Subject): Readonly<Record<Family, ReadonlySet<string>>> => {
+/** Names and contents of the rules that `patch` adds a destination of each family to. */
+export const rulesFor = oncePer((subject: Subject): Readonly<Record<Family, ReadonlyMap<string, string>>> => {
   const { allowed, denyAll } = openingsOf(subject);
   const of = (family: Family) =>
-    new Set([
-      ...allowed.flatMap((opening) => (opening.family === family ? [allowRuleName(opening)] : [])),
-      ...(denyAll ? [denyRuleName(family)] : []),
+    new Map([
+      ...allowed.flatMap((opening) =>
+        opening.family === family ? [[allowRuleName(opening), contentOfAllowing(opening)] as const] : [],
+      ),
+      ...(denyAll ? [[denyRuleName(family), contentOfDenying] as const] : []),
     ]);
   return { IPv4: of("IPv4"), IPv6: of("IPv6") };
 });

@@ -112,6 +112,41 @@ const newDenyRule = (family: Family, destinations: readonly string[], priority: 
     destinations,
   );
 
+const joined = (list: readonly string[]): string => [...new Set(list)].toSorted().join();
+const textOf = (...parts: readonly (string | undefined)[]): string => parts.join(" ").toLowerCase();
+
+/** Content of a rule apart from its destinations: equal texts for all spellings. */
+export const contentOf = oncePer((rule: Rule): string => {
+  const { protocol, access, direction, sourcePortRange, sourcePortRanges = [] } = rule;
+  const { destinationPortRange, destinationPortRanges = [], sourceApplicationSecurityGroups = [] } = rule;
+  return textOf(
+    protocol,
+    access,
+    direction,
+    joined(sourcesOf(rule)),
+    joined(sourceApplicationSecurityGroups.map(({ id = "" }) => id)),
+    joined([...sourcePortRanges, ...(sourcePortRange ? [sourcePortRange] : [])]),
+    joined([...destinationPortRanges, ...(destinationPortRange ? [destinationPortRange] : [])]),
+  );
+});
+
+export const contentOfDenying = contentOf(newDenyRule("IPv4", [], 0));
+
+/** The content of the rule of an opening. A Service has thousands of ports, and as many openings as service tags. */
+export const contentOfAllowing = oncePer(({ protocol, sources, ports }: Opening): string =>
+  textOf(protocol, "Allow", "Inbound", joined(sources), "", "*", portTexts(ports)),
+);
+
+const portTexts = oncePer((ports: readonly number[]): string => joined(textsOf(ports).sorted));
+
+/** The rule with the content of another one of its name and priority. Its destinations and its description stay. */
+function withContent(rule: Rule, content: Rule): Rule {
+  const { sourceAddressPrefix: _source, sourceAddressPrefixes: _sources, ...rest } = rule;
+  const { sourcePortRange: _from, sourcePortRanges: _froms, sourceApplicationSecurityGroups: _groups, ...left } = rest;
+  const { destinationPortRange: _port, destinationPortRanges: _ports, ...kept } = left;
+  return { ...kept, ...content };
+}
+
 const setOf = oncePer((list: readonly string[]): ReadonlySet<string> => new Set(list));
 
 /** Items of a list that are in a set. A cluster has thousands of nodes and of rules, and a rule has few destinations. */
@@ -191,11 +226,21 @@ export class RuleSet {
 
   allow(wanted: AllowRule): void {
     const name = allowRuleName(wanted);
-    this.#add(name, wanted.destinations, () => newAllowRule(name, wanted, this.#lowestFree()));
+    this.#add(
+      name,
+      wanted.destinations,
+      () => contentOfAllowing(wanted),
+      (priority = this.#lowestFree()) => newAllowRule(name, { ...wanted, destinations: [] }, priority),
+    );
   }
 
   deny(family: Family, destinations: readonly string[]): void {
-    this.#add(denyRuleName(family), destinations, () => newDenyRule(family, destinations, this.#highestFree()));
+    this.#add(
+      denyRuleName(family),
+      destinations,
+      () => contentOfDenying,
+      (priority = this.#highestFree()) => newDenyRule(family, [], priority),
+    );
   }
 
   /** The destinations of all rules that are in a set. */
@@ -221,13 +266,14 @@ export class RuleSet {
     return [...this.#others, ...managed];
   }
 
-  #add(name: string, destinations: readonly string[], create: () => Rule): void {
+  /** A user may have edited the rule. */
+  #add(name: string, added: readonly string[], content: () => string, create: (priority?: number) => Rule): void {
     const known = this.#rules.get(name);
-    if (known === undefined) {
-      const rule = create();
-      this.#priorities.add(rule.priority ?? 0);
-      this.#rules.set(name, { rule, destinations: new Set(destinations) });
-    } else for (const one of destinations) known.destinations.add(one);
+    const rule = known?.rule ?? create();
+    const isIntact = known === undefined || contentOf(rule) === content();
+    this.#priorities.add(rule.priority ?? 0);
+    const destinations = new Set([...(known?.destinations ?? []), ...added]);
+    this.#rules.set(name, { rule: isIntact ? rule : withContent(rule, create(rule.priority)), destinations });
   }
 
   #lowestFree(): number {

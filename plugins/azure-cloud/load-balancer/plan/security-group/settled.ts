@@ -4,8 +4,8 @@ import { familyOf } from "../../model/addresses.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { Subject } from "../../service/subject.ts";
 import { portsOf } from "./access.ts";
-import { type Holder, ruleNamesOf } from "./edits.ts";
-import { destinationsOf, isCleaned, isManaged } from "./rules.ts";
+import { type Holder, rulesFor } from "./edits.ts";
+import { contentOf, destinationsOf, isCleaned, isManaged } from "./rules.ts";
 
 type Rules = readonly SecurityRule[];
 
@@ -18,23 +18,26 @@ const rulesByDestination = oncePer((rules: Rules): ReadonlyMap<string, ReadonlyM
   return found;
 });
 
+const hasAll = (found: ReadonlyMap<string, SecurityRule> | undefined, wanted: ReadonlyMap<string, string>): boolean =>
+  wanted.keys().every((name) => found?.has(name) === true);
+
 /** True if the group has the rules that a Service would get on an address, and it would get some. */
 export function hasRulesFor(present: Rules, subject: Subject, destination: string): boolean {
-  const wanted = ruleNamesOf(subject)[familyOf(destination) ?? "IPv4"];
-  return wanted.size > 0 && wanted.isSubsetOf(rulesByDestination(present).get(destination) ?? new Map());
+  const wanted = rulesFor(subject)[familyOf(destination) ?? "IPv4"];
+  return wanted.size > 0 && hasAll(rulesByDestination(present).get(destination), wanted);
 }
 
 /** True if what the group allows on an address, for the ports of a Service, is what it asks for. */
 export function isInForce(present: Rules, subject: Subject, destination: string): boolean {
-  const wanted = ruleNamesOf(subject)[familyOf(destination) ?? "IPv4"];
+  const wanted = rulesFor(subject)[familyOf(destination) ?? "IPv4"];
   const found = rulesByDestination(present).get(destination) ?? new Map<string, SecurityRule>();
   const ports = new Set([...portsOf(subject).values()].flat().map(String));
   const isFormer = (rule: SecurityRule): boolean => rule.destinationPortRanges?.some((one) => ports.has(one)) ?? false;
-  return wanted.isSubsetOf(found) && found.entries().every(([name, rule]) => wanted.has(name) || !isFormer(rule));
+  return hasAll(found, wanted) && found.entries().every(([name, rule]) => wanted.has(name) || !isFormer(rule));
 }
 
 /**
- * Services of which the group has exactly the rules that they would get, on addresses that nothing else of the plan
+ * Services of which the group has exactly the rules that they would get, as no one has edited them, on addresses that nothing else of the plan
  * touches: to take them out and to put them in again changes nothing. `nodes`: addresses of nodes.
  */
 export function settledHolders(
@@ -49,10 +52,16 @@ export function settledHolders(
   const hasItsRules = ({ subject }: Holder, destination: string): boolean => {
     const family = familyOf(destination);
     if (family === undefined) return false;
-    const wanted = ruleNamesOf(subject)[family];
+    const wanted = rulesFor(subject)[family];
     const found = byDestination.get(destination);
     if (found === undefined) return wanted.size === 0;
-    return wanted.isSubsetOf(found) && found.entries().every(([name, rule]) => wanted.has(name) || !isCleaned(rule));
+    const isIntact = ([name, content]: readonly [string, string]): boolean => {
+      const rule = found.get(name);
+      return rule !== undefined && contentOf(rule) === content;
+    };
+    return (
+      wanted.entries().every(isIntact) && found.entries().every(([name, rule]) => wanted.has(name) || !isCleaned(rule))
+    );
   };
   const isSettled = (holder: Holder): boolean =>
     holder.action === "ensure" &&

@@ -1,0 +1,79 @@
+import { describe, expect, test } from "bun:test";
+
+import type { SecurityRule } from "@azure/arm-network";
+
+import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { intentOf, plannerConfigOf } from "../../fixtures.ts";
+import { converge, world } from "../../world.ts";
+
+const config = plannerConfigOf();
+const ranges = { spec: { loadBalancerSourceRanges: ["198.51.100.0/24", "2001:db8::/32", "192.0.2.0/24"] } };
+const web = intentOf({ name: "web", annotations: { "azure-pip-name": "my-pip" }, ...ranges });
+const deny = intentOf({
+  name: "deny",
+  annotations: { "azure-pip-name": "users-ip", "azure-deny-all-except-load-balancer-source-ranges": "true" },
+  ...ranges,
+});
+const intents = [web, deny];
+const { observed: settled } = converge(intents, world(), config);
+
+/** The security group after a user has edited managed rules. */
+const changed = (edit: (rule: SecurityRule) => Partial<SecurityRule>): Observed => {
+  const { securityRules = [], ...group } = settled.securityGroup ?? {};
+  const rules = securityRules.map((rule) => (rule.name === "users-rule" ? rule : { ...rule, ...edit(rule) }));
+  return { ...settled, securityGroup: { ...group, securityRules: rules } };
+};
+
+/** All of those with this access have been edited. */
+const edited = (edit: Partial<SecurityRule>, wanted = "Allow"): Observed =>
+  changed(({ access }) => (access === wanted ? edit : {}));
+
+const rulesOf = ({ securityGroup }: Observed): readonly SecurityRule[] => securityGroup?.securityRules ?? [];
+
+const withDescription = { description: "ours" };
+
+describe("a managed rule that a user has edited", () => {
+  test.each<[string, Partial<SecurityRule>]>([
+    ["other sources", { sourceAddressPrefixes: ["203.0.113.0/24"] }],
+    ["a source that is everything", { sourceAddressPrefixes: [], sourceAddressPrefix: "*" }],
+    ["one source more", { sourceAddressPrefix: "203.0.113.0/24" }],
+    ["a group of interfaces as its source", { sourceApplicationSecurityGroups: [{ id: "/asg" }] }],
+    ["another port", { destinationPortRanges: ["22"] }],
+    ["one port more", { destinationPortRanges: ["80", "22"] }],
+    ["every port", { destinationPortRanges: [], destinationPortRange: "*" }],
+    ["another protocol", { protocol: "*" }],
+    ["another access", { access: "Deny" }],
+    ["another direction", { direction: "Outbound" }],
+    ["a source port", { sourcePortRange: "1024" }],
+    ["several source ports", { sourcePortRange: "", sourcePortRanges: ["1024", "1025"] }],
+  ])("gets back what its name stands for, and keeps its description, if it has %s", (_what, edit) => {
+    const { observed } = converge(intents, edited({ ...withDescription, ...edit }), config);
+    expect(rulesOf(observed)).toEqual(rulesOf(edited(withDescription)));
+  });
+
+  test.each<[string, Partial<SecurityRule>]>([
+    ["another access", { access: "Allow" }],
+    ["a source", { sourceAddressPrefix: "Internet" }],
+    ["several sources", { sourceAddressPrefix: "", sourceAddressPrefixes: ["192.0.2.0/24", "203.0.113.0/24"] }],
+    ["one port", { destinationPortRange: "80" }],
+    ["several ports", { destinationPortRange: "", destinationPortRanges: ["80", "443"] }],
+  ])("denies everything again if it has %s", (_what, edit) => {
+    const { observed } = converge(intents, edited({ ...withDescription, ...edit }, "Deny"), config);
+    expect(rulesOf(observed)).toEqual(rulesOf(edited(withDescription, "Deny")));
+  });
+
+  test.each<[string, Partial<SecurityRule>]>([
+    ["a description", withDescription],
+    ["its words in another case", { protocol: "TCP", access: "allow", direction: "inbound" }],
+  ])("is left alone if it has %s", (_what, edit) => {
+    expect(plan(intents, edited(edit), config).stages).toEqual([]);
+  });
+
+  test("is left alone if its sources are in another order", () => {
+    const before = changed(({ sourceAddressPrefixes }) =>
+      sourceAddressPrefixes ? { sourceAddressPrefixes: sourceAddressPrefixes.toReversed() } : {},
+    );
+    expect(plan(intents, before, config).stages).toEqual([]);
+  });
+});
