@@ -87,7 +87,7 @@ export const virtualNetworks: ResourceType = {
   checkRemoval: (network, state) => checkSubnetsUnused(subnetsOf(network), state),
 };
 
-/** A rule's priority is its own in each direction. */
+/** A rule's name is its own, and its priority in each direction. */
 function checkSecurityRules(draft: Draft, { id, state }: WriteContext): void {
   const rules = objectsAt(draft.properties, "securityRules");
   if (rules.length > state.limits.securityRules)
@@ -95,6 +95,10 @@ function checkSecurityRules(draft: Draft, { id, state }: WriteContext): void {
       "SecurityRuleCountLimitReached",
       `Cannot have more than ${state.limits.securityRules} rules in network security group ${id}.`,
     );
+  const names = rules.map((rule) => nameOf(rule).toLowerCase());
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice !== undefined)
+    throw badRequest("DuplicateResourceName", `Resource ${id} has two child resources with the same name (${twice}).`);
   const taken = new Map<string, string>();
   for (const rule of rules) {
     const properties = propertiesOf(rule);

@@ -323,7 +323,7 @@ describe("networks", () => {
     expect((await arm("GET", routeTable.id)).body).toMatchObject({ properties: { subnets: [{ id: subnet }] } });
   });
 
-  test("security rules have a priority of their own in each direction, within the range and the limit", async () => {
+  test("security rules have a name of their own, and a priority in each direction, within the range and the limit", async () => {
     await using world = await openWorld({ limits: { securityRules: 2 } });
     const arm = await rawClient(world.simulator);
     const rule = (name: string, priority: number, direction = "Inbound"): JsonObject => ({
@@ -333,6 +333,7 @@ describe("networks", () => {
     const put = (...securityRules: readonly JsonObject[]): Promise<RawReply> =>
       arm("PUT", `${network}/networkSecurityGroups/nsg0`, { body: { properties: { securityRules } } });
     expect(codeOf(await put(rule("a", 500), rule("b", 500)))).toBe("400 SecurityRuleConflict");
+    expect(codeOf(await put(rule("a", 500), rule("A", 501)))).toBe("400 DuplicateResourceName");
     expect(codeOf(await put(rule("a", 4097)))).toBe("400 SecurityRuleInvalidPriority");
     expect((await put(rule("a", 500), rule("b", 500, "Outbound"))).status).toBe(200);
     expect(codeOf(await put(rule("a", 500), rule("b", 501), rule("c", 502)))).toBe("400 SecurityRuleCountLimitReached");

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 
 import type { SecurityRule } from "@azure/arm-network";
 
+import { sameName } from "../../../arm/resource-id.ts";
 import { familyOf } from "../../model/addresses.ts";
 import type { Family } from "../../model/model.ts";
 import { oncePer } from "../../model/once-per.ts";
@@ -163,7 +164,7 @@ export const isCleaned = (rule: Rule): boolean =>
 /** The rules of a security group with the destinations of managed ones as sets, for many edits in a row. */
 export class RuleSet {
   readonly #rules = new Map<string, { readonly rule: Rule; readonly destinations: Set<string> }>();
-  readonly #others: readonly Rule[];
+  readonly #others: Rule[];
   readonly #priorities: Set<number>;
   /** Every priority below, or above, is taken: none is ever given back. */
   #nextLowest = lowest;
@@ -268,12 +269,19 @@ export class RuleSet {
 
   /** A user may have edited the rule. */
   #add(name: string, added: readonly string[], content: () => string, create: (priority?: number) => Rule): void {
-    const known = this.#rules.get(name);
+    const known = this.#rules.get(name) ?? this.#adopted(name);
     const rule = known?.rule ?? create();
     const isIntact = known === undefined || contentOf(rule) === content();
     this.#priorities.add(rule.priority ?? 0);
     const destinations = new Set([...(known?.destinations ?? []), ...added]);
     this.#rules.set(name, { rule: isIntact ? rule : withContent(rule, create(rule.priority)), destinations });
+  }
+
+  /** The rule of this name to which a user has given a priority of users' rules: ARM takes no second one. */
+  #adopted(name: string): { readonly rule: Rule; readonly destinations: ReadonlySet<string> } | undefined {
+    const at = this.#others.findIndex((rule) => sameName(rule.name ?? "", name));
+    const [rule] = at < 0 ? [] : this.#others.splice(at, 1);
+    return rule && { rule, destinations: new Set(destinationsOf(rule)) };
   }
 
   #lowestFree(): number {

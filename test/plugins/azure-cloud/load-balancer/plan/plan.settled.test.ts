@@ -173,13 +173,13 @@ test("a rule for a range of ports with an address of a Service is a user's edit,
   expect(plan(intents, edited, config).stages).toEqual([]);
 });
 
-test("a rule that a user has moved out of the priorities of managed rules is created again", () => {
+test("a rule that a user has moved out of the priorities of managed rules stays there, as ARM takes no second one of its name", () => {
   const { intents, observed } = settled();
   const edited = withRules(observed, (rules) =>
     rules.map((rule) => (managed([rule]).length > 0 ? { ...rule, priority: 300 } : rule)),
   );
   const after = converge(intents, edited, config).observed.securityGroup?.securityRules;
-  expect(managed(after).map(({ priority }) => priority)).toEqual([300, 500]);
+  expect(managed(after).map(({ priority }) => priority)).toEqual([300]);
 });
 
 test("a rule that a Service has lost is created again beside the rules of a settled one", () => {

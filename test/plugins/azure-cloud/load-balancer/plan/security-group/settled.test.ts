@@ -76,4 +76,14 @@ describe("a managed rule that a user has edited", () => {
     );
     expect(plan(intents, before, config).stages).toEqual([]);
   });
+
+  test("keeps a priority that users' rules have, and is completed for another Service", () => {
+    const moved = changed(({ access }) => (access === "Allow" ? { priority: 300 } : {}));
+    expect(plan(intents, moved, config).stages).toEqual([]);
+    const other = intentOf({ name: "other", ...ranges });
+    const { observed } = converge([other], moved, config);
+    const allowing = rulesOf(observed).filter(({ access, name }) => access === "Allow" && name !== "users-rule");
+    expect(allowing.map(({ priority }) => priority)).toEqual([300]);
+    expect(allowing[0]?.destinationAddressPrefixes).toHaveLength(3);
+  });
 });
