@@ -5,7 +5,7 @@ import { sameName } from "../arm/resource-id.ts";
 import { sameId } from "./model/ids.ts";
 import { isNearly, limits } from "./model/limits.ts";
 import { hasBase, hasBaseInAnyCase, withoutInternal } from "./model/names.ts";
-import { destinationsOf, sourcesOf } from "./plan/security-group/rules.ts";
+import { destinationsOf, sourcesOf } from "./plan/security-group/rule-contents.ts";
 import type { Subject } from "./service/subject.ts";
 
 /** Names shown of those that share a resource. */

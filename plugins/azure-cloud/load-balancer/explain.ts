@@ -17,7 +17,7 @@ import { sameId } from "./model/ids.ts";
 import { hasBase } from "./model/names.ts";
 import type { PlannerConfig } from "./model/planner-config.ts";
 import { servicesIn } from "./plan/public-ip/owners.ts";
-import { destinationsOf } from "./plan/security-group/rules.ts";
+import { destinationsOf } from "./plan/security-group/rule-contents.ts";
 import { readSubject, type Subject } from "./service/subject.ts";
 
 interface Parts {

@@ -5,7 +5,7 @@ import { isNearly, limitGauge, limits } from "../model/limits.ts";
 import type { Observed } from "../model/model.ts";
 import { poolName, withoutInternal } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import { destinationsOf, sourcesOf } from "../plan/security-group/rules.ts";
+import { destinationsOf, sourcesOf } from "../plan/security-group/rule-contents.ts";
 
 type Seen = Pick<Observed, "loadBalancers" | "securityGroup" | "privateLinkServices">;
 type Use = readonly [limit: string, resource: string, used: number, most: number];

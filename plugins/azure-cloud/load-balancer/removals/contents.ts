@@ -20,7 +20,8 @@ import { internalAddresses, nodeName } from "../plan/draft/nodes.ts";
 import { ownerTag } from "../plan/private-link/remove.ts";
 import { servicesIn } from "../plan/public-ip/owners.ts";
 import { portsOf } from "../plan/security-group/access.ts";
-import { destinationsOf, isManaged } from "../plan/security-group/rules.ts";
+import { destinationsOf } from "../plan/security-group/rule-contents.ts";
+import { isManaged } from "../plan/security-group/rules.ts";
 import { readSubject } from "../service/subject.ts";
 
 /** Members of a pool of network interfaces that is to become one of addresses. It has none in between. */

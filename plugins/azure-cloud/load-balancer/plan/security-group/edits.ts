@@ -4,14 +4,8 @@ import { oncePer } from "../../model/once-per.ts";
 import { annotations } from "../../service/annotations.ts";
 import type { Subject } from "../../service/subject.ts";
 import { accessOf, portsOf, type RuleProtocol, ruleProtocols } from "./access.ts";
-import {
-  allowRuleName,
-  contentOfAllowing,
-  contentOfDenying,
-  denyRuleName,
-  type Opening,
-  type RuleSet,
-} from "./rules.ts";
+import { contentOfAllowing, contentOfDenying, type Opening } from "./rule-contents.ts";
+import { allowRuleName, denyRuleName, type RuleSet } from "./rules.ts";
 
 /** A Service of the cluster with the addresses that its security rules are for. */
 export interface Holder {

@@ -11,7 +11,8 @@ import { addressOf } from "../draft/ingress.ts";
 import { portsOf } from "./access.ts";
 import { clean, cleanFormerPorts, cleanNodes, type Holder, patch, type SharedDestinations } from "./edits.ts";
 import { type BackendAddresses, chosenAddresses, holdersOf, nodeAddresses } from "./holders.ts";
-import { destinationsOf, RuleSet } from "./rules.ts";
+import { destinationsOf } from "./rule-contents.ts";
+import { RuleSet } from "./rules.ts";
 import { settledHolders } from "./settled.ts";
 import { rejectTooManyPrefixes, rejectTooManyRules, warnOfPrefixes } from "./size.ts";
 

@@ -7,6 +7,16 @@ import { familyOf } from "../../model/addresses.ts";
 import type { Family } from "../../model/model.ts";
 import { oncePer } from "../../model/once-per.ts";
 import { type RuleProtocol, ruleProtocols } from "./access.ts";
+import {
+  contentOfAllowing,
+  contentOfDenying,
+  destinationsOf,
+  hasContent,
+  type Opening,
+  sourcesOf,
+  textsOf,
+  withContent,
+} from "./rule-contents.ts";
 
 type Rule = Readonly<SecurityRule>;
 
@@ -18,17 +28,6 @@ const highest = 4096;
 /** Other rules belong to users and are never touched. */
 export const isManaged = ({ name = "", priority = 0 }: Rule): boolean =>
   name.startsWith(prefix) && priority >= lowest && priority <= highest;
-
-interface PortTexts {
-  readonly sorted: readonly string[];
-  readonly joined: string;
-}
-
-/** A Service has as many rules as service tags, and all have its ports. */
-const textsOf = oncePer((ports: readonly number[]): PortTexts => {
-  const sorted = ports.map(String).toSorted();
-  return { sorted, joined: sorted.join(",") };
-});
 
 /** Source: upstream `GenerateAllowSecurityRuleName`. */
 export function allowRuleName({
@@ -42,15 +41,6 @@ export function allowRuleName({
 }
 
 export const denyRuleName = (family: Family): string => `${prefix}_deny-all_${family}`;
-
-export const destinationsOf = ({
-  destinationAddressPrefix,
-  destinationAddressPrefixes = [],
-}: Rule): readonly string[] =>
-  destinationAddressPrefix ? [...destinationAddressPrefixes, destinationAddressPrefix] : destinationAddressPrefixes;
-
-export const sourcesOf = ({ sourceAddressPrefix, sourceAddressPrefixes = [] }: Rule): readonly string[] =>
-  sourceAddressPrefix ? [...sourceAddressPrefixes, sourceAddressPrefix] : sourceAddressPrefixes;
 
 /** Ports of an allow rule; `undefined` when they are ranges or all: such a rule is not ours to split. */
 function portsOfRule({ destinationPortRange, destinationPortRanges = [] }: Rule): readonly number[] | undefined {
@@ -67,14 +57,6 @@ function withDestinations(rule: Rule, destinations: Iterable<string>): Rule {
   return more.length === 0
     ? { ...rest, destinationAddressPrefix: only }
     : { ...rest, destinationAddressPrefixes: sorted };
-}
-
-/** Clients and ports of a rule. */
-export interface Opening {
-  readonly protocol: RuleProtocol;
-  readonly family: Family;
-  readonly sources: readonly string[];
-  readonly ports: readonly number[];
 }
 
 interface AllowRule extends Opening {
@@ -112,41 +94,6 @@ const newDenyRule = (family: Family, destinations: readonly string[], priority: 
     },
     destinations,
   );
-
-const joined = (list: readonly string[]): string => [...new Set(list)].toSorted().join();
-const textOf = (...parts: readonly (string | undefined)[]): string => parts.join(" ").toLowerCase();
-
-/** Content of a rule apart from its destinations: equal texts for all spellings. */
-export const contentOf = oncePer((rule: Rule): string => {
-  const { protocol, access, direction, sourcePortRange, sourcePortRanges = [] } = rule;
-  const { destinationPortRange, destinationPortRanges = [], sourceApplicationSecurityGroups = [] } = rule;
-  return textOf(
-    protocol,
-    access,
-    direction,
-    joined(sourcesOf(rule)),
-    joined(sourceApplicationSecurityGroups.map(({ id = "" }) => id)),
-    joined([...sourcePortRanges, ...(sourcePortRange ? [sourcePortRange] : [])]),
-    joined([...destinationPortRanges, ...(destinationPortRange ? [destinationPortRange] : [])]),
-  );
-});
-
-export const contentOfDenying = contentOf(newDenyRule("IPv4", [], 0));
-
-/** The content of the rule of an opening. A Service has thousands of ports, and as many openings as service tags. */
-export const contentOfAllowing = oncePer(({ protocol, sources, ports }: Opening): string =>
-  textOf(protocol, "Allow", "Inbound", joined(sources), "", "*", portTexts(ports)),
-);
-
-const portTexts = oncePer((ports: readonly number[]): string => joined(textsOf(ports).sorted));
-
-/** The rule with the content of another one of its name and priority. Its destinations and its description stay. */
-function withContent(rule: Rule, content: Rule): Rule {
-  const { sourceAddressPrefix: _source, sourceAddressPrefixes: _sources, ...rest } = rule;
-  const { sourcePortRange: _from, sourcePortRanges: _froms, sourceApplicationSecurityGroups: _groups, ...left } = rest;
-  const { destinationPortRange: _port, destinationPortRanges: _ports, ...kept } = left;
-  return { ...kept, ...content };
-}
 
 const setOf = oncePer((list: readonly string[]): ReadonlySet<string> => new Set(list));
 
@@ -271,7 +218,7 @@ export class RuleSet {
   #add(name: string, added: readonly string[], content: () => string, create: (priority?: number) => Rule): void {
     const known = this.#rules.get(name) ?? this.#adopted(name);
     const rule = known?.rule ?? create();
-    const isIntact = known === undefined || contentOf(rule) === content();
+    const isIntact = known === undefined || hasContent(rule, content());
     this.#priorities.add(rule.priority ?? 0);
     const destinations = new Set([...(known?.destinations ?? []), ...added]);
     this.#rules.set(name, { rule: isIntact ? rule : withContent(rule, create(rule.priority)), destinations });

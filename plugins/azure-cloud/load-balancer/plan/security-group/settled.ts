@@ -5,7 +5,8 @@ import { oncePer } from "../../model/once-per.ts";
 import type { Subject } from "../../service/subject.ts";
 import { portsOf } from "./access.ts";
 import { type Holder, rulesFor } from "./edits.ts";
-import { contentOf, destinationsOf, isCleaned, isManaged } from "./rules.ts";
+import { destinationsOf, hasContent } from "./rule-contents.ts";
+import { isCleaned, isManaged } from "./rules.ts";
 
 type Rules = readonly SecurityRule[];
 
@@ -57,7 +58,7 @@ export function settledHolders(
     if (found === undefined) return wanted.size === 0;
     const isIntact = ([name, content]: readonly [string, string]): boolean => {
       const rule = found.get(name);
-      return rule !== undefined && contentOf(rule) === content;
+      return rule !== undefined && hasContent(rule, content);
     };
     return (
       wanted.entries().every(isIntact) && found.entries().every(([name, rule]) => wanted.has(name) || !isCleaned(rule))

@@ -8,7 +8,7 @@ import type { Subject } from "../../service/subject.ts";
 import { addEvent, type Draft, reject } from "../draft/draft.ts";
 import { accessOf, portsOf } from "./access.ts";
 import { type Holder, maxPrefixesOf } from "./edits.ts";
-import { destinationsOf, sourcesOf } from "./rules.ts";
+import { destinationsOf, sourcesOf } from "./rule-contents.ts";
 
 interface Size {
   readonly rules: number;

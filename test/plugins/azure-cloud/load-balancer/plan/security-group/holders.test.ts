@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import type { ServiceIntent } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
-import { destinationsOf } from "../../../../../../plugins/azure-cloud/load-balancer/plan/security-group/rules.ts";
+import { destinationsOf } from "../../../../../../plugins/azure-cloud/load-balancer/plan/security-group/rule-contents.ts";
 import { intentOf, plannerConfigOf } from "../../fixtures.ts";
 import { converge, nodesNamed, publicIP, world } from "../../world.ts";
 

@@ -70,6 +70,18 @@ describe("a managed rule that a user has edited", () => {
     expect(plan(intents, edited(edit), config).stages).toEqual([]);
   });
 
+  test("is left alone if its IPv6 sources are spelled in another way", () => {
+    const spec = { ...ranges.spec, ipFamilies: ["IPv6"] };
+    const ipv6 = intentOf({ name: "web", spec });
+    const { observed } = converge([ipv6], world(), config);
+    const rules = rulesOf(observed).map((rule) =>
+      rule.sourceAddressPrefix === "2001:db8::/32" ? { ...rule, sourceAddressPrefix: "2001:DB8:0:0::/32" } : rule,
+    );
+    expect(rules).not.toEqual([...rulesOf(observed)]);
+    const group = { ...observed.securityGroup, securityRules: rules };
+    expect(plan([ipv6], { ...observed, securityGroup: group }, config).stages).toEqual([]);
+  });
+
   test("is left alone if its sources are in another order", () => {
     const before = changed(({ sourceAddressPrefixes }) =>
       sourceAddressPrefixes ? { sourceAddressPrefixes: sourceAddressPrefixes.toReversed() } : {},
