@@ -68,7 +68,7 @@ export class Supervisor {
     const active = this.#slot.active;
     return {
       ...this.#report.status,
-      phase: this.#slot.phase,
+      phase: this.phase,
       generation: active?.number ?? 0,
       configHash: active?.spec.config.hash ?? "",
       pluginHash: active?.spec.plugins.hash ?? "",
@@ -77,6 +77,10 @@ export class Supervisor {
       skipped: active?.skipped ?? [],
       running: this.#slot.running,
     };
+  }
+
+  get phase(): ReloadStatus["phase"] {
+    return this.#slot.phase;
   }
 
   /** The webhooks of the generation that runs or stands by; undefined while there is none. */

@@ -211,10 +211,9 @@ class Simulation {
     this.#restartDead();
     const writers = this.#hosts.filter(({ mayWrite }) => mayWrite);
     if (writers.length > 1) this.#violate(`hosts ${writers.map(({ index }) => index).join(" and ")} may write`);
-    for (const { index, supervisor } of writers) {
-      const { phase } = supervisor.status;
-      if (phaseRules[phase].mayWrite === "nothing") this.#violate(`host ${index} may write while ${phase}`);
-    }
+    for (const { index, supervisor } of writers)
+      if (phaseRules[supervisor.phase].mayWrite === "nothing")
+        this.#violate(`host ${index} may write while ${supervisor.phase}`);
     for (const host of this.#hosts) host.checkRefusals();
     for (const host of this.#hosts)
       if (host.isAlive && host.stoppedAt !== undefined && this.#timeline.now - host.stoppedAt > stopLimitMs)
