@@ -16,7 +16,7 @@ import {
   type RateLimits,
   type RequestMatcher,
 } from "./faults.ts";
-import { makeCertificate } from "./http/certificate.ts";
+import { processCertificate } from "./http/certificate.ts";
 import { LoginService, type SimulatedIdentity } from "./http/identity.ts";
 import { type LoggedRequest, serveSimulator } from "./http/server.ts";
 import { seedNetwork } from "./seed.ts";
@@ -111,7 +111,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
   const faults = new Faults();
   const login = new LoginService(identity);
   const log: LoggedRequest[] = [];
-  const certificate = await makeCertificate();
+  const certificate = await processCertificate();
   let latencyMs = options.latencyMs ?? 0;
   let slowness = { ms: 0, until: 0 };
   const access = accessTo(state, settings.resourceGroup);

@@ -1,4 +1,4 @@
-/** A certificate authority created for one simulator, and the serving certificate that it signed. All PEM. */
+/** A certificate authority, and the serving certificate that it signed. All PEM. */
 export interface ServingCertificate {
   readonly ca: string;
   readonly certificate: string;
@@ -50,5 +50,10 @@ export async function makeCertificate(): Promise<ServingCertificate> {
     key: x509.PemConverter.encode(key, "PRIVATE KEY"),
   };
 }
+
+let ofProcess: Promise<ServingCertificate> | undefined;
+
+/** The certificate of all simulators of this process: a client that trusts one of them has parsed its authority for all. */
+export const processCertificate = (): Promise<ServingCertificate> => (ofProcess ??= makeCertificate());
 
 const makeKeys = (): Promise<CryptoKeyPair> => crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
