@@ -39,6 +39,15 @@ export class TransportError extends CodedError {
 /** Characters. */
 const longReply = 65_536;
 
+/** With the authorities as an option, every request copies and hashes all of them: most of what sending it takes. */
+const sessions = new WeakMap<readonly string[], Bun.FetchSession>();
+
+function sessionWith(ca: readonly string[]): Bun.FetchSession {
+  const session = sessions.get(ca) ?? new Bun.FetchSession({ tls: { ca: [...ca] } });
+  sessions.set(ca, session);
+  return session;
+}
+
 /** Sends a request with Bun's `fetch`, which pools connections; redirects are not followed. */
 export async function send(outgoing: Outgoing): Promise<Incoming> {
   const { url, method, headers, body, ca, signal, timeoutMs = 60_000 } = outgoing;
@@ -56,7 +65,7 @@ export async function send(outgoing: Outgoing): Promise<Incoming> {
       decompress: false,
       signal: abort.signal,
       ...(body === undefined ? {} : { body }),
-      ...(ca === undefined ? {} : { tls: { ca: [...ca] } }),
+      ...(ca === undefined ? {} : { session: sessionWith(ca) }),
     });
     const text = await boundedText(response, outgoing.maxBytes);
     // The SDK takes milliseconds for a page of a list. The next one often arrives before timers get their turn.

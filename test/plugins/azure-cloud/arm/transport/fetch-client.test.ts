@@ -1,7 +1,10 @@
 import { expect, spyOn, test } from "bun:test";
+import { once } from "node:events";
+import { createServer } from "node:https";
 import { gzipSync } from "node:zlib";
 
 import { send, TransportError } from "../../../../../plugins/azure-cloud/arm/transport/fetch-client.ts";
+import { makeCertificate } from "../../../../../plugins/azure-cloud/simulator/http/certificate.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
 
 const request = {
@@ -45,4 +48,25 @@ test("a compressed reply above the limit is refused as too large, and one that i
   };
   expect(await errorFor(compressed)).toMatchObject({ code: "ReplyTooLarge" });
   expect(await errorFor(compressed.subarray(0, 12))).toBeInstanceOf(TransportError);
+});
+
+test("requests with the same authorities share connections, and authorities of others do not verify the server", async () => {
+  const [{ ca, certificate: cert, key }, other] = await Promise.all([makeCertificate(), makeCertificate()]);
+  let connections = 0;
+  const server = createServer({ cert, key }, (_, reply) => void reply.end("{}"));
+  server.on("secureConnection", () => (connections += 1)).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  try {
+    const address = server.address();
+    const url = `https://127.0.0.1:${typeof address === "object" ? address?.port : ""}/`;
+    const trusted = [ca];
+    for (let sent = 0; sent < 3; sent += 1)
+      expect(await send({ ...request, url, ca: trusted })).toMatchObject({ status: 200, text: "{}" });
+    expect(connections).toBe(1);
+    expect(await errorOf(send({ ...request, url, ca: [other.ca] }))).toBeInstanceOf(TransportError);
+    expect(await errorOf(send({ ...request, url }))).toBeInstanceOf(TransportError);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
 });
