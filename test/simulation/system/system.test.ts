@@ -15,7 +15,7 @@ import { type ActionKind, actionKinds, type History, historyOf } from "./history
 import type { InvariantName } from "./invariants/table.ts";
 import { change, duringRead, history as short, weather } from "./kept/history.ts";
 import { keptHistories } from "./kept/table.ts";
-import { fullPace } from "./pace.ts";
+import { fullPace, type Pace } from "./pace.ts";
 
 setDefaultTimeout(900_000);
 
@@ -87,6 +87,9 @@ test("the same history takes the same steps, whatever ran before it in the proce
   expect(one.size).toBe(2);
 });
 
+/** Of histories whose actions are over after nine minutes, and in which nothing fails often. */
+const brief: Pace = { lease: "default", eventfulMs: 10 * 60_000, silentMs: 2 * 60_000, convergeMs: 12 * 60_000 };
+
 const one = { pick: 7, forMs: 5_000, fault: "slow", target: "azure" } as const;
 
 test("every kind of action happens in a history that has one of each, and no invariant breaks", async () => {
@@ -130,6 +133,7 @@ const paused: History = {
   nodes: 6,
   services: 4,
   operationPolls: 10,
+  pace: brief,
   actions: [
     { ...one, at: 100_000, kind: "foreignTag", host: 0 },
     { ...one, at: 427_557, kind: "recreateService", host: 0, pick: 832 },
@@ -289,7 +293,7 @@ test("a history finds a CIDR that is not freed where CIDRs have run out", async 
     { ...one, at: 120_000, kind: "loseNode", host: 0, pick: 1 },
     { ...one, at: 420_000, kind: "joinNodes", host: 0, pick: 0 },
   ] as const;
-  const history: History = { ...stopped, cluster: "few Pod CIDRs", services: 1, actions };
+  const history: History = { ...stopped, cluster: "few Pod CIDRs", services: 1, pace: brief, actions };
   const defect = "never frees a CIDR";
   const [report] = await Array.fromAsync(campaign({ seeds: JSON.stringify(history), defect }));
   expect(report?.violations[0]?.text).toMatch(/has no Pod CIDR, and 1 are free/u);
@@ -309,6 +313,7 @@ test("a history finds a product that believes what it knew before a write that f
     ...stopped,
     cluster: "plain",
     services: 1,
+    pace: brief,
     actions: [
       { ...one, at: 200_000, kind: "failOperations", host: 0, pick: 0 },
       { ...one, ...change(0, 1, "ClientIP"), at: 220_000, kind: "revertService", host: 0, forMs: 60_000 },
