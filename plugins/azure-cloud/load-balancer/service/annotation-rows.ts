@@ -1,3 +1,5 @@
+import { CodedError } from "cloud-controller-host/sdk";
+
 import { groupPattern, namePattern } from "../../resource-names.ts";
 import { limits } from "../model/limits.ts";
 import { flag, matching, type Reader } from "./readers.ts";
@@ -20,29 +22,36 @@ export interface Annotation<T> {
   /** Consequence of an invalid value. */
   readonly invalid: "Service refused" | "ignored, with a warning" | "traffic denied";
   readonly read: Reader<T>;
+  /** The value of a Service without the annotation. */
+  readonly absent: T;
 }
 
 /** The key as users write it, and as messages name it. */
 export function fullKey({ key }: Pick<Annotation<unknown>, "key">, port?: number): string {
   if (port !== undefined) return annotationPrefix + key.replace("<port>", `${port}`);
-  const known = fullKeys.get(key) ?? annotationPrefix + key;
-  fullKeys.set(key, known);
-  return known;
+  return fullKeys.getOrInsertComputed(key, () => annotationPrefix + key);
 }
 
 /** Keys of the table with the prefix, which every plan looks up many times. */
 const fullKeys = new Map<string, string>();
 
-type Row = Omit<Annotation<unknown>, "key" | "read" | "effect">;
+type Row = Omit<Annotation<unknown>, "key" | "read" | "absent" | "effect">;
 
 export const row = <T>(key: string, read: Reader<T>, effect: string, about: Partial<Row> & Pick<Row, "values">) => ({
   key,
   read,
+  absent: absentValue(key, read),
   effect,
   fallback: "",
   invalid: "Service refused" as const,
   ...about,
 });
+
+function absentValue<T>(key: string, read: Reader<T>): T {
+  const absent = read(undefined);
+  if ("value" in absent) return absent.value;
+  throw new CodedError("Internal", `annotation ${annotationPrefix}${key} has no value when absent`);
+}
 
 export const flagRow = (key: string, effect: string) =>
   row(key, flag, effect, { values: "`true`, `false`", fallback: "`false`", invalid: "ignored, with a warning" });

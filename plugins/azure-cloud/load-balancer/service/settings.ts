@@ -1,6 +1,6 @@
-import { CodedError, type Service } from "cloud-controller-host/sdk";
+import type { Service } from "cloud-controller-host/sdk";
 
-import { type Annotation, fullKey, portPrefix } from "./annotation-rows.ts";
+import { type Annotation, annotationPrefix, fullKey, portPrefix } from "./annotation-rows.ts";
 import { annotations, portAnnotations } from "./annotations.ts";
 
 /** The values of a Service's annotations; an invalid annotation has the value that it would have if absent. */
@@ -31,10 +31,12 @@ export function readSettings(service: Service): ReadSettings {
   const textOf = (key: string): string | undefined =>
     given[key] ?? (key === configurations ? textInAnyCase(given, key) : undefined);
   // Few Services have any, and every plan asks for all of them.
-  const portKeys = Object.keys(given).filter((key) => key.startsWith(portPrefix));
+  const keys = Object.keys(given);
+  const hasKeys = keys.some((key) => key.toLowerCase().startsWith(annotationPrefix));
+  const portKeys = keys.filter((key) => key.startsWith(portPrefix));
   const hasPortKeys = portKeys.length > 0;
   const settings: Settings = {
-    get: (annotation) => valueOf(annotation, textOf(fullKey(annotation))),
+    get: (annotation) => valueOf(annotation, hasKeys ? textOf(fullKey(annotation)) : undefined),
     port: (annotation, port) => valueOf(annotation, hasPortKeys ? textOf(fullKey(annotation, port)) : undefined),
   };
   const problems: string[] = [];
@@ -59,12 +61,11 @@ export function readSettings(service: Service): ReadSettings {
 const textInAnyCase = (given: Readonly<Record<string, string>>, key: string): string | undefined =>
   Object.entries(given).find(([name]) => name.toLowerCase() === key)?.[1];
 
-function valueOf<T>(annotation: Annotation<T>, text: string | undefined): T {
-  const read = annotation.read(text);
-  if ("value" in read) return read.value;
-  const absent = annotation.read(undefined);
-  if ("value" in absent) return absent.value;
-  throw new CodedError("Internal", `annotation ${fullKey(annotation)} has no value when absent`);
+function valueOf<T>({ read, absent }: Annotation<T>, text: string | undefined): T {
+  // So are most: nothing is to be read.
+  if (text === undefined) return absent;
+  const given = read(text);
+  return "value" in given ? given.value : absent;
 }
 
 const atMost = (messages: readonly string[]): readonly string[] =>
