@@ -83,7 +83,10 @@ const added = (
   { observed, current }: BalancerDraft,
   list: "loadBalancingRules" | "frontendIPConfigurations",
   { base }: Subject,
-): number => namedFor(current?.[list], base).length - namedFor(observed?.[list], base).length;
+): number =>
+  current?.[list] === observed?.[list]
+    ? 0
+    : namedFor(current?.[list], base).length - namedFor(observed?.[list], base).length;
 
 const rulesOf = (one: BalancerDraft): Use => ({
   resource: `load balancer ${one.name}`,

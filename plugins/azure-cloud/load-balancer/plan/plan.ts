@@ -16,7 +16,7 @@ import { retireBasic } from "./balancer/basic.ts";
 import { backendAddresses, planPools } from "./balancer/members.ts";
 import { useRefusedPools } from "./balancer/refused-pools.ts";
 import type { Draft, PlannedService, ResourceDraft } from "./draft/draft.ts";
-import { addressesOf, statusAddresses } from "./draft/ingress.ts";
+import { addressesOf, draftAddresses, statusAddresses } from "./draft/ingress.ts";
 import { checkLimits } from "./limit-checks.ts";
 import { planPrivateLinks } from "./private-link/plan.ts";
 import { servicesIn } from "./public-ip/owners.ts";
@@ -82,9 +82,9 @@ function read(
   const { action, nodes, failed } = intent;
   const planned = { subject, action, nodes, failed };
   if (action === "delete") return [planned];
-  const messages = [...problems, ...problemsOf(subject, config), ...ownAddressProblems(subject, ownRanges)];
-  if (messages.length === 0) return [planned];
-  rejected.set(subject.key, { code: "InvalidService", messages });
+  const lists = [problems, problemsOf(subject, config), ownAddressProblems(subject, ownRanges)];
+  if (lists.every(({ length }) => length === 0)) return [planned];
+  rejected.set(subject.key, { code: "InvalidService", messages: lists.flat() });
   return [];
 }
 
@@ -100,6 +100,7 @@ const draftOf = (services: readonly PlannedService[], observed: Observed, config
   nodeEvents: new Map(),
   pools: new Map(),
   frontends: new Map(),
+  addresses: new Map(),
   events: new Map(),
   problems: new Map(),
   pending: new Set(),
@@ -110,6 +111,7 @@ function planResources(draft: Draft, refused: readonly ServiceIntent[]): Planned
   retireBasic(draft);
   draftPublicIPs(draft);
   planBalancers(draft, planPublicIPs(draft));
+  draftAddresses(draft);
   useRefusedPools(draft, refused);
   const pools = planPools(draft);
   const securityGroup = planSecurityGroup(draft, (subject) => backendAddresses(draft, pools, subject));
@@ -131,6 +133,12 @@ interface Provisioned {
  * of its type clears what it shows, and it may take its address along, so that its failed writes tell as well.
  */
 function repeatFailed(draft: Draft, securityGroup: ResourceDraft<Provisioned> | undefined): void {
+  const isFailed = ({ observed }: ResourceDraft<Provisioned>): boolean => isUnprovisioned(observed);
+  const balancers = [...draft.balancers.values()].filter(isFailed);
+  const publicIPs = [...draft.publicIPs.values()].filter(isFailed);
+  const failedGroup = securityGroup !== undefined && isFailed(securityGroup) ? securityGroup : undefined;
+  // So are most plans: their Services are not asked.
+  if (balancers.length === 0 && publicIPs.length === 0 && failedGroup === undefined) return;
   const ensured = new Set(draft.services.flatMap(({ subject, action }) => (action === "ensure" ? [subject.key] : [])));
   const leaving = draft.services.flatMap(({ subject, action }) => {
     const own = action === "delete" ? [] : [...(addressesOf(draft, subject) ?? []), ...subject.additionalAddresses];
@@ -140,19 +148,17 @@ function repeatFailed(draft: Draft, securityGroup: ResourceDraft<Provisioned> | 
   const failedOn = (id: string): readonly ServiceKey[] =>
     draft.services.flatMap(({ subject, failed }) => (failed?.has(id.toLowerCase()) === true ? [subject.key] : []));
   for (const [key, balancer] of draft.targets) repeat(balancer, [key]);
-  for (const one of draft.balancers.values()) {
-    if (!isUnprovisioned(one.observed)) continue;
+  for (const one of balancers) {
     // Without a frontend of Services it may be a user's, unless a write of this process has failed there.
     const isOwn = one.observed?.frontendIPConfigurations?.some(({ name }) => isServiceFrontend(name));
     repeat(one, [...(isOwn ? leaving : []), ...failedOn(one.id)]);
   }
-  for (const one of draft.publicIPs.values())
-    if (isUnprovisioned(one.observed))
-      repeat(
-        one,
-        servicesIn(one.observed?.tags).filter((key) => ensured.has(key)),
-      );
-  if (securityGroup !== undefined) repeat(securityGroup, [...ensured, ...leaving, ...failedOn(securityGroup.id)]);
+  for (const one of publicIPs)
+    repeat(
+      one,
+      servicesIn(one.observed?.tags).filter((key) => ensured.has(key)),
+    );
+  if (failedGroup !== undefined) repeat(failedGroup, [...ensured, ...leaving, ...failedOn(failedGroup.id)]);
 }
 
 function repeat(one: ResourceDraft<Provisioned>, services: readonly ServiceKey[]): void {

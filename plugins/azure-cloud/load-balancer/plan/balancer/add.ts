@@ -81,6 +81,8 @@ interface Placed {
   readonly subject: Subject;
   readonly target: BalancerDraft | undefined;
   readonly frontends: FrontendTargets;
+  /** The frontends of a Service that needs no edit. */
+  readonly settled: readonly UsedFrontend[] | undefined;
 }
 
 /**
@@ -88,6 +90,7 @@ interface Placed {
  * age: they share it and can leave it again, while a frontend of their own could not change as long as the owner uses it.
  */
 export function addOwnersFrontends(draft: Draft, placements: readonly Placed[]): void {
+  if (placements.every(({ target, settled }) => target === undefined || settled !== undefined)) return;
   const uses = placements.flatMap(({ subject, target: one, frontends }) =>
     [...frontends].flatMap(([family, target]) =>
       one === undefined || target.kind === "private" ? [] : [{ subject, one, family, target }],

@@ -38,6 +38,11 @@ const knownAddresses = oncePer(
     new Set(present.map(({ ipAddress }) => ipAddress)),
 );
 
+/** By config and pool, the nodes of which the pool has exactly the addresses. */
+const settledBy = oncePer((_config: PlannerConfig) =>
+  oncePer((_pool: Readonly<BackendAddressPool>) => new WeakSet<ReadonlyMap<string, string>>()),
+);
+
 const noAddresses: readonly LoadBalancerBackendAddress[] = [];
 
 /**
@@ -50,9 +55,11 @@ export function withAddresses(
   config: PlannerConfig,
 ): Readonly<BackendAddressPool> {
   const wanted = addressesOf[family](nodes);
+  const drains = draining.addresses.size > 0 || draining.leaving.size > 0;
+  const settled = settledBy(config)(pool);
+  if (!drains && settled.has(wanted)) return pool;
   const present = pool.loadBalancerBackendAddresses ?? noAddresses;
   const isKept = wanted.size === 0 && !local;
-  const drains = draining.addresses.size > 0;
   const stay: LoadBalancerBackendAddress[] = [];
   for (const address of present) {
     const { ipAddress } = address;
@@ -72,7 +79,9 @@ export function withAddresses(
   const network = virtualNetworkId(config);
   const moved = stay.some(({ virtualNetwork }) => virtualNetwork !== undefined);
   const same = missing.length === 0 && stay.length === present.length && stay.every((one, at) => one === present[at]);
-  if (same && (isKept || (!moved && sameName(pool.virtualNetwork?.id ?? "", network)))) return pool;
+  const isThere = !moved && sameName(pool.virtualNetwork?.id ?? "", network);
+  if (same && isThere && !isKept && !drains) settled.add(wanted);
+  if (same && (isKept || isThere)) return pool;
   return {
     ...pool,
     virtualNetwork: { id: network },
@@ -111,11 +120,10 @@ function withState(address: LoadBalancerBackendAddress, step: DrainStep): LoadBa
 }
 
 /** The network belongs to the pool, not to each address. */
-function withoutNetwork({
-  virtualNetwork: _network,
-  ...address
-}: LoadBalancerBackendAddress): LoadBalancerBackendAddress {
-  return address;
+function withoutNetwork(address: LoadBalancerBackendAddress): LoadBalancerBackendAddress {
+  if (address.virtualNetwork === undefined) return address;
+  const { virtualNetwork: _network, ...rest } = address;
+  return rest;
 }
 
 /** The pool without addresses: its members are network interfaces now. */

@@ -1,31 +1,20 @@
-import { sameName } from "../../../arm/resource-id.ts";
 import { childId, loadBalancerId, sameId } from "../../model/ids.ts";
 import type { Family, ServiceKey } from "../../model/model.ts";
-import { internalSuffix, isInternalName, localPoolName, poolName, sharedProbeName } from "../../model/names.ts";
+import { isInternalName, localPoolName, sharedProbeName } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import { reconcileTags } from "../../model/tags.ts";
 import { fullKey } from "../../service/annotation-rows.ts";
 import { annotations } from "../../service/annotations.ts";
-import { type Subject, wantedAddresses } from "../../service/subject.ts";
-import {
-  type Draft,
-  edit,
-  type PlannedService,
-  reject,
-  type ResourceDraft,
-  type UsedFrontend,
-} from "../draft/draft.ts";
-import { type Balancer, frontendsWith, hasPartsOf, namedFor, withoutPools, withoutProbes } from "../draft/edits.ts";
-import { type Frontend, type FrontendTarget, isOfOtherFamily, isPrimary, subnetProblem } from "../draft/frontends.ts";
-import { statusAddresses } from "../draft/ingress.ts";
+import { type Draft, edit, reject, type ResourceDraft } from "../draft/draft.ts";
+import { type Balancer, hasPartsOf, withoutPools, withoutProbes } from "../draft/edits.ts";
+import type { Frontend } from "../draft/frontends.ts";
 import type { PublicIPTargets } from "../public-ip/plan.ts";
-import { addOwnersFrontends, addService, type FrontendTargets, removeChangedFrontends, type Replaced } from "./add.ts";
-import { chooseBasic } from "./basic.ts";
+import { addOwnersFrontends, addService, removeChangedFrontends, type Replaced } from "./add.ts";
 import { withoutExchanges } from "./exchanges.ts";
-import { type Choice, chooseMultiple, type Planned, remember } from "./multiple.ts";
+import type { Planned } from "./multiple.ts";
+import { isLocal, place, type Placement } from "./place.ts";
 import { removeFrontends, removeLeft, removeRules, removeStaleRules } from "./remove.ts";
-import { settledUse } from "./settled.ts";
 
 type BalancerDraft = ResourceDraft<Balancer>;
 
@@ -42,15 +31,6 @@ export function draftBalancers(draft: Draft): void {
       services: new Set(),
     });
   }
-}
-
-interface Placement extends PlannedService {
-  /** `undefined` for Services that are deleted or rejected. */
-  readonly target: BalancerDraft | undefined;
-  readonly frontends: FrontendTargets;
-  readonly poolNames: ReadonlyMap<Family, string>;
-  /** Its frontends on the target as observed, if that needs no edit for it; those for others leave what it uses. */
-  readonly settled: readonly UsedFrontend[] | undefined;
 }
 
 /**
@@ -108,104 +88,6 @@ function removeLocalPools(draft: Draft): void {
         continue;
       edit(one, owner, (balancer) => withoutPools(balancer, (other) => other === pool));
     }
-}
-
-function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets, earlier: Planned): Placement {
-  const { subject, action } = planned;
-  const nowhere = { ...planned, target: undefined, frontends: new Map(), poolNames: new Map(), settled: undefined };
-  if (action === "delete") return nowhere;
-  const choice = chooseBalancer(draft, subject, publicIPs, earlier);
-  if ("problem" in choice) {
-    reject(draft, subject.key, choice.code, choice.problem);
-    return nowhere;
-  }
-  const target = balancerNamed(draft, choice.name);
-  draft.targets.set(subject.key, target);
-  if (draft.retired.has(target)) {
-    draft.pending.add(subject.key);
-    return { ...nowhere, target };
-  }
-  const frontends = frontendTargets(draft, subject, publicIPs);
-  for (const [family, frontend] of frontends)
-    if (isElsewhere(draft, subject, target, frontend) || isOfOtherFamily(target.observed, subject, family)) {
-      draft.pending.add(subject.key);
-      frontends.delete(family);
-    }
-  const poolNames = poolNamesBy(draft.config)(subject);
-  const settled = settledUse(draft, target, { subject, targets: frontends, poolNames });
-  return { ...planned, target, frontends, poolNames, settled };
-}
-
-const poolNamesBy = oncePer((config: PlannerConfig) =>
-  oncePer(
-    (subject: Subject): ReadonlyMap<Family, string> =>
-      new Map(
-        subject.families.map((family) => [
-          family,
-          isLocal(subject, config) ? localPoolName(subject.key, family) : poolName(config.clusterName, family),
-        ]),
-      ),
-  ),
-);
-
-/** True for a Service with pools of its own. */
-const isLocal = ({ local }: Subject, { loadBalancers }: PlannerConfig): boolean => local && loadBalancers.length > 0;
-
-/** An address must leave the frontend of another load balancer before it can have one here. */
-function isElsewhere({ observed }: Draft, subject: Subject, target: BalancerDraft, frontend: FrontendTarget): boolean {
-  const isFormer = (address: string): boolean =>
-    wantedAddresses(subject).includes(address) || statusAddresses(subject.service).includes(address);
-  const has = (one: Balancer): boolean =>
-    frontend.kind === "public"
-      ? frontendsWith(one, frontend.publicIPId).length > 0
-      : namedFor(one.frontendIPConfigurations, subject.base).some(
-          (own) => isPrimary(own, subject) && isFormer(own.privateIPAddress ?? ""),
-        );
-  return observed.loadBalancers.some((one) => !sameName(one.name ?? "", target.name) && has(one));
-}
-
-function balancerNamed(draft: Draft, name: string): BalancerDraft {
-  const known = draft.balancers.get(name.toLowerCase());
-  if (known !== undefined) return known;
-  const created: BalancerDraft = {
-    id: loadBalancerId(draft.config, name),
-    resourceGroup: draft.config.loadBalancerResourceGroup,
-    name,
-    observed: undefined,
-    current: newBalancer(name, draft.config),
-    services: new Set(),
-  };
-  draft.balancers.set(name.toLowerCase(), created);
-  return created;
-}
-
-const newBalancer = (name: string, { location, extendedLocation, sku }: PlannerConfig): Balancer => ({
-  name,
-  location,
-  sku: { name: sku === "standard" ? "Standard" : "Basic" },
-  ...(extendedLocation && { extendedLocation }),
-});
-
-function frontendTargets(draft: Draft, subject: Subject, publicIPs: PublicIPTargets): Map<Family, FrontendTarget> {
-  const targets = new Map<Family, FrontendTarget>();
-  if (!subject.internal) {
-    for (const [family, { id }] of publicIPs.get(subject.key) ?? [])
-      targets.set(family, { kind: "public", publicIPId: id });
-    return targets;
-  }
-  const name = subject.subnet ?? draft.config.subnet;
-  const subnet = draft.observed.subnets.get(name.toLowerCase());
-  if (subnet === undefined) {
-    const message = `ensure(${subject.key}): failed to get subnet: ${draft.config.virtualNetwork.name}/${name}`;
-    reject(draft, subject.key, "SubnetNotFound", message);
-    return targets;
-  }
-  for (const family of subject.families.toSorted()) {
-    const problem = subnetProblem(subject, family, subnet);
-    if (problem !== undefined) reject(draft, subject.key, "AddressOutsideSubnet", problem);
-    targets.set(family, { kind: "private", subnet });
-  }
-  return targets;
 }
 
 /**
@@ -272,14 +154,3 @@ function dropUnusedSharedProbe(one: BalancerDraft): void {
 /** True if a Service waits for its frontend on a load balancer that has none for the moment. */
 export const isAwaited = ({ targets, pending, retired }: Draft, one: BalancerDraft): boolean =>
   !retired.has(one) && pending.values().some((key) => targets.get(key) === one);
-
-/** Name of the load balancer of a Service. */
-function chooseBalancer(draft: Draft, subject: Subject, publicIPs: PublicIPTargets, planned: Planned): Choice {
-  const { loadBalancerName, clusterName, loadBalancers, sku } = draft.config;
-  if (sku !== "basic" && loadBalancers.length === 0)
-    return { name: (loadBalancerName || clusterName) + (subject.internal ? internalSuffix : "") };
-  const choice =
-    sku === "basic" ? chooseBasic(draft, subject, planned) : chooseMultiple(draft, subject, publicIPs, planned);
-  if ("name" in choice) remember(planned, subject, publicIPs, choice.name);
-  return choice;
-}

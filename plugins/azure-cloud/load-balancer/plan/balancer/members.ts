@@ -69,9 +69,13 @@ function memberChanges(
 
 /** Lower-case names of nodes that are excluded, or were deleted. */
 function excludedNames({ observed, config }: Draft): ReadonlySet<string> {
-  const excluded = observed.nodes.filter((node) => isExcluded(node, config)).map(nodeName);
+  const excluded = excludedBy(config)(observed.nodes);
   return new Set([...excluded, ...observed.deletedNodes].map((name) => name.toLowerCase()));
 }
+
+const excludedBy = oncePer((config: PlannerConfig) =>
+  oncePer((nodes: readonly Node[]) => nodes.filter((node) => isExcluded(node, config)).map(nodeName)),
+);
 
 /** A network interface can be in the pools of one external and one internal load balancer of the same name only. */
 function nodesElsewhere({ observed }: Draft, balancer: string): ReadonlySet<string> {

@@ -20,13 +20,12 @@ export function poolNodes({ observed, config }: Draft): (pools: readonly UsedPoo
     const known = byName(nodes);
     const hasJoined = (node: Node): boolean => {
       const before = known.get(nodeName(node));
-      if (before === node) return false;
       const former = before === undefined ? [] : internalAddresses(before);
       const isAdded = internalAddresses(node).some((one) => !former.includes(one) && isMember(one));
       // A plan for deletions alone has no list of nodes: members are of other Services, whose plans decide about them.
       return isAdded && (nodes.length === 0 || drainCause(node) === undefined);
     };
-    const joined = observed.nodes.filter(hasJoined);
+    const joined = newerThan(nodes)(observed.nodes).filter(hasJoined);
     return joined.length === 0 ? nodes : [...byName([...nodes, ...joined]).values()];
   });
   return (pools) => withMembers(nodesOf(pools));
@@ -43,6 +42,11 @@ function addressesIn({ observed, config }: Pick<Draft, "observed" | "config">): 
 /** Most lists are those of the plan before. */
 const byName = oncePer(
   (nodes: NodeList): ReadonlyMap<string, Node> => new Map(nodes.map((node) => [nodeName(node), node] as const)),
+);
+
+/** The nodes of the second list of which the first has another version, or none. */
+const newerThan = oncePer((nodes: NodeList) =>
+  oncePer((all: NodeList): NodeList => all.filter((node) => byName(nodes).get(nodeName(node)) !== node)),
 );
 
 function nodesOf(pools: readonly UsedPool[]): NodeList {

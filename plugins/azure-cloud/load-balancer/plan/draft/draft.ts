@@ -68,6 +68,8 @@ export interface Draft {
   /** By lower-case pool id. */
   readonly pools: Map<string, UsedPool>;
   readonly frontends: Map<ServiceKey, readonly UsedFrontend[]>;
+  /** Addresses of these, in the order of the load balancer, of Services whose frontends all have one. */
+  readonly addresses: Map<ServiceKey, readonly string[]>;
   readonly events: Map<ServiceKey, PlanEvent[]>;
   readonly problems: Map<ServiceKey, PlanProblem>;
   /** Services that wait for a value which a write of this plan yields. */

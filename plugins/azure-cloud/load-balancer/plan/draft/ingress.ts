@@ -15,15 +15,20 @@ export function addressOf(draft: Draft, { publicIPAddress, privateIPAddress }: F
   return draft.publicIPs.get(lowerId(publicIPAddress))?.current?.ipAddress || undefined;
 }
 
-/** Addresses of a Service's frontends in the order of the load balancer, as upstream; `undefined` until all are known. */
-export function addressesOf(draft: Draft, { key }: Subject): readonly string[] | undefined {
-  if (draft.pending.has(key)) return undefined;
-  const used = (draft.frontends.get(key) ?? []).toSorted(
-    (one, other) => positionOf(draft, one) - positionOf(draft, other),
-  );
-  const addresses = used.flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
-  return addresses.length === used.length && used.length > 0 ? addresses : undefined;
+/** Notes the addresses of the frontends that Services use, which the rest of the plan leaves as they are. */
+export function draftAddresses(draft: Draft): void {
+  for (const [key, used] of draft.frontends) {
+    // Most Services have one: its position makes no difference.
+    const sorted =
+      used.length < 2 ? used : used.toSorted((one, other) => positionOf(draft, one) - positionOf(draft, other));
+    const addresses = sorted.flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
+    if (addresses.length === used.length && used.length > 0) draft.addresses.set(key, addresses);
+  }
 }
+
+/** Addresses of a Service's frontends in the order of the load balancer, as upstream; `undefined` until all are known. */
+export const addressesOf = ({ pending, addresses }: Draft, { key }: Subject): readonly string[] | undefined =>
+  pending.has(key) ? undefined : addresses.get(key);
 
 const positionOf = ({ balancers }: Draft, { balancer, frontend }: UsedFrontend): number =>
   balancers
@@ -38,16 +43,20 @@ export const statusAddresses = oncePer(({ status }: Service): readonly string[] 
  * Addresses that a Service has had: those of its observed frontends and of its status, which the API server clears when
  * the type of the Service changes.
  */
-export function formerAddresses(draft: Draft, subject: Subject): readonly string[] {
-  const publicIPOf = (id: string): PublicIP | undefined => draft.publicIPs.get(id)?.observed;
-  return [...new Set([...statusAddresses(subject.service), ...ownAddresses(draft.observed, subject, publicIPOf)])];
-}
+export const formerAddresses = ({ observed }: Draft, subject: Subject): readonly string[] =>
+  formerBy(observed.loadBalancers)(observed.publicIPs)(subject);
+
+const formerBy = oncePer((loadBalancers: Observed["loadBalancers"]) =>
+  oncePer((publicIPs: Observed["publicIPs"]) =>
+    oncePer((subject: Subject): readonly string[] => [
+      ...new Set([...statusAddresses(subject.service), ...ownAddresses({ loadBalancers, publicIPs }, subject)]),
+    ]),
+  ),
+);
 
 /** Addresses of the frontends that Azure has of a Service, external or internal, whatever the Service wants now. */
-export function observedAddresses(observed: Observed, service: Service): readonly string[] {
-  const publicIPs = new Map(observed.publicIPs.map((one) => [one.id?.toLowerCase(), one]));
-  return ownAddresses(observed, { base: defaultLoadBalancerName(service) }, (id) => publicIPs.get(id));
-}
+export const observedAddresses = (observed: Observed, service: Service): readonly string[] =>
+  ownAddresses(observed, { base: defaultLoadBalancerName(service) });
 
 type PublicIP = Observed["publicIPs"][number];
 
@@ -70,15 +79,18 @@ const frontendsByBase = oncePer((balancer: Balancer): ReadonlyMap<string, readon
   return frontends;
 });
 
-/** Addresses of these frontends. `publicIPOf` finds a public IP by its lower-case id. */
+const publicIPsById = oncePer(
+  (publicIPs: readonly PublicIP[]): ReadonlyMap<string | undefined, PublicIP> =>
+    new Map(publicIPs.map((one) => [one.id?.toLowerCase(), one])),
+);
+
 const ownAddresses = (
-  { loadBalancers }: Observed,
+  { loadBalancers, publicIPs }: Pick<Observed, "loadBalancers" | "publicIPs">,
   { base }: Pick<Subject, "base">,
-  publicIPOf: (id: string) => PublicIP | undefined,
 ): readonly string[] =>
   loadBalancers
     .flatMap((balancer) => frontendsByBase(balancer).get(base) ?? [])
     .flatMap(
       ({ privateIPAddress, publicIPAddress = {} }) =>
-        privateIPAddress || publicIPOf(lowerId(publicIPAddress))?.ipAddress || [],
+        privateIPAddress || publicIPsById(publicIPs).get(lowerId(publicIPAddress))?.ipAddress || [],
     );

@@ -10,7 +10,7 @@ import type { PlannerConfig } from "../../model/planner-config.ts";
 import { annotations } from "../../service/annotations.ts";
 import type { Subject } from "../../service/subject.ts";
 import { type Draft, edit, type PlannedService, reject, zonesFor } from "../draft/draft.ts";
-import { frontendsWith } from "../draft/edits.ts";
+import { type Balancer, frontendsWith } from "../draft/edits.ts";
 import { type DesiredPublicIP, desiredPublicIP, indexPublicIPs, type PublicIPIndex } from "./desired.ts";
 import { ensurePublicIP } from "./ensure.ts";
 import { parseIPTags, sameIPTags } from "./ip-tags.ts";
@@ -36,18 +36,61 @@ export function draftPublicIPs(draft: Draft): void {
       });
 }
 
+/** A Service that has the public IPs that it wants, and none to release. */
+interface Settled {
+  readonly chosen: ReadonlyMap<Family, DesiredPublicIP>;
+  /** All that it wants as they are, by lower-case id. */
+  readonly publicIPs: ReadonlyMap<string, PublicIP>;
+}
+
+/** By everything that it follows from, as long as no other Service changes one of its public IPs. */
+const settledBy = oncePer((_config: PlannerConfig) =>
+  oncePer((_publicIPs: readonly PublicIP[]) =>
+    oncePer((_loadBalancers: readonly Balancer[]) => new WeakMap<Subject, Settled>()),
+  ),
+);
+
 /** Ensures the public IPs of external Services, and releases those that Services no longer use. */
 export function planPublicIPs(draft: Draft): PublicIPTargets {
-  const index = indexPublicIPs(draft.observed.publicIPs);
+  const { config, observed, services } = draft;
+  const index = indexPublicIPs(observed.publicIPs);
+  const known = settledBy(config)(observed.publicIPs)(observed.loadBalancers);
+  const settled = ({ subject, action }: PlannedService): Settled | undefined => {
+    const one = action === "ensure" ? known.get(subject) : undefined;
+    return one !== undefined && isAsObserved(draft, one) ? one : undefined;
+  };
   const targets = new Map<ServiceKey, ReadonlyMap<Family, DesiredPublicIP>>();
-  for (const { subject, action } of draft.services)
-    if (action === "ensure") targets.set(subject.key, subject.internal ? new Map() : ensureAll(draft, subject, index));
-  releaseUnused(draft, targets);
+  for (const planned of services)
+    if (planned.action === "ensure")
+      targets.set(planned.subject.key, settled(planned)?.chosen ?? ensureAll(draft, planned.subject, index));
+  for (const planned of services) {
+    // An edit for another Service may leave it the last owner of a public IP.
+    if (settled(planned) !== undefined) continue;
+    for (const one of taggedFor(draft, planned.subject)) releaseOne(draft, planned, lowerId(one), targets);
+    const chosen = targets.get(planned.subject.key);
+    const now = chosen && settledWith(draft, planned.subject, chosen);
+    if (now !== undefined) known.set(planned.subject, now);
+  }
   return targets;
+}
+
+const isAsObserved = ({ publicIPs: drafts }: Draft, { publicIPs }: Pick<Settled, "publicIPs">): boolean =>
+  publicIPs.entries().every(([id, one]) => drafts.get(id)?.current === one);
+
+/** Undefined for a Service that is refused, needs an edit, or waits: it lacks a public IP then. */
+function settledWith(draft: Draft, subject: Subject, chosen: Settled["chosen"]): Settled | undefined {
+  const { key, internal, families } = subject;
+  if (draft.problems.has(key) || (!internal && chosen.size < families.length)) return undefined;
+  const wanted = [...chosen.values()].map(({ current }) => current);
+  if (wanted.includes(undefined)) return undefined;
+  const all = new Set([...wanted, ...taggedFor(draft, subject)].filter((one) => one !== undefined));
+  const publicIPs = new Map([...all].map((one) => [lowerId(one), one]));
+  return isAsObserved(draft, { publicIPs }) ? { chosen, publicIPs } : undefined;
 }
 
 function ensureAll(draft: Draft, subject: Subject, index: PublicIPIndex): ReadonlyMap<Family, DesiredPublicIP> {
   const chosen = new Map<Family, DesiredPublicIP>();
+  if (subject.internal) return chosen;
   // IPv4 comes first, whatever the order of the Service: so do its frontends, and the addresses in its status.
   for (const family of subject.families.toSorted()) {
     const choice = desiredPublicIP(subject, family, index, draft.config);
@@ -138,11 +181,6 @@ const taggedFor = ({ observed }: Draft, { key }: Subject): readonly PublicIP[] =
 /** The public IPs that a Service of this cluster owns. */
 export const ownPublicIPs = (draft: Draft, subject: Subject): readonly PublicIP[] =>
   taggedFor(draft, subject).filter((one) => ownership(one, subject, draft.config.clusterName).owned);
-
-function releaseUnused(draft: Draft, targets: PublicIPTargets): void {
-  for (const planned of draft.services)
-    for (const one of taggedFor(draft, planned.subject)) releaseOne(draft, planned, lowerId(one), targets);
-}
 
 function releaseOne(draft: Draft, { subject, action }: PlannedService, id: string, targets: PublicIPTargets): void {
   const one = draft.publicIPs.get(id);

@@ -5,7 +5,7 @@ import { isServiceFrontend } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import { isShared } from "../../service/identity.ts";
 import { choosesAddress, readSubject, type Subject, wantedAddresses } from "../../service/subject.ts";
-import type { Draft } from "../draft/draft.ts";
+import type { Draft, PlannedService } from "../draft/draft.ts";
 import { type Balancer, baseOf, rulesOn } from "../draft/edits.ts";
 import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
 import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
@@ -20,7 +20,7 @@ export type BackendAddresses = (subject: Subject) => readonly string[];
 
 /** All Services of the cluster, as the security group is shared by them. */
 export function holdersOf(draft: Draft, backendAddresses: BackendAddresses): readonly Holder[] {
-  const holders = draft.services.map(({ subject, action }) => plannedHolder(draft, subject, action, backendAddresses));
+  const holders = draft.services.map((planned) => holderOf(draft, planned, backendAddresses));
   const others = othersOf(draft);
   if (others.length === 0) return holders;
   const ruled = ruledOn(draft, new Set(holders.flatMap(({ addresses, left }) => [...addresses, ...left])));
@@ -112,12 +112,34 @@ const portOf = ({ protocol = "", frontendPort = 0, backendPort = 0 }: LoadBalanc
   protocol: protocol.toUpperCase(),
 });
 
-function plannedHolder(
-  draft: Draft,
-  subject: Subject,
-  action: "ensure" | "delete",
-  backendAddresses: BackendAddresses,
-): Holder {
+/** A holder, and the addresses of the frontends of its Service. */
+interface Known {
+  readonly holder: Holder;
+  readonly frontends: readonly string[];
+}
+
+/** By what tells of the addresses that a Service has had. */
+const knownBy = oncePer((_loadBalancers: readonly Balancer[]) =>
+  oncePer((_publicIPs: Draft["observed"]["publicIPs"]) => new WeakMap<Subject, Known>()),
+);
+
+/** Most Services have the addresses that they had in the plan before. */
+function holderOf(draft: Draft, planned: PlannedService, backendAddresses: BackendAddresses): Holder {
+  const { subject, action } = planned;
+  const { loadBalancers, publicIPs, opened } = draft.observed;
+  const isOpened = isShared(draft) || opened?.has(subject.key) === true;
+  const frontends = action === "ensure" && subject.floatingIP && !isOpened ? addressesOf(draft, subject) : undefined;
+  if (frontends === undefined) return plannedHolder(draft, planned, backendAddresses);
+  const known = knownBy(loadBalancers)(publicIPs);
+  const before = known.get(subject);
+  if (before?.frontends.length === frontends.length && frontends.every((one, at) => one === before.frontends[at]))
+    return before.holder;
+  const holder = plannedHolder(draft, planned, backendAddresses);
+  known.set(subject, { holder, frontends });
+  return holder;
+}
+
+function plannedHolder(draft: Draft, { subject, action }: PlannedService, backendAddresses: BackendAddresses): Holder {
   const told = formerAddresses(draft, subject);
   const own = action === "delete" || isShared(draft) ? ownedAddresses(draft, subject) : [];
   const free = action === "delete" ? freeAddresses(draft, subject) : [];
@@ -180,18 +202,44 @@ export const nodeAddresses = oncePer((nodes: readonly Node[]): readonly string[]
 function keptHolder(draft: Draft, asked: Subject, behind?: Ruled): Holder {
   const wanted = asRuled(draft, asked);
   const used = (draft.frontends.get(wanted.key) ?? []).flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
-  const base = wanted.base.toLowerCase();
-  const known = [...statusAddresses(wanted.service), ...used, ...(behind?.addresses.get(base) ?? [])];
+  const ruled = behind?.addresses.get(wanted.base.toLowerCase()) ?? [];
+  const shown = wanted.floatingIP && used.length + ruled.length === 0 ? shownHolder(rulesOf(draft))(wanted) : undefined;
+  if (shown !== undefined && !shown.addresses.some((one) => behind?.ports.has(one))) return shown;
+  const known = [...statusAddresses(wanted.service), ...used, ...ruled];
   const isSettled = behind === undefined || (known.length > 0 && !choosesAddress(wanted));
   const awaited = isSettled ? [] : awaitedAddresses(draft, wanted, behind);
   const addresses = [...new Set([...known, ...awaited, ...wanted.additionalAddresses])];
   const isAlone = behind === undefined || !addresses.some((one) => behind.ports.has(one));
   const subject = isAlone ? wanted : { ...wanted, ports: keptPorts(draft, wanted, addresses, behind) };
   const destinations = wanted.floatingIP ? addresses : nodeAddresses(draft.observed.nodes);
-  const former = wanted.floatingIP ? addresses.filter((one) => !isInForce(rulesOf(draft), wanted, one)) : [];
-  const denied = accessOf(wanted).denyAll ? destinations : former;
+  const denied = wanted.floatingIP
+    ? deniedOn(addresses, wanted, rulesOf(draft))
+    : accessOf(wanted).denyAll
+      ? destinations
+      : [];
   return { subject, action: "keep", addresses, destinations, denied, left: [] };
 }
+
+/** A Service that has the addresses of its status, and nothing else on them; most are that. */
+const shownHolder = oncePer((rules: readonly SecurityRule[]) =>
+  oncePer((subject: Subject): Holder | undefined => {
+    const known = statusAddresses(subject.service);
+    if (known.length === 0 || choosesAddress(subject)) return undefined;
+    const addresses = [...new Set([...known, ...subject.additionalAddresses])];
+    return {
+      subject,
+      action: "keep",
+      addresses,
+      destinations: addresses,
+      denied: deniedOn(addresses, subject, rules),
+      left: [],
+    };
+  }),
+);
+
+/** Destinations of a Service that is not planned whose rest stays denied. */
+const deniedOn = (addresses: readonly string[], subject: Subject, rules: readonly SecurityRule[]): readonly string[] =>
+  accessOf(subject).denyAll ? addresses : addresses.filter((one) => !isInForce(rules, subject, one));
 
 /** The Service without floating IP for as long as it has rules without: they send to the nodes. */
 function asRuled({ balancers }: Draft, subject: Subject): Subject {

@@ -41,9 +41,8 @@ export function planSecurityGroup(draft: Draft, backendAddresses: BackendAddress
   const present = group.securityRules ?? [];
   const rules = planRules(draft, present, holders, active);
   const changed = changedDestinations(present, rules);
-  const involved = active.filter(({ destinations, left }) =>
-    [...destinations, ...left].some((address) => changed.has(address)),
-  );
+  const isChanged = (address: string): boolean => changed.has(address);
+  const involved = active.filter(({ destinations, left }) => destinations.some(isChanged) || left.some(isChanged));
   warnOfPrefixes(draft, present, rules, involved);
   const closing = isShared(draft) ? involved.filter((holder) => isClosing(holder, changed)) : [];
   return {
@@ -104,18 +103,11 @@ function planRules(
   active: readonly Holder[],
 ): readonly SecurityRule[] {
   const set = new RuleSet(present);
-  const sharing = sharersByAddress(holders);
   const nodes = addressSet(nodeAddresses(draft.observed.nodes));
   cleanNodes(set, holders, nodes);
   const settled = settledHolders(present, holders, nodes);
   const edited = active.filter((holder) => !settled.has(holder));
-  for (const holder of edited) {
-    if (holder.action !== "keep")
-      for (const shared of sharing.onDestinations(holder))
-        clean(set, shared, { asUpstream: holder.action === "ensure" });
-    clean(set, sharing.onLeft(holder), { asUpstream: false });
-    if (holder.action === "ensure" && !holder.subject.floatingIP) cleanFormerPorts(set, holder, sharing.shared(holder));
-  }
+  if (edited.length > 0) removeDestinations(set, edited, sharersByAddress(holders));
   const added = new Map<Holder, number>();
   for (const holder of edited.filter(({ action }) => action === "ensure")) {
     const before = set.size;
@@ -128,6 +120,17 @@ function planRules(
   rejectTooManyRules(draft, rules.length, added);
   rejectTooManyPrefixes(draft, rules, active);
   return rules;
+}
+
+/** Closes what Services have open, apart from what others need there. */
+function removeDestinations(set: RuleSet, edited: readonly Holder[], sharing: Sharing): void {
+  for (const holder of edited) {
+    if (holder.action !== "keep")
+      for (const shared of sharing.onDestinations(holder))
+        clean(set, shared, { asUpstream: holder.action === "ensure" });
+    clean(set, sharing.onLeft(holder), { asUpstream: false });
+    if (holder.action === "ensure" && !holder.subject.floatingIP) cleanFormerPorts(set, holder, sharing.shared(holder));
+  }
 }
 
 /** Ports that are open on nodes: all deployments know the nodes, and only this one knows of those that are gone. */
@@ -194,15 +197,17 @@ const hasUnreadAddress = ({ balancers, publicIPs }: Draft): boolean =>
  */
 function knownDestinations(draft: Draft, holders: readonly Holder[]): (destination: string) => boolean {
   const staying = holders.filter(({ action }) => action !== "delete");
-  const frontends = [...draft.balancers.values()]
-    .flatMap(({ current }) => current?.frontendIPConfigurations ?? [])
-    .flatMap((frontend) => addressOf(draft, frontend) ?? []);
-  const known = new Set([...staying.flatMap(({ addresses }) => addresses), ...frontends]);
+  const known = new Set(staying.flatMap(({ addresses }) => addresses));
   const ofNodes = addressSet(nodeAddresses(draft.observed.nodes));
-  let wanted: ReadonlySet<string> | undefined;
-  return (one) => known.has(one) || ofNodes.has(one) || (wanted ??= wantedDestinations(draft, staying)).has(one);
+  let others: ReadonlySet<string> | undefined;
+  return (one) => known.has(one) || ofNodes.has(one) || (others ??= otherDestinations(draft, staying)).has(one);
 }
 
-/** Addresses that Services request. Few plans need them: all other addresses are known without them. */
-const wantedDestinations = (draft: Draft, staying: readonly Holder[]): ReadonlySet<string> =>
-  new Set(staying.flatMap(({ subject }) => chosenAddresses(draft, subject)));
+/** Addresses of frontends, and those that Services request. Few plans need them: all addresses are known without them. */
+const otherDestinations = (draft: Draft, staying: readonly Holder[]): ReadonlySet<string> =>
+  new Set([
+    ...[...draft.balancers.values()]
+      .flatMap(({ current }) => current?.frontendIPConfigurations ?? [])
+      .flatMap((frontend) => addressOf(draft, frontend) ?? []),
+    ...staying.flatMap(({ subject }) => chosenAddresses(draft, subject)),
+  ]);

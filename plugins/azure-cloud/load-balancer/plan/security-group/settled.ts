@@ -32,42 +32,53 @@ export function hasRulesFor(present: Rules, subject: Subject, destination: strin
 export function isInForce(present: Rules, subject: Subject, destination: string): boolean {
   const wanted = rulesFor(subject)[familyOf(destination) ?? "IPv4"];
   const found = rulesByDestination(present).get(destination) ?? new Map<string, SecurityRule>();
+  if (!hasAll(found, wanted)) return false;
+  const others = found.size === wanted.size ? [] : [...found].filter(([name]) => !wanted.has(name));
+  if (others.length === 0) return true;
   const ports = new Set([...portsOf(subject).values()].flat().map(String));
-  const isFormer = (rule: SecurityRule): boolean => rule.destinationPortRanges?.some((one) => ports.has(one)) ?? false;
-  return hasAll(found, wanted) && found.entries().every(([name, rule]) => wanted.has(name) || !isFormer(rule));
+  return !others.some(([, rule]) => rule.destinationPortRanges?.some((one) => ports.has(one)));
 }
 
 /**
- * Services of which the group has exactly the rules that they would get, as no one has edited them, on addresses that nothing else of the plan
- * touches: to take them out and to put them in again changes nothing. `nodes`: addresses of nodes.
+ * Services of which the group has exactly the rules that they would get on their addresses, as none has been edited, and no
+ * other address.
+ */
+const haveTheirRules = oncePer((present: Rules) =>
+  oncePer(({ subject, left, destinations }: Holder): boolean => {
+    const hasItsRules = (destination: string): boolean => {
+      const family = familyOf(destination);
+      if (family === undefined) return false;
+      const wanted = rulesFor(subject)[family];
+      const found = rulesByDestination(present).get(destination);
+      if (found === undefined) return wanted.size === 0;
+      const isIntact = ([name, content]: readonly [string, string]): boolean => {
+        const rule = found.get(name);
+        return rule !== undefined && hasContent(rule, content);
+      };
+      return (
+        wanted.entries().every(isIntact) && found.entries().every(([name, rule]) => wanted.has(name) || !isCleaned(rule))
+      );
+    };
+    return subject.floatingIP && left.length === 0 && destinations.every(hasItsRules);
+  }),
+);
+
+/**
+ * Services that have their rules, on addresses that nothing else of the plan touches: to take them out and to put them in
+ * again changes nothing. `nodes`: addresses of nodes.
  */
 export function settledHolders(
   present: Rules,
   holders: readonly Holder[],
   nodes: ReadonlySet<string>,
 ): ReadonlySet<Holder> {
-  const byDestination = rulesByDestination(present);
   const owners = new Map<string, number>();
-  for (const { addresses, left } of holders)
-    for (const one of [...addresses, ...left]) owners.set(one, (owners.get(one) ?? 0) + 1);
-  const hasItsRules = ({ subject }: Holder, destination: string): boolean => {
-    const family = familyOf(destination);
-    if (family === undefined) return false;
-    const wanted = rulesFor(subject)[family];
-    const found = byDestination.get(destination);
-    if (found === undefined) return wanted.size === 0;
-    const isIntact = ([name, content]: readonly [string, string]): boolean => {
-      const rule = found.get(name);
-      return rule !== undefined && hasContent(rule, content);
-    };
-    return (
-      wanted.entries().every(isIntact) && found.entries().every(([name, rule]) => wanted.has(name) || !isCleaned(rule))
-    );
-  };
+  const count = (address: string): void => void owners.set(address, (owners.get(address) ?? 0) + 1);
+  for (const { addresses, left } of holders) for (const list of [addresses, left]) for (const one of list) count(one);
+  const hasItsRules = haveTheirRules(present);
   const isSettled = (holder: Holder): boolean =>
     holder.action === "ensure" &&
-    holder.subject.floatingIP &&
-    holder.left.length === 0 &&
-    holder.destinations.every((one) => owners.get(one) === 1 && !nodes.has(one) && hasItsRules(holder, one));
+    hasItsRules(holder) &&
+    holder.destinations.every((one) => owners.get(one) === 1 && !nodes.has(one));
   return new Set(holders.filter(isSettled));
 }

@@ -260,6 +260,45 @@ test("Services that change into any other shape converge, and still leave nothin
   );
 });
 
+/** The plan of copies: nothing that was computed before is known of them. */
+function planOfCopies(intents: readonly ServiceIntent[], observed: Observed, config: PlannerConfig) {
+  const copies = structuredClone({ intents, observed });
+  return plan(copies.intents, copies.observed, { ...config });
+}
+
+const fields = ["loadBalancers", "publicIPs", "securityGroup", "poolMembers", "services", "nodes"] as const;
+
+test("the plan of any mix of states that were planned before is that of copies of them", () => {
+  const mixes = fc.array(fc.record({ of: fc.array(fc.nat(), { minLength: 7, maxLength: 7 }), planned: fc.nat(31) }), {
+    minLength: 4,
+    maxLength: 8,
+  });
+  check(
+    fc.property(pairs, starts, configs, mixes, ([before, after], start, config, mixed) => {
+      const first = converge(before, withServices(start, before), config).observed;
+      const known = synced(before, first, config);
+      const changed = known.map((intent, index) => (index % 2 === 0 ? intent : (after[index] ?? intent)));
+      const second = converge(changed, withServices(first, changed), config).observed;
+      const fewer = nodesNamed("node-0");
+      const moved = synced(changed, second, config).map((intent) => ({ ...intent, nodes: fewer }));
+      const third = { ...converge(moved, withServices(second, moved), config).observed, nodes: fewer };
+      const states = [withServices(start, before), withServices(first, known), withServices(second, changed), third];
+      const wishes = [before, known, changed, moved, deletions(known), deletions(moved)];
+      for (const {
+        of: [whose = 0, ...of],
+        planned,
+      } of mixed) {
+        const state = states[whose % states.length] ?? start;
+        const parts = fields.map((field, at) => ({ [field]: states[(of[at] ?? 0) % states.length]?.[field] }));
+        const observed: Observed = Object.assign({ ...state }, ...parts);
+        const intents = (wishes[whose % wishes.length] ?? before).filter((_, at) => ((planned >> at) & 1) === 1);
+        expect(plan(intents, observed, config)).toEqual(planOfCopies(intents, observed, config));
+      }
+    }),
+    40,
+  );
+});
+
 /** Priorities of security rules follow the order in which they were created. */
 function withoutPriorities(observed: Observed): Observed {
   const rules = (observed.securityGroup?.securityRules ?? []).map((rule) => ({ ...rule, priority: 0 }));

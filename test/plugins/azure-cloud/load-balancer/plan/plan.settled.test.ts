@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 
 import type { SecurityRule } from "@azure/arm-network";
+import { annotations as ownAnnotations } from "cloud-controller-host/sdk";
 
 import type { Observed, ServiceIntent } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
@@ -282,4 +283,119 @@ test("a public IP that others have released becomes the second address of a Serv
   const others = { ipConfiguration: { id: "/networkInterfaces/others/ipConfigurations/primary" } };
   expect(writesWith(others)).not.toContain("publicIPAddresses/v6-pip");
   expect(writesWith({})).toContain("publicIPAddresses/v6-pip");
+});
+
+test("a public IP that a deleted Service leaves to one that has another is deleted with it, whatever plans came before", () => {
+  const tags = { "k8s-azure-service": "default/web,default/other", "k8s-azure-cluster-name": "kubernetes" };
+  const { intents, observed } = settled();
+  const seen = { ...observed, publicIPs: [...observed.publicIPs, publicIP("kubernetes-shared", "20.9.9.9", { tags })] };
+  expect(plan(intents, seen, config).stages).toEqual([]);
+  const deleted = intents.map((one): ServiceIntent => (one === intents[0] ? one : { ...one, action: "delete" }));
+  const writes = plan(deleted, seen, config).stages.flatMap((stage) => stage.writes);
+  expect(writes.map(({ kind, name }) => `${kind} ${name}`)).toContain("delete-public-ip kubernetes-shared");
+});
+
+test("a Service keeps its tags on the public IP that a new one shares, whatever plans came before", () => {
+  const { intents, observed } = settled({ annotations: { "azure-pip-tags": "owner=web" } });
+  const [own] = observed.publicIPs.filter(({ tags }) => tags?.["k8s-azure-service"] === "default/web");
+  const annotations = { "azure-pip-name": own?.name ?? "", "azure-pip-tags": "owner=new" };
+  const created = intentOf({ name: "new", nodes, annotations, spec: { ports: [{ port: 8080, protocol: "TCP" }] } });
+  const writes = plan([created, ...intents], observed, config).stages.flatMap((stage) => stage.writes);
+  const put = writes.find(({ kind }) => kind === "put-public-ip");
+  expect(put && "body" in put && put.body).toMatchObject({ name: own?.name, tags: { owner: "web" } });
+});
+
+test.each([
+  [
+    "an address that its subnet does not have",
+    { "azure-load-balancer-internal": "true", "azure-load-balancer-ipv4": "10.240.0.9" },
+    (observed: Observed) => {
+      const subnet = { ...observed.subnets.get("subnet0"), addressPrefix: "10.250.0.0/16" };
+      return { ...observed, subnets: new Map([["subnet0", subnet]]) };
+    },
+  ],
+  [
+    "a DNS label that its public IP has for another one",
+    { "azure-dns-label-name": "web" },
+    (observed: Observed) => {
+      const tags = { "k8s-azure-dns-label-service": "default/other" };
+      const publicIPs = observed.publicIPs.map((one) => ({
+        ...one,
+        ...(one.tags && { tags: { ...one.tags, ...tags } }),
+      }));
+      return { ...observed, publicIPs };
+    },
+  ],
+])("a Service with %s is refused by each plan", (_problem, annotations, change) => {
+  const { intents, observed } = settled({ annotations });
+  const seen = change(observed);
+  const codesOf = () => [...plan(intents, seen, config).results.values()].map(({ problem }) => problem?.code);
+  const codes = codesOf();
+  expect(codes[0]).toBeString();
+  expect(codesOf()).toEqual(codes);
+});
+
+test("a Service moves to the load balancer that its namespace selects by now, whatever plans came before", () => {
+  const several = plannerConfigOf({
+    loadBalancerBackendPoolConfigurationType: "nodeIP",
+    multipleStandardLoadBalancerConfigurations: [
+      { name: "kubernetes", primaryVMSet: "vmss0" },
+      { name: "gold", primaryVMSet: "vmss1", serviceNamespaceSelector: { matchLabels: { tier: "gold" } } },
+    ],
+  });
+  const intents = [
+    intentOf({ name: "web", nodes }),
+    intentOf({ name: "other", nodes, annotations: { "azure-load-balancer-configurations": "gold" } }),
+  ];
+  const gold = new Map([["default", { tier: "gold" }]]);
+  const { observed } = converge(intents, world({ nodes, namespaceLabels: gold }), several);
+  const seen = { ...observed, services: intents.map(({ service }) => service) };
+  expect(plan(intents, seen, several).stages).toEqual([]);
+  const left = { ...seen, namespaceLabels: new Map([["default", {}]]) };
+  const web = intents.slice(0, 1);
+  expect(plan(web, left, several)).toEqual(plan(structuredClone(web), structuredClone(left), { ...several }));
+});
+
+test.each<[string, (observed: Observed) => Observed]>([
+  [
+    "an address that it has opened before",
+    (observed) => {
+      const former = intentOf({ name: "web", nodes, annotations: { "azure-load-balancer-ipv4": "20.9.9.7" } });
+      return { ...observed, opened: new Map([["default/web", [former.service]]]) };
+    },
+  ],
+  [
+    "the address of a public IP that it owns in a group that deployments share",
+    (observed) => {
+      const mark = { [ownAnnotations.servedBy]: "other" };
+      const services = observed.services.map((one) =>
+        one.metadata?.name === "web" ? one : { ...one, metadata: { ...one.metadata, annotations: mark } },
+      );
+      return { ...observed, services };
+    },
+  ],
+])("a Service closes %s, whatever plans came before", (_address, change) => {
+  const { intents, observed } = settled();
+  const tags = { "k8s-azure-service": "default/web", "k8s-azure-cluster-name": "kubernetes" };
+  const before = {
+    ...withRules(observed, (rules) => [...rules, ruleFor("20.9.9.7", { name: "k8s-azure-lb_allow_IPv4_former" })]),
+    publicIPs: [...observed.publicIPs, publicIP("kubernetes-former", "20.9.9.7", { tags })],
+  };
+  const servicesOf = (from: Observed): readonly string[] =>
+    plan(intents, from, config)
+      .stages.flatMap(({ writes }) => writes)
+      .flatMap(({ kind, services }) => (kind === "put-security-group" ? services : []));
+  expect(servicesOf(before)).toEqual(["default/other", "default/web"]);
+  expect(servicesOf(change(before))).toEqual(["default/web"]);
+});
+
+test("a Service without floating IP opens its ports on a node that joins, whatever plans came before", () => {
+  const { intents, observed } = settled({ annotations: direct });
+  const more = nodesNamed("node-0", "node-1", "node-2");
+  const wider = intents.map((intent) => ({ ...intent, nodes: more }));
+  const group = plan(wider, { ...observed, nodes: more }, config)
+    .stages.flatMap(({ writes }) => writes)
+    .find(({ kind }) => kind === "put-security-group");
+  const [address = ""] = more[2]?.status?.addresses?.map((one) => one.address) ?? [];
+  expect(JSON.stringify(group)).toContain(`"${address}"`);
 });

@@ -1,6 +1,9 @@
 import { describe, expect, test } from "bun:test";
 
+import type { LoadBalancerBackendAddress } from "@azure/arm-network";
+
 import type { NodeDrain } from "../../../../../../plugins/azure-cloud/load-balancer/model/drain.ts";
+import { virtualNetworkId } from "../../../../../../plugins/azure-cloud/load-balancer/model/ids.ts";
 import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { withAddresses } from "../../../../../../plugins/azure-cloud/load-balancer/plan/balancer/address-pools.ts";
 import {
@@ -166,6 +169,65 @@ describe("a pool of addresses that other nodes have by now", () => {
       "a 10.240.0.4",
       "b 10.240.0.6",
     ]);
+  });
+});
+
+describe("a pool that a plan has left as it is", () => {
+  const config = plannerConfigOf(nodeIP);
+  const named = nodesNamed("node-0", "node-1");
+  const [address = "", other = ""] = named.map((node) => node.status?.addresses?.[0]?.address);
+  const nothing = { addresses: new Map(), leaving: new Map() };
+  const poolOf = (addresses: readonly LoadBalancerBackendAddress[], id = virtualNetworkId(config)) => ({
+    name: "kubernetes",
+    virtualNetwork: { id },
+    loadBalancerBackendAddresses: [...addresses],
+  });
+  const place = { balancer: "/lb", isDown: true, hasOthers: true, isLocal: false, drainMs: 600_000 };
+  const draining = new Map([[placeKey("/pool", other), { node: "node-1", drain: drained(0), place }]]);
+
+  test.each([
+    [
+      "gets a node that was about to leave",
+      { pool: poolOf([{ name: "node-0", ipAddress: address }]), list: named },
+      { ...nothing, leaving: new Map([["/pool", new Set(["node-1"])]]) },
+      [address, other],
+    ],
+    [
+      "loses a node that was drained",
+      {
+        pool: poolOf([
+          { name: "node-0", ipAddress: address },
+          { name: "node-1", ipAddress: other, adminState: "Down" },
+        ]),
+        list: named.slice(0, 1),
+      },
+      { ...nothing, addresses: draining },
+      [address],
+    ],
+    [
+      "loses all where it is the pool of one local Service by now",
+      { pool: poolOf([{ name: "node-0", ipAddress: address }]), list: [] },
+      nothing,
+      [],
+    ],
+  ])("%s", (_change, { pool, list: of }, before, after) => {
+    const wanted = { nodes: of, pool: { family: "IPv4", local: false }, id: "/pool", draining: before } as const;
+    expect(withAddresses(pool, wanted, config)).toBe(pool);
+    const now = { ...wanted, pool: { family: "IPv4", local: of.length === 0 }, draining: nothing } as const;
+    const addresses = withAddresses(pool, now, config).loadBalancerBackendAddresses;
+    expect(addresses?.map(({ ipAddress }) => ipAddress)).toEqual(after);
+  });
+
+  test("gets the network of the config, however often it was planned", () => {
+    const pool = poolOf([{ name: "node-0", ipAddress: address }], "/virtualNetworks/former");
+    const wanted = {
+      nodes: named.slice(0, 1),
+      pool: { family: "IPv4", local: false },
+      id: "/pool",
+      draining: nothing,
+    } as const;
+    for (let plans = 0; plans < 2; plans += 1)
+      expect(withAddresses(pool, wanted, config).virtualNetwork).toEqual({ id: virtualNetworkId(config) });
   });
 });
 
