@@ -2,7 +2,7 @@ import type { Subnet } from "@azure/arm-network";
 import { type CloudContext, keyOf, kinds } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../../../arm/clients.ts";
-import { unlessAbsent } from "../../../arm/errors.ts";
+import { ArmError, unlessAbsent } from "../../../arm/errors.ts";
 import { groupOf } from "../../../arm/resource-id.ts";
 import type { NeededReads, Observed, ServiceIntent } from "../../model/model.ts";
 import { isServiceFrontend, localPoolName } from "../../model/names.ts";
@@ -95,3 +95,7 @@ export function endpointNodes(
   }
   return nodes;
 }
+
+/** Access is denied, or the name cannot be that of a resource group. */
+export const isDenied = (error: unknown): boolean =>
+  error instanceof ArmError && (error.status === 403 || error.status === 400);

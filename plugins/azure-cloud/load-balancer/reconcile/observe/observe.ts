@@ -1,4 +1,4 @@
-import type { Subnet } from "@azure/arm-network";
+import type { LoadBalancer, PublicIPAddress, Subnet } from "@azure/arm-network";
 import {
   type CloudContext,
   defaultLoadBalancerName,
@@ -9,12 +9,12 @@ import {
 } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../../../arm/clients.ts";
-import { ArmError } from "../../../arm/errors.ts";
 import { SharedRead, SharedReads } from "../../../arm/reads/shared-read.ts";
 import { readZones } from "../../../arm/reads/zones.ts";
 import { sameName } from "../../../arm/resource-id.ts";
 import { forgetAll, type NetworkResources, outdate } from "../../../arm/writes/network-resources.ts";
 import { keepLatest } from "../../../keep-latest.ts";
+import { keptList } from "../../../kept-list.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../../model/model.ts";
 import { hasBase, isServiceFrontend } from "../../model/names.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
@@ -27,6 +27,7 @@ import { Contradictions } from "./contradictions.ts";
 import {
   endpointNodes,
   groupsInUse,
+  isDenied,
   type Known,
   neededReads,
   nothingKnown,
@@ -80,6 +81,10 @@ export class Observer {
   readonly #subnets: SharedReads<Subnet | undefined>;
   readonly contradictions: Contradictions;
   readonly #opened: OpenedAddresses;
+  /** Planning knows Services that need no write by the lists that they were planned from. */
+  readonly #loadBalancers = keptList<LoadBalancer>();
+  readonly #publicIPs = keptList<PublicIPAddress>();
+  readonly #services = keptList<Service>();
 
   constructor(options: ObserverOptions) {
     const { clients, config, context, network, newServices } = options;
@@ -105,7 +110,7 @@ export class Observer {
 
   services(): readonly Service[] {
     const services = this.#options.context.informers.of(kinds.Service).store.list();
-    return services.filter(({ spec }) => spec?.type === "LoadBalancer");
+    return this.#services(services.filter(({ spec }) => spec?.type === "LoadBalancer"));
   }
 
   /** The Service as it is now; undefined when it is gone or replaced, is being deleted, or wants no load balancer here. */
@@ -158,16 +163,15 @@ export class Observer {
       [...known.groups].filter((group) => !needed.publicIPResourceGroups.includes(group)),
     );
     const lists = { loadBalancers: balancers, publicIPs: [...named, ...publicIPsOfOthers] };
-    const { loadBalancers, publicIPs, errors } = await this.contradictions.settle(intents, lists, (group) =>
-      unreadable.groups.has(group),
-    );
-    unreadable.services = errors;
+    const settled = await this.contradictions.settle(intents, lists, (group) => unreadable.groups.has(group));
+    unreadable.services = settled.errors;
+    const loadBalancers = this.#loadBalancers(settled.loadBalancers);
     const nodes = this.nodes();
     // The last node of an instance counts: it may have joined under another name than before.
     const poolMembers = await members.observe(loadBalancers, [...this.#deletedNodes.values(), ...nodes]);
     const observed = {
       loadBalancers,
-      publicIPs,
+      publicIPs: this.#publicIPs(settled.publicIPs),
       securityGroup: securityGroups.find(({ name }) => sameName(name ?? "", config.securityGroup)),
       privateLinkServices,
       subnets,
@@ -294,7 +298,3 @@ export class Observer {
     return new Map(namespaces.map(({ metadata }) => [metadata?.name ?? "", metadata?.labels ?? {}]));
   }
 }
-
-/** Access is denied, or the name cannot be that of a resource group. */
-const isDenied = (error: unknown): boolean =>
-  error instanceof ArmError && (error.status === 403 || error.status === 400);

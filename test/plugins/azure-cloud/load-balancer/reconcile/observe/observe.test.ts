@@ -138,6 +138,20 @@ describe("what a plan is made from", () => {
     expect([...observed.endpointNodes]).toEqual([["default/web", ["node-0"]]]);
   });
 
+  test("is in the same lists as before where nothing has changed, which planning knows them by", async () => {
+    await using world = await openWorld();
+    await instanceInPool(world);
+    world.simulator.put(`${groupPath}/Microsoft.Network/publicIPAddresses/web`, { sku: { name: "Standard" } });
+    const service = { ...intentOf({}).service, kind: kinds.Service.kind };
+    const observer = await observerOf(world, new Objects([service]), { loadBalancerResourceGroup: "rg0" });
+    const { observed: first } = await observer.observe([intentOf({})]);
+    const { observed: second } = await observer.observe([intentOf({})]);
+    for (const list of ["loadBalancers", "publicIPs", "services"] as const) {
+      expect(first[list]).toHaveLength(1);
+      expect(second[list]).toBe(first[list]);
+    }
+  });
+
   test("remembers the latest 5,000 deleted nodes", async () => {
     await using world = await openWorld();
     const objects = new Objects();
