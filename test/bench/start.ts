@@ -18,10 +18,10 @@ interface Start {
   readonly idleMiB: number;
 }
 
-/** Cold starts of a host with the Azure plugin and all controllers, and its memory at rest. */
+/** Cold starts of the image's host with the Azure plugin and all controllers, and its memory at rest. */
 export const startBench: Bench = {
   about: "start the host in a process of its own and wait until it serves and until it leads",
-  options: { times: "5", main: "host/main.ts" },
+  options: { times: "5", main: "image" },
   async run(options) {
     await using stack = new AsyncDisposableStack();
     const main = await mainOf(stack, options["main"] ?? "");
