@@ -56,7 +56,8 @@ const haveTheirRules = oncePer((present: Rules) =>
         return rule !== undefined && hasContent(rule, content);
       };
       return (
-        wanted.entries().every(isIntact) && found.entries().every(([name, rule]) => wanted.has(name) || !isCleaned(rule))
+        wanted.entries().every(isIntact) &&
+        found.entries().every(([name, rule]) => wanted.has(name) || !isCleaned(rule))
       );
     };
     return subject.floatingIP && left.length === 0 && destinations.every(hasItsRules);
