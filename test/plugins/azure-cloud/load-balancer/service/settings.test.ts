@@ -318,3 +318,9 @@ describe("the private link service of a Service", () => {
     expect(converge([{ ...intent(linked), action: "delete" }], first, config).observed.privateLinkServices).toEqual([]);
   });
 });
+
+test("the only annotation of a Service is read with its prefix in another case where its key is", () => {
+  const given = { "Service.Beta.Kubernetes.io/azure-load-balancer-configurations": "lb2" };
+  const { settings } = readSettings({ metadata: { name: "web", namespace: "default", annotations: given } });
+  expect(settings.get(rows.configurations)).toEqual(["lb2"]);
+});
