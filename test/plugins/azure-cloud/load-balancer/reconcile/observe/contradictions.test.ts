@@ -226,7 +226,7 @@ describe("a Service that is deleted", () => {
     await cluster.ensure(generation, serviceOf("a"));
     const address = publicIPOf(cluster, "").properties["ipAddress"];
     const annotations = { "azure-load-balancer-ipv4": String(address) };
-    const beside = serviceOf("b", { annotations, spec: { ports: [{ protocol: "TCP", port: 81 }] } });
+    const beside = serviceOf("b", { annotations, spec: { ports: [{ protocol: "TCP", port: 81, nodePort: 30_081 }] } });
     for (const service of [beside, serviceOf("b")]) await cluster.ensure(generation, service);
     await cluster.remove(generation, serviceOf("b"));
     expect(publicIPOf(cluster, "")).toMatchObject({ tags: { "k8s-azure-service": "default/a" } });
