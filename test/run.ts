@@ -1,7 +1,7 @@
 /**
  * What `bun run test` runs: control planes for the tests that want a real API server, then `bun test` on all files, in
  * workers side by side and with bundled hosts, or on those named, in one process and with hosts from source. Files that
- * wait for most of their time have workers of their own. Files that measure come last, with fewer beside them. A few files
+ * wait for most of their time have a worker of their own. Files that measure come last, with fewer beside them. A few files
  * that failed beside others run once more, alone, and tests that pass only then are named at the end. Arguments go through.
  * The last line is always `N passed, N failed`, however the tests ended.
  */
@@ -26,7 +26,7 @@ import {
 } from "./runner/outcome.ts";
 import { prepareControlPlanes, prepareHost } from "./runner/prepare.ts";
 import { temporaryRoot } from "./runner/temporary-root.ts";
-import { waitingLanes } from "./runner/waiting-files.ts";
+import { waitingFiles } from "./runner/waiting-files.ts";
 
 const perTestMs = 120_000;
 /** The order of the tests. A fixed one: a test that fails in CI fails again with the same command. */
@@ -48,8 +48,8 @@ async function runTests(args: readonly string[]): Promise<Outcome> {
   const namesFiles = args.some((arg) => !arg.startsWith("-"));
   const processors = availableParallelism();
   const workers = workersOf(processors);
-  await using planes = await prepareControlPlanes(namesFiles ? [1] : [workers, ...waitingLanes.map(() => 1)]);
-  const [beside, ...apart] = planes.environments;
+  await using planes = await prepareControlPlanes(namesFiles ? [1] : [workers, 1]);
+  const [beside, apart] = planes.environments;
   if (namesFiles) return outcomeOf(await bunTest(["--parallel=1", ...args], { ...beside }));
   await using host = await prepareHost();
   const environment = { ...beside, ...host.environment };
@@ -57,11 +57,10 @@ async function runTests(args: readonly string[]): Promise<Outcome> {
     bunTest([`--parallel=${count}`, ...args, ...files], own);
 
   const present = (files: readonly string[]): readonly string[] => files.filter((file) => existsSync(file));
-  const [lanes, measuring] = [waitingLanes.map(present), present(measuringFiles)];
-  const others = [...lanes.flat(), ...measuring].map((file) => `--path-ignore-patterns=${file}`);
+  const [waiting, measuring] = [present(waitingFiles), present(measuringFiles)];
+  const others = [...waiting, ...measuring].map((file) => `--path-ignore-patterns=${file}`);
   const sideBySide = [runIn(workers, others)];
-  for (const [index, lane] of lanes.entries())
-    if (lane.length > 0) sideBySide.push(runIn(1, lane, { ...environment, ...apart[index] }));
+  if (waiting.length > 0) sideBySide.push(runIn(1, waiting, { ...environment, ...apart }));
   const endings = await Promise.all(sideBySide);
   if (measuring.length > 0) endings.push(await runIn(measuringWorkersOf(processors), measuring));
 
