@@ -178,10 +178,10 @@ test(`two shards of ${count} Services each, created, changed, deleted and moved 
   expect(new Map(all().map((service) => [service.metadata?.name, addressesOf(service).join()]))).toEqual(before);
 
   expect(new Set(before.values()).size).toBe(before.size);
-  const addresses = lab.azure.simulator
-    .resources()
-    .filter(({ type }) => type.toLowerCase() === "microsoft.network/publicipaddresses");
-  expect(addresses).toHaveLength(before.size);
+  const publicIPs = lab.azure.simulator.resources().filter(({ type }) => /publicIPAddresses$/iu.test(type));
+  const left = publicIPs.filter(({ name }) => !all().some((service) => name.endsWith(baseOf(service))));
+  expect(left.map(({ name, tags }) => [name, tags])).toEqual([]);
+  expect(publicIPs).toHaveLength(before.size);
   expect(await writtenBy("a")).toEqual(["PUT kubernetes-a"]);
   expect(await writtenBy("b")).toEqual(["PUT kubernetes-a", "PUT kubernetes-b"]);
 });
