@@ -6,7 +6,7 @@ const head = `${heading("Azure cloud config", "the table in `config/schema.ts`")
 - The config is YAML or JSON, from \`--cloud-config\` or from a Secret (\`--cloud-config-secret-name\`), read alike.
 - Keys match in any case. Unknown keys are ignored with a warning that suggests the key that was probably meant.
 - YAML is read as Go reads it: \`yes\` and \`on\` are booleans; the last value of a duplicate key applies, with a warning.
-- \`null\` is the default. Numbers and booleans are accepted for strings. Words such as \`standard\` match in any case.
+- \`null\` is the default, and so is 0 for the TTL of a cache and wherever 0 would make no sense, as upstream. Numbers and booleans are accepted for strings. Words such as \`standard\` match in any case.
 - Durations are integers in seconds. Resource group names default to \`resourceGroup\`, which is lower-cased.
 - \`AZURE_TENANT_ID\`, \`AZURE_CLIENT_ID\`, \`AZURE_CLIENT_SECRET\` and \`AZURE_FEDERATED_TOKEN_FILE\` override their keys.
 - \`cloud-controller-host check-config --cloud-config=FILE\` prints all problems and warnings without a cluster.

@@ -13,7 +13,7 @@ export interface Diagnostics {
 
 /**
  * Normalizes a document as upstream's decoder reads it: keys match in any case, unknown keys are dropped, a YAML scalar
- * is accepted for a string, and null is the default.
+ * is accepted for a string, and null is the default; 0 and empty text are, too, for keys that need a value.
  */
 export function normalize(schema: JsonObject, value: unknown, path: string, diagnostics: Diagnostics): unknown {
   const words = wordsOf(schema);
@@ -21,6 +21,7 @@ export function normalize(schema: JsonObject, value: unknown, path: string, diag
     return schema["caseSensitive"] === true
       ? normalizeExactWord(words, value, path, diagnostics)
       : normalizeWord(words, value, path, diagnostics);
+  if (schema["emptyIsDefault"] === true && value === (schema["type"] === "string" ? "" : 0)) return undefined;
   switch (stringAt(schema, "type")) {
     case "object":
       return normalizeObject(schema, value, path, diagnostics);

@@ -1,6 +1,6 @@
 import { Type } from "cloud-controller-host/sdk";
 
-import { flag, number, seconds, secret, text, whole } from "./schema-types.ts";
+import { flag, number, orDefault, seconds, secret, text, whole } from "./schema-types.ts";
 
 /** The cloud, its endpoints, its subscriptions, and the backoff of lookups. */
 export const armKeys = {
@@ -22,10 +22,10 @@ export const armKeys = {
   networkResourceTenantID: text("Tenant of the network resources, if different."),
   networkResourceSubscriptionID: text("Subscription of the network resources, if different."),
   cloudProviderBackoff: flag(false, "Retry failed lookups of addresses before reporting an error."),
-  cloudProviderBackoffRetries: whole(6, "Attempts per lookup."),
-  cloudProviderBackoffDuration: seconds(5, "First pause between two attempts of a lookup."),
-  cloudProviderBackoffExponent: number(1.5, "Factor by which each further pause grows."),
-  cloudProviderBackoffJitter: number(1, "Random part that is added to a pause, as a fraction of it."),
+  cloudProviderBackoffRetries: whole(6, "Attempts per lookup.", orDefault),
+  cloudProviderBackoffDuration: seconds(5, "First pause between two attempts of a lookup.", orDefault),
+  cloudProviderBackoffExponent: number(1.5, "Factor by which each further pause grows.", orDefault),
+  cloudProviderBackoffJitter: number(1, "Random part that is added to a pause, as a fraction of it.", orDefault),
   enableMinimumRetryAfter: flag(
     false,
     "Ignore the Retry-After of a successful response when it is shorter than 5 seconds.",
@@ -95,11 +95,12 @@ export const rateLimitKeys = {
 
 export const cacheKeys = {
   disableAPICallCache: flag(false, "Read from Azure at every call."),
-  vmCacheTTLInSeconds: seconds(60, "TTL of the power state of a single VM, and of the absence of a VM."),
-  vmssCacheTTLInSeconds: seconds(600, "TTL of the list of scale sets."),
+  vmCacheTTLInSeconds: seconds(60, "TTL of the power state of a single VM, and of the absence of a VM.", orDefault),
+  vmssCacheTTLInSeconds: seconds(600, "TTL of the list of scale sets.", orDefault),
   vmssVirtualMachinesCacheTTLInSeconds: seconds(
     600,
     "TTL of the instances and network interfaces of a scale set, and of the absence of an instance.",
+    orDefault,
   ),
   listVmssVirtualMachinesWithoutInstanceView: flag(
     false,
@@ -112,14 +113,15 @@ export const cacheKeys = {
   vmssFlexVMCacheTTLInSeconds: seconds(
     600,
     "TTL of power states and network interfaces of VMs in flexible scale sets.",
+    orDefault,
   ),
-  nonVmssUniformNodesCacheTTLInSeconds: seconds(900, "TTL of the list of VMs outside uniform scale sets."),
-  availabilitySetsCacheTTLInSeconds: seconds(600, "TTL of the list of availability sets."),
-  loadBalancerCacheTTLInSeconds: seconds(120, "TTL of a load balancer."),
-  nsgCacheTTLInSeconds: seconds(120, "TTL of the network security group."),
-  routeTableCacheTTLInSeconds: seconds(120, "TTL of the route table."),
-  plsCacheTTLInSeconds: seconds(120, "TTL of a private link service."),
-  publicIPCacheTTLInSeconds: seconds(120, "TTL of the public IP addresses of a resource group."),
+  nonVmssUniformNodesCacheTTLInSeconds: seconds(900, "TTL of the list of VMs outside uniform scale sets.", orDefault),
+  availabilitySetsCacheTTLInSeconds: seconds(600, "TTL of the list of availability sets.", orDefault),
+  loadBalancerCacheTTLInSeconds: seconds(120, "TTL of a load balancer.", orDefault),
+  nsgCacheTTLInSeconds: seconds(120, "TTL of the network security group.", orDefault),
+  routeTableCacheTTLInSeconds: seconds(120, "TTL of the route table.", orDefault),
+  plsCacheTTLInSeconds: seconds(120, "TTL of a private link service.", orDefault),
+  publicIPCacheTTLInSeconds: seconds(120, "TTL of the public IP addresses of a resource group.", orDefault),
   routeUpdateWaitingInSeconds: seconds(
     30,
     "Accepted without effect: a write of the route table is awaited until it is complete.",

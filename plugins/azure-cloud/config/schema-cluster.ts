@@ -1,6 +1,6 @@
 import { Type } from "cloud-controller-host/sdk";
 
-import { choice, exactChoice, flag, seconds, text, whole, word } from "./schema-types.ts";
+import { choice, exactChoice, flag, orDefault, seconds, text, whole, word } from "./schema-types.ts";
 
 const labelSelector = (description: string) =>
   Type.Optional(
@@ -95,7 +95,7 @@ export const featureKeys = {
   ),
   excludeMasterFromStandardLB: flag(true, "Control-plane nodes do not join standard load balancers."),
   disableOutboundSNAT: flag(false, "Disable outbound SNAT on load balancing rules. Requires the standard SKU."),
-  maximumLoadBalancerRuleCount: whole(250, "Maximum number of rules of a basic load balancer."),
+  maximumLoadBalancerRuleCount: whole(250, "Maximum number of rules of a basic load balancer.", orDefault),
   loadBalancerBackendPoolConfigurationType: choice(
     "nodeIPConfiguration",
     [word("nodeIPConfiguration"), word("nodeIP"), word("podIP")],
@@ -117,6 +117,7 @@ export const featureKeys = {
   loadBalancerBackendPoolUpdateIntervalInSeconds: seconds(
     30,
     "Interval of updates of the backend pools of local Services.",
+    orDefault,
   ),
   loadBalancerDrainTimeInSeconds: seconds(
     0,
@@ -127,10 +128,11 @@ export const featureKeys = {
     [word("servicenodeport"), word("shared")],
     "Health probes of Services with externalTrafficPolicy Cluster: one per Service or one shared.",
   ),
-  clusterServiceSharedLoadBalancerHealthProbePort: whole(10256, "Port of the shared probe."),
+  clusterServiceSharedLoadBalancerHealthProbePort: whole(10256, "Port of the shared probe.", orDefault),
   clusterServiceSharedLoadBalancerHealthProbePath: Type.String({
     default: "/healthz",
     description: "Path of the shared probe.",
+    ...orDefault,
   }),
   removalGuardMaxRemovals: whole(
     10,

@@ -29,6 +29,28 @@ const problemsOf = (document: Document, environment: Readonly<Record<string, str
   return decoded.ok ? [] : decoded.problems;
 };
 
+/** Source: upstream's `initializeCloudFromConfig`, `setCloudProviderBackoffDefaults` and constructors of caches. */
+const defaultedByZero = [
+  "availabilitySetsCacheTTLInSeconds",
+  "cloudProviderBackoffDuration",
+  "cloudProviderBackoffExponent",
+  "cloudProviderBackoffJitter",
+  "cloudProviderBackoffRetries",
+  "clusterServiceSharedLoadBalancerHealthProbePort",
+  "loadBalancerBackendPoolUpdateIntervalInSeconds",
+  "loadBalancerCacheTTLInSeconds",
+  "maximumLoadBalancerRuleCount",
+  "nonVmssUniformNodesCacheTTLInSeconds",
+  "nsgCacheTTLInSeconds",
+  "plsCacheTTLInSeconds",
+  "publicIPCacheTTLInSeconds",
+  "routeTableCacheTTLInSeconds",
+  "vmCacheTTLInSeconds",
+  "vmssCacheTTLInSeconds",
+  "vmssFlexVMCacheTTLInSeconds",
+  "vmssVirtualMachinesCacheTTLInSeconds",
+];
+
 const warningsOf = (document: Document): readonly string[] => {
   const decoded = read(document);
   return decoded.ok ? decoded.warnings : ["it was refused"];
@@ -106,6 +128,20 @@ describe("decoding the cloud config", () => {
       loadBalancerSku: "standard",
       vmCacheTTLInSeconds: 60,
     });
+  });
+
+  test("takes 0 and empty text for the default of a key that needs a value, as upstream", () => {
+    const zero = Object.fromEntries(defaultedByZero.map((key) => [key, 0]));
+    const standard = valueOf({});
+    expect(valueOf({ ...zero, clusterServiceSharedLoadBalancerHealthProbePath: "" })).toEqual(standard);
+    expect(valueOf({ removalGuardMaxRemovals: 0, removalGuardWindowInSeconds: 0 })).toEqual({
+      ...standard,
+      removalGuardMaxRemovals: 0,
+      removalGuardWindowInSeconds: 0,
+    });
+    expect(problemsOf({ vmCacheTTLInSeconds: "" })).toEqual([
+      'vmCacheTTLInSeconds must be an integer without quotes, got ""',
+    ]);
   });
 
   test("applies the last of two keys that differ in case, with a warning", () => {
