@@ -119,6 +119,6 @@ function vmOf({ record, reads }: Located): Vm {
       return Promise.reject(noZone(record.id));
     },
     addresses: (freshness) => vmAddresses(record, () => reads, freshness),
-    privateIPs: (freshness) => vmPrivateIPs(record, () => reads, freshness),
+    privateIPs: (freshness, areEnough) => vmPrivateIPs(record, () => reads, freshness, areEnough),
   };
 }

@@ -106,7 +106,7 @@ export class VirtualMachines implements VmSet {
           powerState: "unknown",
         },
       addresses: (freshness) => vmAddresses(record, (id) => catalog.listsFor(id), freshness),
-      privateIPs: (freshness) => vmPrivateIPs(record, (id) => catalog.listsFor(id), freshness),
+      privateIPs: (freshness, areEnough) => vmPrivateIPs(record, (id) => catalog.listsFor(id), freshness, areEnough),
     };
   }
 

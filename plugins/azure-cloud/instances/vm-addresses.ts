@@ -23,12 +23,12 @@ interface VmInterfaces {
 /** Items may be younger than the cached list that should have them. */
 const lookup = { cached: "newer", fresh: "fresh" } as const;
 
-/** The primary interface, once a list shows it so that `isComplete` holds. */
+/** The primary interface: as a list shows it so that `isComplete` holds, or else as the newest list shows it. */
 async function primaryNic(
   vm: VmInterfaces,
   listsFor: ListsFor,
   freshness: "cached" | "fresh",
-  isComplete: (nic: InterfaceRecord) => boolean = () => true,
+  isComplete: (nic: InterfaceRecord) => boolean,
 ): Promise<InterfaceRecord> {
   const id = primaryInterface(vm.interfaces, vm.id).id.toLowerCase();
   const { interfaces } = listsFor(id);
@@ -36,22 +36,24 @@ async function primaryNic(
     const nic = all.get(id);
     return nic !== undefined && isComplete(nic) ? nic : undefined;
   });
-  if (complete !== undefined) return complete;
-  const shown = interfaces.last?.get(id);
-  if (shown !== undefined) throw new CodedError("IncompleteVM", `network interface ${shown.id} has no private address`);
-  throw new InstanceNotFoundError(`instance not found: network interface ${id} does not exist`);
+  const nic = complete ?? interfaces.last?.get(id);
+  if (nic === undefined) throw new InstanceNotFoundError(`instance not found: network interface ${id} does not exist`);
+  return nic;
 }
 
 const hasPrimaryAddress = (nic: InterfaceRecord): boolean => findPrimaryConfiguration(nic)?.privateIP !== "";
 
-/** All private addresses of a VM's primary interface. */
+const privateIPsOf = ({ ipConfigurations }: InterfaceRecord): readonly string[] =>
+  ipConfigurations.flatMap(({ privateIP }) => (privateIP === "" ? [] : [privateIP]));
+
+/** All private addresses of a VM's primary interface. See `Vm.privateIPs`. */
 export async function vmPrivateIPs(
   vm: VmInterfaces,
   listsFor: ListsFor,
   freshness: "cached" | "fresh",
+  areEnough: (addresses: readonly string[]) => boolean = () => true,
 ): Promise<readonly string[]> {
-  const { ipConfigurations } = await primaryNic(vm, listsFor, freshness);
-  return ipConfigurations.flatMap(({ privateIP }) => (privateIP === "" ? [] : [privateIP]));
+  return privateIPsOf(await primaryNic(vm, listsFor, freshness, (nic) => areEnough(privateIPsOf(nic))));
 }
 
 /** The addresses of a VM's primary ip configuration. Public addresses are listed only where an interface has one. */
@@ -62,6 +64,7 @@ export async function vmAddresses(
 ): Promise<VmAddresses> {
   const nic = await primaryNic(vm, listsFor, freshness, hasPrimaryAddress);
   const { privateIP, publicIPId } = primaryConfiguration(nic);
+  if (privateIP === "") throw new CodedError("IncompleteVM", `network interface ${nic.id} has no private address`);
   const publicId = publicIPId?.toLowerCase();
   if (publicId === undefined) return { privateIP, publicIP: undefined };
   const publicAddresses = listsFor(publicId).publicAddresses;

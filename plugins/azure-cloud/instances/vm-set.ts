@@ -12,8 +12,14 @@ export interface Vm {
   zone(): Promise<string>;
   state(freshness: "cached" | "fresh"): Promise<VmState>;
   addresses(freshness: "cached" | "fresh"): Promise<VmAddresses>;
-  /** All private addresses of its primary interface, of both families, in ARM's order. */
-  privateIPs(freshness: "cached" | "fresh"): Promise<readonly string[]>;
+  /**
+   * All private addresses of its primary interface, of both families, in ARM's order. A list that does not show enough
+   * of them is read again: an interface may have got another address since.
+   */
+  privateIPs(
+    freshness: "cached" | "fresh",
+    areEnough?: (addresses: readonly string[]) => boolean,
+  ): Promise<readonly string[]>;
 }
 
 interface VmState {

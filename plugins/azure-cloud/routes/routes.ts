@@ -19,6 +19,7 @@ import type { ObserveOperation } from "../arm/writes/operation-metrics.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { isUnmanaged } from "../instances/node-resource-groups.ts";
 import type { Vm, VmSet } from "../instances/vm-set.ts";
+import { sameAddress } from "../load-balancer/model/addresses.ts";
 import { limits } from "../load-balancer/model/limits.ts";
 import { parseTags, reconcileTags } from "../load-balancer/model/tags.ts";
 import type { ResourceChange } from "../removal-guard/guard.ts";
@@ -154,7 +155,9 @@ export class AzureRoutes implements Routes {
         `the name of the route of node ${targetNode} to ${cidr} would have ${length} characters, ${limits.nameLength} at most; use shorter VM names`,
       );
     const vm = await abandonable(() => this.#vmOf(node ?? { metadata: { name: targetNode } }), signal);
-    const nextHop = firstOfFamily(await abandonable(() => vm.privateIPs("cached"), signal), parseCIDR(cidr).family);
+    const { family } = parseCIDR(cidr);
+    const areEnough = (addresses: readonly string[]): boolean => haveNextHop(addresses, node, family);
+    const nextHop = firstOfFamily(await abandonable(() => vm.privateIPs("cached", areEnough), signal), family);
     if (nextHop === undefined)
       throw new CodedError("PrivateIPNotFound", `node ${targetNode} has no private IP of the family of CIDR ${cidr}`);
     await this.#options.table.change({ kind: "create", node: targetNode, cidr, nextHop }, signal);
@@ -208,16 +211,28 @@ const isRouted = (node: Node): boolean =>
     ({ type, status, reason }) => type === "NetworkUnavailable" && status === "False" && reason === "RouteCreated",
   );
 
+const isOf = (family: IPFamily, address: string): boolean => address.includes(":") === (family === "ipv6");
+
+const internalIPs = (node: Node | undefined, family: IPFamily): readonly string[] =>
+  (node?.status?.addresses ?? []).flatMap(({ type, address }) =>
+    type === "InternalIP" && isOf(family, address) ? [address] : [],
+  );
+
+/** True if an address of the family is among these, and one of the node's own where that has any. */
+function haveNextHop(addresses: readonly string[], node: Node | undefined, family: IPFamily): boolean {
+  const own = internalIPs(node, family);
+  return addresses.some(
+    (address) => isOf(family, address) && (own.length === 0 || own.some((one) => sameAddress(one, address))),
+  );
+}
+
 /** True when none of the node's addresses of the family is the next hop; without one nothing is known. */
 function hasMoved(node: Node, cidr: string, nextHop: string): boolean {
   if (isUnmanaged(node) || !(node.spec?.podCIDRs ?? []).includes(cidr)) return false;
-  const isIPv6 = cidr.includes(":");
-  const addresses = (node.status?.addresses ?? []).flatMap(({ type, address }) =>
-    type === "InternalIP" && address.includes(":") === isIPv6 ? [address] : [],
-  );
-  return addresses.length > 0 && !addresses.some((address) => sameName(address, nextHop));
+  const own = internalIPs(node, cidr.includes(":") ? "ipv6" : "ipv4");
+  return own.length > 0 && !own.some((address) => sameAddress(address, nextHop));
 }
 
 /** upstream: `findFirstIPByFamily`. */
 export const firstOfFamily = (addresses: readonly string[], family: IPFamily): string | undefined =>
-  addresses.find((address) => address.includes(":") === (family === "ipv6"));
+  addresses.find((address) => isOf(family, address));
