@@ -5,7 +5,7 @@ import { parseArmPath, sameName, siblingId } from "../arm/resource-id.ts";
 const scheme = "azure://";
 
 /** The parts of a VM's provider ID, in this order. */
-const managedParts = ["azure:///subscriptions/", "/resourceGroups/", "/providers/Microsoft.Compute/"];
+const managedParts = ["azure:///subscriptions/", "/resourceGroups/", "/providers/Microsoft.Compute/"] as const;
 
 /**
  * upstream: the test of a provider ID, case-sensitive. An ID that does not match is not a VM of Azure. A kubelet chooses
@@ -21,13 +21,18 @@ export function isManagedProviderID(providerID: string): boolean {
   return !providerID.slice(0, end).includes("\n");
 }
 
-const groupPattern = /^(.*?\/resourceGroups\/)([^/]+)(\/providers\/.*)$/iu;
+const vmIdPattern = /^\/subscriptions\/([^/]+)\/resourceGroups\/([^/]+)\/providers\/Microsoft\.Compute\/(.+)$/iu;
 
-/** `azure://` and the ARM id, with only the resource group in lower case. */
+/**
+ * `azure://` and the ARM id, with only the resource group in lower case. ARM may spell the other parts in any case, but a
+ * node whose provider ID has them in another one would not be a VM of Azure, for good.
+ */
 export function providerIDOf(armId: string): string {
-  const [, before, group, after] = groupPattern.exec(armId) ?? [];
-  if (group === undefined) throw new CodedError("InvalidResourceID", `"${armId}" is not the id of a VM`);
-  return `${scheme}${before}${group.toLowerCase()}${after}`;
+  const [, subscription, group, rest] = vmIdPattern.exec(armId) ?? [];
+  if (subscription === undefined || group === undefined || rest === undefined)
+    throw new CodedError("InvalidResourceID", `"${armId}" is not the id of a VM`);
+  const [subscriptions, groups, compute] = managedParts;
+  return `${subscriptions}${subscription}${groups}${group.toLowerCase()}${compute}${rest}`;
 }
 
 /** ARM id of the VM behind a node; undefined before the node has a provider ID of Azure. */

@@ -23,6 +23,13 @@ test("a provider ID has the resource group in lower case and keeps the rest of t
   expect(() => providerIDOf("/subscriptions/sub")).toThrow('"/subscriptions/sub" is not the id of a VM');
 });
 
+test("a provider ID is that of a managed node, however ARM spells the id", () => {
+  const spelled = "/Subscriptions/sub/resourcegroups/RG/Providers/microsoft.compute/virtualMachines/vm1";
+  expect(providerIDOf(spelled)).toBe(providerIDOf(vm));
+  expect(isManagedProviderID(providerIDOf(spelled))).toBeTrue();
+  expect(() => providerIDOf(nic)).toThrow("is not the id of a VM");
+});
+
 test("a node has an ARM id only if its provider ID is one of Azure", () => {
   expect(vmIdOf({ spec: { providerID: `AZURE://${vm}` } })).toBe(vm);
   expect(vmIdOf({ spec: { providerID: "aws:///zone/i-1" } })).toBeUndefined();
