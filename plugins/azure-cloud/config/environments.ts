@@ -49,6 +49,12 @@ const stackName = "azurestackcloud";
 export const isStackName = (cloud: string): boolean => cloud.toLowerCase() === stackName;
 export const isKnownCloud = (cloud: string): boolean => environments.has(cloud.toLowerCase()) || isStackName(cloud);
 
+/** True for two names of one known cloud, such as AzurePublicCloud, and AzureCloud as its own endpoint calls it. */
+export function areNamesOfOneCloud(left: string, right: string): boolean {
+  const environment = environments.get(left.toLowerCase());
+  return environment !== undefined && environment === environments.get(right.toLowerCase());
+}
+
 /** The cloud of that name; an unknown name stands for the public cloud, as upstream. */
 export const environmentNamed = (cloud: string): AzureEnvironment =>
   environments.get(cloud.toLowerCase()) ?? publicCloud;

@@ -2,6 +2,7 @@ import { CodedError, isObject, messageOf } from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../../config/decode.ts";
 import {
+  areNamesOfOneCloud,
   authorityOf,
   type AzureEnvironment,
   environmentNamed,
@@ -34,8 +35,7 @@ const metadataVersion = "2019-05-01";
 async function discover(config: AzureConfig, stack: boolean, resolving: Resolving): Promise<AzureEnvironment> {
   const endpoint = config.resourceManagerEndpoint.replace(/\/+$/u, "");
   const clouds = await readMetadata(`${endpoint}/metadata/endpoints?api-version=${metadataVersion}`, resolving);
-  const wanted = config.cloud.toLowerCase();
-  const cloud = wanted === "" ? clouds[0] : clouds.find((item) => stringAt(item, "name")?.toLowerCase() === wanted);
+  const cloud = config.cloud === "" ? clouds[0] : cloudNamed(config.cloud, clouds);
   const authentication = objectAt(cloud, "authentication");
   const authority = stringAt(authentication, "loginEndpoint");
   const [audience] = stringsAt(authentication, "audiences");
@@ -47,6 +47,14 @@ async function discover(config: AzureConfig, stack: boolean, resolving: Resolvin
     );
   }
   return environmentOf({ resourceManager: stringAt(cloud, "resourceManager") || endpoint, authority, audience, stack });
+}
+
+function cloudNamed(wanted: string, clouds: readonly JsonObject[]): JsonObject | undefined {
+  const nameOf = (item: JsonObject): string => stringAt(item, "name") ?? "";
+  return (
+    clouds.find((item) => nameOf(item).toLowerCase() === wanted.toLowerCase()) ??
+    clouds.find((item) => nameOf(item) !== "" && areNamesOfOneCloud(nameOf(item), wanted))
+  );
 }
 
 async function readMetadata(url: string, resolving: Resolving): Promise<readonly JsonObject[]> {

@@ -126,6 +126,31 @@ describe("a cloud that is described at resourceManagerEndpoint", () => {
     });
   });
 
+  test.each([
+    ["AzurePublicCloud", "AzureCloud"],
+    ["azureusgovernmentcloud", "AzureUSGovernment"],
+  ])("%s is the one that is called %s there", async (cloud, name) => {
+    const other = { ...stackCloud, name: "AzureChinaCloud", resourceManager: "https://x" };
+    const endpoint = describing([other, { ...stackCloud, name }]);
+    expect(await resolve({ cloud, resourceManagerEndpoint: endpoint })).toMatchObject({
+      resourceManager: "https://management.stack.example",
+      stack: false,
+    });
+    const both = describing([
+      { ...stackCloud, name, resourceManager: "https://x" },
+      { ...stackCloud, name: cloud },
+    ]);
+    expect(await resolve({ cloud, resourceManagerEndpoint: both })).toMatchObject({
+      resourceManager: "https://management.stack.example",
+    });
+  });
+
+  test("is unknown where a cloud without a name is described", async () => {
+    const endpoint = describing([{ ...stackCloud, name: undefined }]);
+    const error = await errorOf(resolve({ cloud: "AzurePublicCloud", resourceManagerEndpoint: endpoint }));
+    expect(error).toMatchObject({ code: "UnknownCloud" });
+  });
+
   test("is the first one without a configured name", async () => {
     const endpoint = describing([stackCloud, { ...stackCloud, name: "Another", resourceManager: "https://x" }]);
     expect(await resolve({ resourceManagerEndpoint: `${endpoint}/` })).toMatchObject({
