@@ -57,14 +57,16 @@ export interface ActionScope {
 /** The actions to check, one entry per resource group. */
 export function requiredActions(config: AzureConfig): readonly ActionScope[] {
   const networkSubscription = config.networkResourceSubscriptionID || config.subscriptionId;
+  const isOneSubscription = networkSubscription === config.subscriptionId;
   const scopes = new Map<string, ActionScope>();
   for (const [scope, actions] of Object.entries(actionsByScope)) {
-    const ofNodes = scope === "nodes";
-    const subscription = ofNodes ? config.subscriptionId : networkSubscription;
-    const resourceGroup = (ofNodes ? "" : resourceGroupOf(config, scope)) || config.resourceGroup;
-    const key = `${ofNodes} ${subscription}/${resourceGroup}`.toLowerCase();
+    // Private link services are in the subscription of the instances.
+    const isNetwork = scope !== "nodes" && (isOneSubscription || scope !== "privateLinkServiceResourceGroup");
+    const subscription = isNetwork ? networkSubscription : config.subscriptionId;
+    const resourceGroup = resourceGroupOf(config, scope) || config.resourceGroup;
+    const key = `${isNetwork} ${subscription}/${resourceGroup}`.toLowerCase();
     const known = scopes.get(key)?.actions ?? [];
-    scopes.set(key, { subscription, resourceGroup, network: !ofNodes, actions: [...known, ...actions] });
+    scopes.set(key, { subscription, resourceGroup, network: isNetwork, actions: [...known, ...actions] });
   }
   return [...scopes.values()];
 }

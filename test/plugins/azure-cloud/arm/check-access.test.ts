@@ -120,6 +120,7 @@ describe("required actions", () => {
         resourceGroup: "rg",
         location: "l",
         vnetResourceGroup: "net",
+        privateLinkServiceResourceGroup: "links",
       },
       {},
     );
@@ -129,6 +130,7 @@ describe("required actions", () => {
       ["sub0", "rg", false],
       ["sub1", "rg", true],
       ["sub1", "net", true],
+      ["sub0", "links", false],
     ]);
     expect(scopes[2]?.actions).toContain("Microsoft.Network/virtualNetworks/subnets/read");
     expect(scopes[1]?.actions).not.toContain("Microsoft.Network/virtualNetworks/subnets/read");
