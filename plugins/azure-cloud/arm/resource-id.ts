@@ -35,6 +35,15 @@ export function parseArmPath(path: string): ArmPath | undefined {
   };
 }
 
+/** The path of a URL as ids spell it: names are percent-encoded in URLs alone, where a resource group may have any letter. */
+export function pathIn({ pathname }: URL): string {
+  try {
+    return decodeURI(pathname);
+  } catch {
+    return pathname;
+  }
+}
+
 /** Id of a resource in the subscription and resource group of that path. */
 export const siblingId = ({ subscription, resourceGroup = "" }: ArmPath, type: string, name: string): string =>
   `/subscriptions/${subscription}/resourceGroups/${resourceGroup}/providers/${type}/${name}`;

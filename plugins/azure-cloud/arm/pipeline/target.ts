@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 
-import { parseArmPath } from "../resource-id.ts";
+import { parseArmPath, pathIn } from "../resource-id.ts";
 
 /** The subject of a request, as metrics and budgets name it. */
 export interface Target {
@@ -10,7 +10,7 @@ export interface Target {
   /** `microsoft.compute/virtualmachinescalesets/virtualmachines`; empty when the path is not one of ARM's. */
   readonly type: string;
   readonly collection: boolean;
-  /** The path without its query. */
+  /** The path without its query, as ids spell it. */
   readonly path: string;
 }
 
@@ -20,7 +20,7 @@ const recent = new LRUCache<string, Target>({ max: 256, memoMethod: parsedTarget
 export const targetOf = (url: string): Target => recent.memo(url);
 
 function parsedTarget(url: string): Target {
-  const path = new URL(url).pathname;
+  const path = pathIn(new URL(url));
   const parsed = parseArmPath(path);
   return {
     subscription: parsed?.subscription ?? "",

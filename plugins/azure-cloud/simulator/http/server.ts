@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { parseArmPath } from "../../arm/resource-id.ts";
+import { parseArmPath, pathIn } from "../../arm/resource-id.ts";
 import { parseJson } from "../../json.ts";
 import { ArmFault, type ArmReply } from "../faults.ts";
 import type { Faults, RateLimiter } from "../faults.ts";
@@ -124,7 +124,7 @@ async function respond(request: Request, url: URL, body: string, parts: ServerPa
     if (login !== undefined) return login;
     parts.login.checkBearer(request.headers.get("authorization"), url.origin);
     const allowance = parts.limiter?.take(request.method);
-    const path = parseArmPath(url.pathname);
+    const path = parseArmPath(pathIn(url));
     if (path === undefined) throw new ArmFault(404, "InvalidRequestUri", `'${url.pathname}' is not a resource path.`);
     const operationFault =
       request.method === "GET" ? undefined : parts.faults.take("operation", request.method, url.pathname);

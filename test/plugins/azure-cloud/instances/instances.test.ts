@@ -132,6 +132,19 @@ describe("the metadata of an instance", () => {
     expect(metadata?.providerID).toBe(instanceID(0, "pool", "other-rg"));
   });
 
+  test("is found in a resource group whose name has letters beyond ASCII, and a route leads there", async () => {
+    await using world = await openWorld({ resourceGroup: "Größe-网络(1)" });
+    await world.simulator.addInstances(1);
+    await using cloud = await world.create({ routeTableName: "rt0" });
+    const metadata = await cloud.instances.instanceMetadata(nodeOf("vmss0000000"));
+    expect(metadata?.providerID).toBe(instanceID(0, "vmss0", "größe-网络(1)"));
+    const node = nodeOf("vmss0000000", { providerID: metadata?.providerID ?? "" });
+    expect(await cloud.instances.instanceExists(node, { read: "fresh" })).toBe(true);
+    const route = { name: "", targetNode: "vmss0000000", destinationCIDR: "10.244.0.0/24" };
+    await cloud.routes.createRoute("kubernetes", "", route);
+    expect(await cloud.routes.listRoutes("kubernetes")).toHaveLength(1);
+  });
+
   test("finds an instance in a resource group that only another node is labeled with", async () => {
     await using world = await openWorld();
     world.simulator.addResourceGroup("elsewhere");

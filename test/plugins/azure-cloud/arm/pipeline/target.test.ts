@@ -17,3 +17,10 @@ test("the target of a request is parsed once, for all policies that ask for it",
   expect(targetOf(url("one"))).toBe(target);
   expect(targetOf(url("other")).path).toEndWith("/other");
 });
+
+test("the target of a request is named as in the ids of ARM, which are not encoded as URLs are", () => {
+  const path = "/subscriptions/s/resourceGroups/größe/providers/Microsoft.Network/routeTables/r";
+  expect(targetOf(`https://arm.test${path}?api-version=1`)).toMatchObject({ resourceGroup: "größe", path });
+  const malformed = "/subscriptions/s/resourceGroups/%ff";
+  expect(targetOf(`https://arm.test${malformed}`).path).toBe(malformed);
+});
