@@ -150,6 +150,11 @@ export interface CloudContext extends GenerationContext {
   readonly shard?: string;
   /** Absent without leader election, or where the cloud runs without a host. */
   readonly shards?: Shards;
+  /**
+   * Keys of the cloud config that the reload changes, as the config spells them; empty at a start, and where an earlier
+   * config runs again. Absent where the cloud runs without a host.
+   */
+  readonly changedKeys?: readonly string[];
   readonly fence: Fence;
   /** Reports a write that has been sent, however it ended. Absent where the cloud runs without a host. */
   readonly recordWrite?: (write: CloudWrite) => void;

@@ -45,7 +45,7 @@ export class GenerationContexts {
     };
   }
 
-  cloud(name: string, resources: PluginResources): CloudContext {
+  cloud(name: string, changedKeys: readonly string[], resources: PluginResources): CloudContext {
     const { confirmations, settings } = this.#scope;
     const { clusterName, shard } = settings;
     const fullName = `${name}-cloud-provider`;
@@ -54,6 +54,7 @@ export class GenerationContexts {
       clusterName,
       ...(shard !== undefined && { shard }),
       ...(this.#scope.shards && { shards: this.#scope.shards }),
+      changedKeys,
       fence: resources.fence,
       ...(confirmations && { confirmations }),
       recordWrite: (write) => this.#scope.recordWrite(fullName, this.#generation, write),

@@ -56,10 +56,12 @@ export async function prepare(preparation: Preparation): Promise<Generation> {
   failed.defer(() => metrics.end());
   const contexts = new GenerationContexts(scope, number, metrics);
 
+  const { former } = preparation;
+  const changed = former === undefined ? [] : changedKeys(former, spec.config);
   const { cloudProvider } = scope.settings;
   const ofCloud = new PluginParts(scope, aborter.signal, failed);
   const cloudParts = ofCloud.open(fences.cloud);
-  const create = (): Promise<Cloud> => bound.cloud(contexts.cloud(cloudProvider, cloudParts.resources));
+  const create = (): Promise<Cloud> => bound.cloud(contexts.cloud(cloudProvider, changed, cloudParts.resources));
   const ownOfCloud = failed.use(new AsyncDisposableStack());
   const cloud = ownOfCloud.use(await createCloud(scope, aborter.signal, create));
   const parts = new PluginParts(scope, aborter.signal, failed);
@@ -73,10 +75,9 @@ export async function prepare(preparation: Preparation): Promise<Generation> {
   });
   for (const each of bound.controllers) await set.add(each);
   await Promise.all([ofCloud.synced(`cloud "${cloudProvider}"`, cloudParts), set.synced()]);
-  const { former } = preparation;
   if (former !== undefined) await checkRemovals(scope, cloud, { spec, former, signal: aborter.signal });
   signal.throwIfAborted();
-  if (former !== undefined) scope.configChanged?.(number, changedKeys(former, spec.config));
+  if (former !== undefined) scope.configChanged?.(number, changed);
   const { controllers, skipped, leftOut } = set;
   const caches = new GenerationCaches(scope, () => [...ofCloud.shares(), ...parts.shares()]);
   const made = { cloud, ownOfCloud, controllers, skipped, leftOut, fences, caches, metrics, aborter };

@@ -41,3 +41,34 @@ test("preparations leave no listener on the signal of the process, whether they 
   await rejection(prepared());
   expect(counts()).toEqual([2, 2]);
 });
+
+test("a cloud learns which keys of its config a reload changes, and none where no config is replaced", async () => {
+  await using rig = await SlotRig.start();
+  const seen: (readonly string[] | undefined)[] = [];
+  const cloud = defineCloud({
+    name: "memory",
+    configSchema: Type.Object({}),
+    decode: () => ({ ok: true, value: {}, warnings: [] }),
+    create: async (_config, { changedKeys }) => {
+      seen.push(changedKeys);
+      return memoryCloud().cloud;
+    },
+  });
+  const configOf = (document: Readonly<Record<string, unknown>>) => ({
+    source: "a test",
+    document,
+    disabled: false,
+    hash: "hash",
+  });
+  const spec = {
+    plugins: pluginsOf({ controllers: [], clouds: [cloud] }),
+    config: configOf({ secret: "new", subnetName: "a", vnetName: "b" }),
+  };
+  const { signal } = new AbortController();
+  const options = { scope: rig.scope, report: rig.report, number: 2, spec, signal };
+  for (const former of [undefined, configOf({ secret: "old", subnetName: "a", vnetname: "b" }), spec.config]) {
+    const prepared = await prepare({ ...options, former, mayLeaveOut: () => false, mayRetry: () => false });
+    await prepared.dispose();
+  }
+  expect(seen.map((keys) => keys?.toSorted())).toEqual([[], ["secret", "vnetName", "vnetname"], []]);
+});

@@ -55,6 +55,29 @@ describe("a reload", () => {
     expect(String(error)).toContain("subnetName");
   });
 
+  test("is refused for a missing scale set or subnet only if it changes a key that leads there, in any case", async () => {
+    await using world = await openWorld();
+    const refusal = (changedKeys: readonly string[], change: Readonly<Record<string, string>>): Promise<unknown> =>
+      errorOf(world.create(change, { ...reload, context: { changedKeys } }));
+    const scaleSet = { primaryScaleSetName: "other" };
+    const subnet = { subnetName: "other" };
+    for (const keys of [["PrimaryScaleSetName"], ["tagsMap.a", "vmType"], ["resourceGroup"]])
+      expect(await refusal(keys, scaleSet)).toBeInstanceOf(ProblemsError);
+    for (const keys of [["subnetname"], ["vnetName"], ["vnetResourceGroup"], ["networkResourceSubscriptionID"]])
+      expect(await refusal(keys, subnet)).toBeInstanceOf(ProblemsError);
+    const keep = async (changedKeys: readonly string[], change: Readonly<Record<string, string>>): Promise<void> => {
+      await using cloud = await world.create(change, { ...reload, context: { changedKeys } });
+      expect(cloud.name).toBe("azure");
+    };
+    for (const keys of [[], ["aadClientSecret", "subnetName"]]) await keep(keys, scaleSet);
+    await keep(["aadClientSecret"], subnet);
+    const errors = world.logged.filter(({ level }) => level === "error").map(({ message }) => message);
+    expect(errors.filter((message) => message.includes("primaryScaleSetName: scale set other"))).toHaveLength(2);
+    expect(errors.filter((message) => message.includes("subnetName: subnet other"))).toHaveLength(1);
+    const gone = { resourceGroup: "other" };
+    expect(await refusal(["aadClientSecret"], gone)).toBeInstanceOf(ProblemsError);
+  });
+
   test.each([403, 429, 500])("is not refused because ARM answers %d", async (status) => {
     await using world = await openWorld();
     world.simulator.failNext({ path: "/subscriptions/" }, { status, times: 99 });
