@@ -138,7 +138,8 @@ function routesOf(config: AzureConfig, { context, clients, vms, removals }: Rout
     removals: { ...removals, client, nodes },
   });
   const { networkSubscription } = clients;
-  return new AzureRoutes({ config, table, vms, nodes, log, observe: operationMetrics(metrics), networkSubscription });
+  const observe = operationMetrics(metrics);
+  return new AzureRoutes({ config, table, vms, nodes, clock, log, observe, networkSubscription });
 }
 
 /** Uses separate reads: the command makes them only once. */

@@ -1,5 +1,6 @@
 import type { Route as TableRoute } from "@azure/arm-network";
 import {
+  type Clock,
   type CloudCall,
   CodedError,
   InstanceNotFoundError,
@@ -17,6 +18,7 @@ import { sameName } from "../arm/resource-id.ts";
 import { abandonable } from "../arm/transport/signals.ts";
 import type { ObserveOperation } from "../arm/writes/operation-metrics.ts";
 import type { AzureConfig } from "../config/decode.ts";
+import { ExpiringSet } from "../instances/expiring-set.ts";
 import { isUnmanaged } from "../instances/node-resource-groups.ts";
 import type { Vm, VmSet } from "../instances/vm-set.ts";
 import { sameAddress } from "../load-balancer/model/addresses.ts";
@@ -31,10 +33,14 @@ export interface RoutesOptions {
   readonly table: ClusterRouteTable;
   readonly vms: VmSet;
   readonly nodes: Pick<Store<Node>, "get">;
+  readonly clock: Clock;
   readonly log: Logger;
   readonly observe: ObserveOperation;
   readonly networkSubscription: string;
 }
+
+/** The longest that a cached list of interfaces is used by default. */
+const foreignMs = 600_000;
 
 /**
  * Routes to pods in the cluster's route table. Routes of unmanaged nodes are only remembered: their network is not
@@ -44,9 +50,12 @@ export class AzureRoutes implements Routes {
   readonly #options: RoutesOptions;
   /** Node name to the CIDRs of an unmanaged node. */
   readonly #unmanaged = new Map<string, Set<string>>();
+  /** VMs whose primary interface has none of their node's addresses, such as those that a node has on another interface. */
+  readonly #foreign: ExpiringSet;
 
   constructor(options: RoutesOptions) {
     this.#options = options;
+    this.#foreign = new ExpiringSet(options.clock);
   }
 
   listRoutes(_clusterName: string, call?: CloudCall): Promise<readonly Route[]> {
@@ -156,11 +165,20 @@ export class AzureRoutes implements Routes {
       );
     const vm = await abandonable(() => this.#vmOf(node ?? { metadata: { name: targetNode } }), signal);
     const { family } = parseCIDR(cidr);
-    const areEnough = (addresses: readonly string[]): boolean => haveNextHop(addresses, node, family);
-    const nextHop = firstOfFamily(await abandonable(() => vm.privateIPs("cached", areEnough), signal), family);
+    const addresses = await abandonable(() => this.#addressesOf(vm, internalIPs(node, family), family), signal);
+    const nextHop = firstOfFamily(addresses, family);
     if (nextHop === undefined)
       throw new CodedError("PrivateIPNotFound", `node ${targetNode} has no private IP of the family of CIDR ${cidr}`);
     await this.#options.table.change({ kind: "create", node: targetNode, cidr, nextHop }, signal);
+  }
+
+  /** Interfaces are listed again for one that shows none of the node's own addresses of the family: once in a while. */
+  async #addressesOf(vm: Vm, own: readonly string[], family: IPFamily): Promise<readonly string[]> {
+    const key = `${vm.providerID} ${own.join()}`;
+    const known = this.#foreign.has(key) ? [] : own;
+    const addresses = await vm.privateIPs("cached", (shown) => haveNextHop(shown, known, family));
+    if (!haveNextHop(addresses, own, family)) this.#foreign.add(key, foreignMs);
+    return addresses;
   }
 
   async #delete({ name, targetNode, destinationCIDR: cidr }: Route, signal: AbortSignal | undefined): Promise<void> {
@@ -218,9 +236,8 @@ const internalIPs = (node: Node | undefined, family: IPFamily): readonly string[
     type === "InternalIP" && isOf(family, address) ? [address] : [],
   );
 
-/** True if an address of the family is among these, and one of the node's own where that has any. */
-function haveNextHop(addresses: readonly string[], node: Node | undefined, family: IPFamily): boolean {
-  const own = internalIPs(node, family);
+/** True if an address of the family is among these, and one of the node's own if there are any. */
+function haveNextHop(addresses: readonly string[], own: readonly string[], family: IPFamily): boolean {
   return addresses.some(
     (address) => isOf(family, address) && (own.length === 0 || own.some((one) => sameAddress(one, address))),
   );

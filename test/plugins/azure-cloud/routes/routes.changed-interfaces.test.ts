@@ -108,3 +108,17 @@ test("a route of a node that reports an address of its interface costs no new li
   }
   expect(countOf(world.simulator, "/networkInterfaces")).toBe(0);
 });
+
+test("a node whose addresses are not those of its primary interface costs one new list of interfaces, not one per pass", async () => {
+  await using world = await openWorld();
+  addVm(world, "10.240.0.4");
+  await using cloud = await world.create(settings);
+  await create(cloud, ipv4);
+  for (const address of ["10.241.0.9", "10.241.0.10"]) {
+    world.simulator.clearLog();
+    world.nodes.splice(0, 1, nodeAt(address));
+    for (let pass = 0; pass < 3; pass++) await cloud.routes.listRoutes("kubernetes");
+    expect(countOf(world.simulator, "/networkInterfaces")).toBe(1);
+  }
+  expect(await hops(world)).toEqual(["10.240.0.4"]);
+});
