@@ -27,8 +27,8 @@ export interface ServiceWrites {
   readonly condition: ServiceConditions;
 }
 
-/** Services whose removed finalizer is remembered; the informer no longer shows that of older ones. */
-const maxRemoved = 1_000;
+/** Writes that are remembered of each kind; the informer shows older ones. */
+const maxRemembered = 1_000;
 
 type WriteContext = Pick<GenerationContext, "client" | "clock" | "log">;
 
@@ -47,6 +47,8 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
   };
   /** UIDs of existing Services whose finalizer was, or may have been, removed; the informer may still show it. */
   const removed = new Set<string | undefined>();
+  /** By UID, the statuses that the informer may not show yet; undefined where it is not known if one was written. */
+  const written = new Map<string | undefined, LoadBalancerStatus | undefined>();
   return {
     async addFinalizer(service) {
       const uid = service.metadata?.uid;
@@ -58,8 +60,7 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
       if (!hasFinalizer(service)) return;
       // Before the write, which may be applied without an answer.
       if (!isBeingDeleted(service)) removed.add(service.metadata?.uid);
-      const [oldest] = removed;
-      if (removed.size > maxRemoved) removed.delete(oldest);
+      forgetOldest(removed);
       await wrapError("failed to remove load balancer cleanup finalizer", () =>
         unlessGone(patch(service, finalizerRemoved(service))),
       );
@@ -67,12 +68,25 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
     mark: (service, lease) => patched(service, marked(lease, service)),
     unmark: (service) => unlessGone(patch(service, marked(null))),
     async status(service, wanted) {
-      if (sameStatus(asServed(service.status?.loadBalancer ?? {}), asServed(wanted))) return;
+      const uid = service.metadata?.uid;
+      const isWanted = (status: LoadBalancerStatus = {}): boolean => sameStatus(asServed(status), asServed(wanted));
+      const last = written.has(uid) ? written.get(uid) : wanted;
+      if (isWanted(service.status?.loadBalancer) && last !== undefined && isWanted(last)) return;
+      // Before the write, which may be applied without an answer.
+      written.delete(uid);
+      written.set(uid, undefined);
+      forgetOldest(written);
       // A Service that disappeared with its last finalizer needs no status.
       await wrapError("failed to update load balancer status", () => unlessGone(patch(service, statusWritten(wanted))));
+      written.set(uid, wanted);
     },
     condition: serviceConditions({ clock, log }, patch),
   };
+}
+
+function forgetOldest(remembered: Set<string | undefined> | Map<string | undefined, unknown>): void {
+  const [oldest] = remembered.keys();
+  if (remembered.size > maxRemembered) remembered.delete(oldest);
 }
 
 const unlessGone = (write: Promise<void>): Promise<void> =>
