@@ -17,7 +17,10 @@ import { type ServiceConditions, serviceConditions } from "./service-condition.t
 /** Every request that changes a Service. Nothing is written where nothing changes. */
 export interface ServiceWrites {
   addFinalizer(service: Service): Promise<void>;
-  /** A Service that is gone, or has been replaced under its name, needs none, though the informer may show it again. */
+  /**
+   * Removes the condition as well. A Service that is gone, or has been replaced under its name, needs neither, though the
+   * informer may show it again.
+   */
   removeFinalizer(service: Service): Promise<void>;
   /** Marks the Service as served by the deployment with this Lease. Rejects with a conflict if it has changed since. */
   mark(service: Service, lease: string): Promise<Service>;
@@ -45,6 +48,7 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
       throw isReplaced(error) ? gone(service, error) : error;
     }
   };
+  const condition = serviceConditions({ clock, log }, patch);
   /** UIDs of existing Services whose finalizer was, or may have been, removed; the informer may still show it. */
   const removed = new Set<string | undefined>();
   /** By UID, the statuses that the informer may not show yet; undefined where it is not known if one was written. */
@@ -57,13 +61,12 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
       removed.delete(uid);
     },
     async removeFinalizer(service) {
-      if (!hasFinalizer(service)) return;
+      const body = { ...(hasFinalizer(service) && finalizerRemoved(service)), ...condition.removal(service) };
+      if (Object.keys(body).length === 0) return;
       // Before the write, which may be applied without an answer.
       if (!isBeingDeleted(service)) removed.add(service.metadata?.uid);
       forgetOldest(removed);
-      await wrapError("failed to remove load balancer cleanup finalizer", () =>
-        unlessGone(patch(service, finalizerRemoved(service))),
-      );
+      await wrapError("failed to remove load balancer cleanup finalizer", () => unlessGone(patch(service, body)));
     },
     mark: (service, lease) => patched(service, marked(lease, service)),
     unmark: (service) => unlessGone(patch(service, marked(null))),
@@ -80,7 +83,7 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
       await wrapError("failed to update load balancer status", () => unlessGone(patch(service, statusWritten(wanted))));
       written.set(uid, wanted);
     },
-    condition: serviceConditions({ clock, log }, patch),
+    condition,
   };
 }
 

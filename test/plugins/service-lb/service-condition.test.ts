@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { FailingObjects, keyOf, type ServiceWarning } from "cloud-controller-host/sdk";
+import { FailingObjects, keyOf, kinds, type Service, type ServiceWarning } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { syncService } from "../../../plugins/service-lb/sync.ts";
@@ -18,6 +18,17 @@ async function sync(parts: Parts, key: string) {
   const stored = parts.stored(key);
   parts.services.set(stored);
   return stored.status?.conditions?.find(({ type }) => type === "LoadBalancerReady");
+}
+
+/** The Service is no load balancer any more, and the informer shows it. */
+function changeType(parts: Parts, key: string, meta: Service["metadata"] = {}): void {
+  const [namespace = "", name = ""] = key.split("/");
+  parts.cluster.api.update(kinds.Service, { namespace, name }, (now) => ({
+    ...now,
+    metadata: { ...now.metadata, ...meta },
+    spec: { ...now.spec, type: "ClusterIP" },
+  }));
+  parts.services.set(parts.stored(key));
 }
 
 const timeAt = (parts: Parts): string => new Date(parts.clock.now()).toISOString().replace(/\.\d+Z$/u, "Z");
@@ -120,6 +131,26 @@ describe("the condition LoadBalancerReady", () => {
     expect(await sync(parts, keyOf(again))).toBeUndefined();
     // The finalizer and the address.
     expect(parts.patches()).toHaveLength(before + 2);
+  });
+
+  test("the condition LoadBalancerReady leaves a Service whose type has changed, with the finalizer", async () => {
+    await using parts = await makeParts();
+    const key = keyOf(parts.seen(aService()));
+    parts.memory.fail("ensureLoadBalancer", new Error("quota exceeded"), { times: 1 });
+    expect(await sync(parts, key)).toMatchObject({ status: "False" });
+    const before = parts.patches().length;
+    changeType(parts, key);
+    expect(await sync(parts, key)).toBeUndefined();
+    expect(parts.patches()).toHaveLength(before + 1);
+  });
+
+  test("the condition LoadBalancerReady leaves a Service whose finalizer was removed by hand before its type has changed", async () => {
+    await using parts = await makeParts();
+    const key = keyOf(parts.seen(aService()));
+    parts.memory.fail("ensureLoadBalancer", new Error("quota exceeded"), { times: 1 });
+    await sync(parts, key);
+    changeType(parts, key, { finalizers: [] });
+    expect(await sync(parts, key)).toBeUndefined();
   });
 
   test("the condition LoadBalancerReady of a Service without failures and warnings is not written", async () => {
