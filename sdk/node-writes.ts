@@ -21,9 +21,16 @@ export const taintsPatch = (node: Node, taints: readonly Taint[]) => ({
   spec: { taints: taints.length === 0 ? null : taints },
 });
 
+/** Versions of one kind are comparable integers (KEP-5504). */
+function isOlder({ metadata: one }: Node, { metadata: other }: Node): boolean {
+  const [version, than] = [one?.resourceVersion ?? "", other?.resourceVersion ?? ""];
+  return /^\d+$/.test(version) && /^\d+$/.test(than) && BigInt(version) < BigInt(than);
+}
+
 /**
  * Sets a node's taints to what `change` returns; undefined means no write. `change` sees the node as the API server has
- * it: from the watch cache first, and after a conflict by a quorum read. A node that was deleted, or recreated under
+ * it: from the watch cache first, by a quorum read after a conflict and where that cache lacks what the watch of another
+ * API server has shown in `node`. A node that was deleted, or recreated under
  * the same name, is left alone. Returns true when a write was sent. A write in flight is not canceled by the signal.
  */
 export async function updateTaints(
@@ -35,7 +42,8 @@ export async function updateTaints(
   const name = { name: keyOf(node) };
   try {
     return await retryOnConflict({ clock, signal, ...conflictRetry }, async (attempt) => {
-      const current = await client.get(kinds.Node, name, { read: attempt === 0 ? "cached" : "latest", signal });
+      const read = await client.get(kinds.Node, name, { read: attempt === 0 ? "cached" : "latest", signal });
+      const current = isOlder(read, node) ? await client.get(kinds.Node, name, { read: "latest", signal }) : read;
       const wanted = current.metadata?.uid === node.metadata?.uid ? change(current) : undefined;
       if (wanted === undefined) return false;
       await client.patch(kinds.Node, name, "strategic", taintsPatch(current, wanted));

@@ -6,6 +6,7 @@ import {
   defineController,
   kinds,
   type Node,
+  type NodeWriter,
   type Taint,
   taintsOf,
   taintsPatch,
@@ -79,6 +80,50 @@ describe("updating taints", () => {
     ]);
     expect(taintsOf(await scene.stored())).toEqual([first, second]);
   });
+
+  test("updating taints sees a change that the watch has shown, although another API server's cache has not", async () => {
+    await using scene = await openCluster([]);
+    const { client } = scene.context;
+    const needing = await scene.cluster.admin.patch(kinds.Node, { name: "n" }, "merge", { spec: { taints: [first] } });
+    const reads: (string | undefined)[] = [];
+    const lagging: NodeWriter["client"] = {
+      async get(kind, name, options) {
+        reads.push(options?.read);
+        const latest = await client.get(kind, name, options);
+        return options?.read === "cached" ? { ...latest, ...scene.node } : latest;
+      },
+      patch: (...call) => client.patch(...call),
+    };
+    const change = (current: Node): readonly Taint[] | undefined =>
+      taintsOf(current).length === 1 ? add(current) : undefined;
+    expect(await updateTaints({ client: lagging, clock: quick }, needing, change, signal)).toBe(true);
+    expect(taintsOf(await scene.stored())).toEqual([first, second]);
+    expect(reads).toEqual(["cached", "latest"]);
+  });
+
+  test.each([
+    ["9", "10", 2],
+    ["10", "9", 1],
+    ["10", "10", 1],
+    ["unknown", "10", 1],
+    ["10", "unknown", 1],
+  ])(
+    "updating taints of a node whose version a cache has as %s and the watch as %s takes %i reads",
+    async (read, shown, reads) => {
+      await using scene = await openCluster([first]);
+      const { client } = scene.context;
+      const at = (resourceVersion: string): Node => ({
+        ...scene.node,
+        metadata: { ...scene.node.metadata, resourceVersion },
+      });
+      const caching: NodeWriter["client"] = {
+        get: async (...call) => ({ ...(await client.get(...call)), ...at(read) }),
+        patch: (...call) => client.patch(...call),
+      };
+      expect(await updateTaints({ client: caching, clock: quick }, at(shown), () => undefined, signal)).toBe(false);
+      expect(scene.cluster.sent()).toHaveLength(reads);
+    },
+  );
 
   test("leaves a node alone that was recreated under the same name", async () => {
     await using scene = await openCluster([]);
