@@ -29,7 +29,8 @@ export async function reconcileLabels(
   if (Object.keys(labelsToReconcile(cached)).length === 0) return;
   const name = { name: keyOf(cached) };
   try {
-    const read = await client.get(kinds.Node, name, { read: "cached", signal });
+    // The watch cache of another API server may lack the change that the watch has shown, and nothing shows it again.
+    const read = await client.get(kinds.Node, name, { signal });
     const changed = labelsToReconcile(read);
     if (Object.keys(changed).length === 0) return;
     const body = { metadata: { uid: read.metadata?.uid, labels: changed } };

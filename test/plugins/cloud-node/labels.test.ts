@@ -88,6 +88,25 @@ test("a node that was recreated under its name in another zone does not get the 
   expect((await cluster.admin.get(kinds.Node, { name: "node0" })).metadata?.labels).toEqual({ [labels.zone]: "3" });
 });
 
+test("follows a change that the watch has shown, although another API server's cache has not seen it", async () => {
+  await using cluster = await TestCluster.start();
+  const { client } = cluster.generation(cloudNode).context;
+  const former = cluster.api.create(kinds.Node, { metadata: { name: "node0", labels: { ...beta, ...stable } } });
+  await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", {
+    metadata: { labels: { [labels.zoneBeta]: "moon" } },
+  });
+  const lagging: Pick<KubeClient, "get" | "patch"> = {
+    async get(kind, name, options) {
+      const latest = await client.get(kind, name, options);
+      return options?.read === "cached" ? { ...latest, metadata: former.metadata } : latest;
+    },
+    patch: (...call) => client.patch(...call),
+  };
+  const shown = await cluster.admin.get(kinds.Node, { name: "node0" });
+  await reconcileLabels({ client: lagging, signal: new AbortController().signal }, shown);
+  expect((await cluster.admin.get(kinds.Node, { name: "node0" })).metadata?.labels?.[labels.zone]).toBe("moon");
+});
+
 test("restores a stable label that was changed manually", async () => {
   await using cluster = await TestCluster.start();
   await cluster.admin.create(kinds.Node, { metadata: { name: "node0", labels: { ...beta, ...stable } } });
