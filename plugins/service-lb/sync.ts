@@ -142,7 +142,7 @@ function forget({ cache, failing, writes }: SyncParts, key: string, service: Ser
 
 /** A Service deleted without our finalizer, or recreated under its name, may have left a load balancer behind. */
 async function deleteVanished(parts: SyncParts, service: Service, signal: AbortSignal): Promise<void> {
-  const { balancers, clusterName, events, selection } = parts;
+  const { balancers, clusterName, events, failing, selection } = parts;
   // One whose cleanup had not ended when its finalizer was removed by hand has something to delete as well.
   if (!selection.wantsLoadBalancer(service) && !hasFinalizer(service)) return;
   throwIfStopping(signal);
@@ -150,7 +150,11 @@ async function deleteVanished(parts: SyncParts, service: Service, signal: AbortS
   try {
     await balancers.ensureLoadBalancerDeleted(clusterName, service);
   } catch (error) {
-    if (!isInterrupted(error, signal)) events.deleteFailed(service, error);
+    if (!isInterrupted(error, signal)) {
+      // The event is about a Service that no list shows any more, and a successor of its name waits.
+      failing.failed(keyOf(service), error);
+      events.deleteFailed(service, error);
+    }
     throw error;
   }
   events.normal(service, "DeletedLoadBalancer");

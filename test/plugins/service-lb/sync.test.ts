@@ -195,6 +195,16 @@ describe("a deleted Service", () => {
     expect(event.message).toBe("Error deleting load balancer: error Deleting the Loadbalancer");
   });
 
+  test("a failed deletion at the cloud is in the warnings of /statusz until it succeeds", async () => {
+    await using parts = await makeParts();
+    parts.cache.see(key, cached);
+    parts.memory.fail("ensureLoadBalancerDeleted", new Error("locked"), { times: 1 });
+    expect(await outcome(parts, key)).toBe("locked");
+    expect(parts.failing.warnings.map(({ text }) => text).join()).toContain(`Service ${key} fails since`);
+    expect(await outcome(parts, key)).toBe("");
+    expect(parts.failing.warnings).toEqual([]);
+  });
+
   test("a deletion is reported and takes the Service out of the cache", async () => {
     await using parts = await makeParts();
     parts.cache.see(key, cached);
