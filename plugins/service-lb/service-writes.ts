@@ -61,7 +61,12 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
       removed.delete(uid);
     },
     async removeFinalizer(service) {
-      const body = { ...(hasFinalizer(service) && finalizerRemoved(service)), ...condition.removal(service) };
+      // Without the finalizer, the condition may be that of the controller of another class.
+      const isOurs = hasFinalizer(service) || service.spec?.type !== "LoadBalancer";
+      const body = {
+        ...(hasFinalizer(service) && finalizerRemoved(service)),
+        ...(isOurs && condition.removal(service)),
+      };
       if (Object.keys(body).length === 0) return;
       // Before the write, which may be applied without an answer.
       if (!isBeingDeleted(service)) removed.add(service.metadata?.uid);

@@ -87,9 +87,16 @@ test.each([
   expect(addressOf(parts)).toBe(left);
 });
 
+const failed = {
+  type: "LoadBalancerReady",
+  status: "False",
+  reason: "Failed",
+  message: "",
+  lastTransitionTime: "2026-01-01T00:00:00Z",
+};
+
 /** Syncs a Service of ours that changes as the cloud gives it a load balancer. */
 async function changingMeanwhile(parts: Parts, change: () => void): Promise<void> {
-  const failed = { type: "LoadBalancerReady", status: "False", reason: "Failed", message: "", lastTransitionTime: "" };
   parts.seen(aService({ status: { conditions: [failed] } }));
   const balancers: LoadBalancers = {
     ...parts.balancers,
@@ -136,4 +143,22 @@ test("a Service that takes the name of one which the cloud gives a load balancer
     parts.seen(aService());
   });
   expect(parts.patches()).toHaveLength(1);
+});
+
+test("a Service that got another class loses the condition with its load balancer", async () => {
+  await using parts = await makeParts();
+  const service = parts.seen(aService({ meta, spec, status: { conditions: [failed] } }));
+  alreadyBalanced(parts.memory, service);
+  parts.cache.see(key, service);
+  await syncService(parts, key, signal);
+  expect(parts.stored(key).status?.conditions ?? []).toEqual([]);
+});
+
+test("a Service of another class keeps the condition of its controller while the one that had its name is cleaned up", async () => {
+  await using parts = await makeParts();
+  const service = parts.seen(aService({ meta: { uid: "new" }, spec, status: { conditions: [failed] } }));
+  parts.cache.see(key, aService({ meta: { uid: "old" } }));
+  await syncService(parts, key, signal);
+  expect(parts.memory.callsOf("ensureLoadBalancerDeleted")).toHaveLength(1);
+  expect(parts.stored(keyOf(service)).status?.conditions).toEqual([failed]);
 });
