@@ -64,10 +64,13 @@ export async function initializeNode(work: Initialization, node: Node): Promise<
     context.log.info("Skip sync node because cloud provided nil metadata", { node: name });
     return;
   }
-  const written = await patchNode(work, node, metadata);
-  if (written === undefined) return;
-  delays.taintRemoved.observe(ageInSeconds(context, written));
+  const initialized = await patchNode(work, node, metadata);
+  if (initialized === undefined) return;
+  const { node: written, isOurs } = initialized;
+  if (isOurs) delays.taintRemoved.observe(ageInSeconds(context, written));
+  // Also of another writer's: a leader that has lost the lease may write no more, and the next pass is minutes away.
   if (!(await updateAddresses(context, written, metadata))) work.addressless.set(name, written.metadata?.uid);
+  if (!isOurs) return;
   context.log.info("Successfully initialized node with cloud provider", {
     node: name,
     providerID: written.spec?.providerID,
@@ -107,22 +110,33 @@ export async function fetchMetadata(
 const maxAttempts = 20;
 const pauseMs = 50;
 
+interface InitializedNode {
+  readonly node: Node;
+  /** False where another writer has removed the taint. */
+  readonly isOurs: boolean;
+}
+
 /**
- * The node as written, perhaps by an earlier attempt without a reply, or undefined when it was deleted, or initialized by
- * another writer, in the meantime. A rejected patch is sent again only when the node has changed: the same patch would be
+ * The node as written, perhaps by an earlier attempt without a reply or by another writer, or undefined when it was
+ * deleted in the meantime. A rejected patch is sent again only when the node has changed: the same patch would be
  * rejected for the same reason.
  */
-async function patchNode(work: Initialization, seen: Node, metadata: InstanceMetadata): Promise<Node | undefined> {
+async function patchNode(
+  work: Initialization,
+  seen: Node,
+  metadata: InstanceMetadata,
+): Promise<InitializedNode | undefined> {
   const { client, clock } = work.context;
   let rejected: { readonly patch: NodeUpdate["patch"]; readonly error: unknown } | undefined;
   for (let attempt = 1; ; attempt++) {
     const current = await readForWrite(work, seen, attempt);
-    if (current === undefined || !isUninitialized(current)) return current;
+    if (current === undefined) return undefined;
+    if (!isUninitialized(current)) return { node: current, isOurs: hasNode(work.unanswered, current) };
     const { node, patch } = planUpdate(work, current, metadata);
     if (rejected !== undefined && isDeepStrictEqual(rejected.patch, patch)) throw rejected.error;
     try {
       await client.patch(kinds.Node, { name: keyOf(seen) }, "json", patch, { response: "metadata" });
-      return node;
+      return { node, isOurs: true };
     } catch (error) {
       if (isNotFound(error)) return undefined;
       if (!isRefusal(error)) work.unanswered.set(keyOf(seen), seen.metadata?.uid);
@@ -148,8 +162,7 @@ async function readForWrite(work: Initialization, seen: Node, attempt: number): 
   const current = attempt === 1 ? work.nodes.get(name) : await readLatest(work, name);
   if (current !== undefined && current.metadata?.uid !== seen.metadata?.uid)
     throw new CodedError("NodeReplaced", `node ${name} was deleted and recreated during its initialization`);
-  const isOurs = current !== undefined && (isUninitialized(current) || hasNode(work.unanswered, current));
-  return isOurs ? current : undefined;
+  return current;
 }
 
 async function readLatest({ context, signal }: Initialization, name: string): Promise<Node | undefined> {

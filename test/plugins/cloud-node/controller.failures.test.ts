@@ -243,7 +243,7 @@ describe("a concurrent write", () => {
     expect(cluster.log.filter((line) => line.includes("error syncing"))).toEqual([]);
   });
 
-  test("a concurrent write that removes the uninitialized taint leaves nothing to write and nothing to report", async () => {
+  test("a concurrent write that removes the uninitialized taint leaves no patch of the node to send again and nothing to report", async () => {
     const { cluster, hold } = await heldBeforeWrite();
     await using _ = cluster;
     await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { spec: { taints: null } });
@@ -251,6 +251,19 @@ describe("a concurrent write", () => {
     await eventually("the node has been looked at", () => cluster.worked("Nodes", 1));
     expect(cluster.sent({ method: "PATCH", path: nodePath }).map(({ status }) => status)).toEqual([422]);
     expect(cluster.events()).toEqual([]);
+  });
+
+  test("a concurrent write that removes the uninitialized taint leaves the addresses to be written at once", async () => {
+    const { cluster, hold } = await heldBeforeWrite();
+    await using _ = cluster;
+    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { spec: { taints: null } });
+    hold.release();
+    await eventually("the node has been looked at", () => cluster.worked("Nodes", 1));
+    const { status } = await cluster.admin.get(kinds.Node, { name: "node0" });
+    expect(status?.addresses?.map(({ type }) => type)).toContain("InternalIP");
+    expect(cluster.events()).toEqual([]);
+    for (const delay of ["cloud_provider_taint_removal", "initial_node_sync"])
+      expect((await cluster.metric(`node_controller_${delay}_delay_seconds_count`)) ?? 0).toBe(0);
   });
 
   test("a concurrent write that recreates the node: the new node gets its own metadata", async () => {
