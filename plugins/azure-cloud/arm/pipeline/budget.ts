@@ -1,6 +1,7 @@
 import type { PipelinePolicy, PipelineRequest, PipelineResponse, SendRequest } from "@azure/core-rest-pipeline";
 import { type Clock, type Explanation, RetryAfterError } from "cloud-controller-host/sdk";
 
+import { keepLatest } from "../../keep-latest.ts";
 import { retryAfterMs } from "../transport/retry.ts";
 import type { ArmMetrics } from "./metrics.ts";
 import { isRead, targetOf } from "./target.ts";
@@ -21,8 +22,11 @@ interface Bucket {
  */
 const subscriptionRefillMs = { reads: 10_000, writes: 20_000, deletes: 20_000 } as const;
 const subscriptionHeader = /^x-ms-ratelimit-remaining-subscription-(global-)?(reads|writes|deletes)$/u;
-/** `Microsoft.Compute/HighCostGetVMScaleSet3Min;107` */
-const resourceBucket = /^([^;]+?(\d+)(Min|Sec));(\d+)$/iu;
+/** `Microsoft.Compute/HighCostGetVMScaleSet3Min;107`, in time that grows with the length alone, whatever the text. */
+const resourceBucket = /^([^;]+?([1-9]\d{0,3})(Min|Sec));(\d{1,9})$/iu;
+const count = /^\d{1,9}$/u;
+/** ARM has a few of each type and subscription. */
+const maxBuckets = 1_000;
 
 /** Below this fraction of the capacity, requests are spaced by the refill instead of being sent at once. */
 const reservePart = 0.05;
@@ -144,9 +148,11 @@ export class Budget {
     const names: string[] = [];
     for (const { name, remaining, refillMs } of reported(kind, response)) {
       const capacity = Math.max(remaining, this.#buckets.get(name)?.capacity ?? 1);
+      this.#buckets.delete(name);
       this.#buckets.set(name, { remaining, capacity, refillMs, atMs: this.#clock.monotonic() });
       names.push(name);
     }
+    keepLatest(this.#buckets, maxBuckets);
     if (names.length > 0) this.#drawsOn.set(kind, names);
   }
 }
@@ -172,11 +178,12 @@ function* reported(kind: string, response: PipelineResponse): Generator<Reported
   const subscription = kind.slice(kind.lastIndexOf(" ") + 1);
   for (const [header, value] of response.headers) {
     const [, scope = "", limit] = subscriptionHeader.exec(header) ?? [];
-    if (limit === "reads" || limit === "writes" || limit === "deletes") {
-      const remaining = Number(value);
-      if (Number.isFinite(remaining))
-        yield { name: `${scope}${limit} ${subscription}`, remaining, refillMs: subscriptionRefillMs[limit] };
-    }
+    if ((limit === "reads" || limit === "writes" || limit === "deletes") && count.test(value))
+      yield {
+        name: `${scope}${limit} ${subscription}`,
+        remaining: Number(value),
+        refillMs: subscriptionRefillMs[limit],
+      };
     if (header !== "x-ms-ratelimit-remaining-resource") continue;
     for (const item of value.split(",")) {
       const [, bucket, length, unit, remaining] = resourceBucket.exec(item.trim()) ?? [];
