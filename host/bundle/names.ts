@@ -12,6 +12,10 @@ const isOwn = (name: string): boolean =>
 
 const tokenPattern = /[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?/giu;
 const separatorPattern = /[._-]+/gu;
+const wordPattern = /[^._-]+/gu;
+/** Of Kubernetes; those of Azure are shorter. */
+const maxName = 253;
+const firstWordOf = (name: string): string => name.split(/[._-]/u, 1)[0] ?? "";
 /** Computer names in a scale set: a prefix, and the instance in six digits of base 36. */
 const instancePattern = /^(.+?)([0-9a-z]{6})$/u;
 
@@ -21,6 +25,8 @@ const derivedPattern = /^(?:[._-]+(?:internal|ipv[46]|nic|\d+|a[0-9a-f]{31}))+$/
 /** Names with their replacements. Names are compared without their case, as Azure does. */
 export class Names {
   readonly #words = new Map<string, Set<string>>();
+  /** Length of the longest name that begins with the word. */
+  readonly #longest = new Map<string, number>();
   #replacements: ReadonlyMap<string, string> | undefined;
 
   /** Adds a name. The kind makes its replacement recognizable. */
@@ -36,24 +42,42 @@ export class Names {
   }
 
   replace(text: string): string {
-    this.#replacements ??= this.#assign();
+    if (this.#replacements === undefined) {
+      this.#replacements = this.#assign();
+      for (const name of this.#replacements.keys()) {
+        const first = firstWordOf(name);
+        if (name.length <= maxName) this.#longest.set(first, Math.max(name.length, this.#longest.get(first) ?? 0));
+      }
+    }
     return text.replaceAll(tokenPattern, (token) => this.#replaced(token));
   }
 
-  /** Replaces the longest known prefix of the token, then does the same with the rest. */
+  /**
+   * Replaces the longest known prefix of the token, then does the same with the rest. Only prefixes that are short enough
+   * to be a name are looked up: a tenant's token may have thousands of words.
+   */
   #replaced(token: string): string {
     const whole = this.#replacements?.get(token.toLowerCase());
     if (whole !== undefined) return whole;
-    const separators = [...token.matchAll(separatorPattern)];
-    for (const { index, 0: separator } of separators.toReversed()) {
-      const beginning = this.#replacements?.get(token.slice(0, index).toLowerCase());
-      if (beginning !== undefined)
-        return `${beginning}${separator}${this.#replaced(token.slice(index + separator.length))}`;
+    const words = [...token.matchAll(wordPattern)].map(({ index, 0: word }) => ({
+      start: index,
+      end: index + word.length,
+    }));
+    let replaced = "";
+    for (let at = 0; at < words.length;) {
+      const { start = 0, end = 0 } = words[at] ?? {};
+      const longest = start + (this.#longest.get(token.slice(start, end).toLowerCase()) ?? 0);
+      let [last, name] = [at, token.slice(start, end)];
+      for (let to = at; to < words.length; to++) {
+        const until = words[to]?.end ?? 0;
+        if (until > longest) break;
+        const known = this.#replacements?.get(token.slice(start, until).toLowerCase());
+        if (known !== undefined) [last, name] = [to, known];
+      }
+      at = last + 1;
+      replaced += name + token.slice(words[last]?.end, words[at]?.start);
     }
-    const [first] = separators;
-    if (first === undefined) return token;
-    const end = first.index + first[0].length;
-    return `${token.slice(0, end)}${this.#replaced(token.slice(end))}`;
+    return replaced;
   }
 
   /** Numbers names in their order, so that sorted lists stay sorted. Derived names get no replacement of their own. */
@@ -77,6 +101,6 @@ export class Names {
 /** True for a name like `vm-0-nic` or `kubernetes-a0123…`, which begins with another one, or with a word that is kept. */
 const isDerived = (name: string, names: { has(name: string): boolean }): boolean =>
   [...name.matchAll(separatorPattern)].some(({ index }) => {
-    const beginning = name.slice(0, index);
+    const beginning = index > maxName ? "" : name.slice(0, index);
     return (names.has(beginning) || kept.has(beginning)) && derivedPattern.test(name.slice(index));
   });
