@@ -69,3 +69,16 @@ test("the work of a reader on a batch counts toward the time after which others 
   }
   expect(turns).toBeGreaterThan(3);
 });
+
+test("a line without an end is an error before it takes all memory, and long lines after each other are read", async () => {
+  const piece = Buffer.alloc(1024 * 1024, "x");
+  let pieces = 0;
+  async function* endless(): AsyncGenerator<Uint8Array> {
+    for (; pieces < 100; pieces++) yield piece;
+  }
+  await expect(Array.fromAsync(batches(endless(), new JsonLines()))).rejects.toThrow("a line of more than");
+  expect(pieces).toBeLessThanOrEqual(16);
+  const line = `"${"x".repeat(3 * 1024 * 1024)}"\n`;
+  const read = await Array.fromAsync(batches(inPieces(Buffer.from(line.repeat(7)), 100_000), new JsonLines()));
+  expect(read.flat()).toHaveLength(7);
+});
