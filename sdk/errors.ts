@@ -135,10 +135,18 @@ export const isAborted = (error: unknown): boolean =>
 const adviceOfFetch =
   /\. (?:For more information, pass `verbose: true` in the second argument to fetch\(\)|Is the computer able to access the url\?)/gu;
 
-/** The message of any thrown value, with the messages of its causes unless repeated; never a stack. Never throws. */
+/** An error may quote a reply of megabytes, and its message stays in events and in what a page shows. */
+const maxMessage = 32_768;
+
+/**
+ * The message of any thrown value, with the messages of its causes unless repeated; never a stack, and of bounded length.
+ * Never throws.
+ */
 export function messageOf(error: unknown): string {
   try {
-    return errorChain(error).reduceRight(withCause, rootOf(error));
+    const message = errorChain(error).reduceRight(withCause, rootOf(error));
+    const more = message.length - maxMessage;
+    return more > 0 ? `${message.slice(0, maxMessage)}… (${more} more characters)` : message;
   } catch {
     return "an error without a readable message";
   }

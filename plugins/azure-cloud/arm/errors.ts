@@ -1,6 +1,14 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
 /**
+ * Characters. ARM's longest messages name the policies that refuse a request; a proxy may send megabytes, which are looked
+ * through for ids.
+ */
+const maxMessage = 8_192;
+/** Of a code, which is the value of a metric's label, and of an ID. */
+const maxWord = 128;
+
+/**
  * An error reply of Azure Resource Manager. `code` is ARM's error code (`ResourceNotFound`), `status` the HTTP status.
  * The message contains the request, ARM's reply and its correlation ID, but no request body and no header.
  */
@@ -23,9 +31,11 @@ export class ArmError extends CodedError {
       readonly failedOperation?: boolean;
     } = {},
   ) {
-    const { correlationId } = options;
+    const correlationId = options.correlationId?.slice(0, maxWord);
     const occurrence = correlationId === undefined ? "" : ` (correlation ID ${correlationId})`;
-    super(code, message + occurrence, { occurrence });
+    const more = message.length - maxMessage;
+    const shown = more > 0 ? `${message.slice(0, maxMessage)}… (${more} more characters)` : message;
+    super(code.slice(0, maxWord), shown + occurrence, { occurrence });
     this.status = status;
     this.correlationId = correlationId;
     this.method = options.method;

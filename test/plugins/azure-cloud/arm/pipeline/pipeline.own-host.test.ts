@@ -234,6 +234,28 @@ describe("a reply of ARM", () => {
     await canceled;
   });
 
+  test("a reply of ARM that refuses with megabytes of text is an error of bounded length, which names the request", async () => {
+    await using gateway = await openGateway();
+    const long = "x".repeat(2 ** 21);
+    const headers = { "x-ms-correlation-request-id": "c".repeat(2_000) };
+    gateway.answer((url, method) =>
+      isList(url, method) ? json({ error: { code: long, message: long } }, headers, 403) : undefined,
+    );
+    const error = await listed(gateway);
+    expect(messageOf(error)).toContain("loadBalancers: 403");
+    expect(messageOf(error).length).toBeLessThan(10_000);
+    expect(error).toMatchObject({ status: 403, code: expect.stringMatching(/^x{128}$/u) });
+  });
+
+  test("a list of ARM that is broken in the middle is an error of bounded length", async () => {
+    await using gateway = await openGateway();
+    const text = `{"value":[${"x".repeat(2 ** 21)}],"more":{}}`;
+    gateway.answer((url, method) =>
+      isList(url, method) ? new Response(text, { headers: { "content-type": "application/json" } }) : undefined,
+    );
+    expect(messageOf(await listed(gateway)).length).toBeLessThan(40_000);
+  });
+
   test("a reply of ARM in another encoding than the one asked for is an error", async () => {
     await using gateway = await openGateway();
     gateway.answer((url, method) =>
