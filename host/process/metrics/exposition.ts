@@ -1,3 +1,4 @@
+import { createCooperativeYield } from "cloud-controller-host/sdk";
 import { Registry } from "prom-client";
 
 export interface Exposition {
@@ -7,15 +8,12 @@ export interface Exposition {
 
 /** Renders registries in the Prometheus text format, or in OpenMetrics if `accept` prefers it. */
 export async function expose(registries: readonly Registry[], accept = ""): Promise<Exposition> {
-  if (prefersOpenMetrics(accept)) {
-    const parts = await Promise.all(registries.map(openMetrics));
-    return { body: `${parts.join("")}# EOF\n`, contentType: Registry.OPENMETRICS_CONTENT_TYPE };
-  }
-  const parts = await Promise.all(registries.map((registry) => registry.metrics()));
-  return {
-    body: parts.filter((part) => part.trim() !== "").join("\n"),
-    contentType: Registry.PROMETHEUS_CONTENT_TYPE,
-  };
+  const isOpenMetrics = prefersOpenMetrics(accept);
+  const parts = await Promise.all(registries.map((registry) => familiesOf(registry, isOpenMetrics)));
+  const families = parts.flat();
+  return isOpenMetrics
+    ? { body: `${families.join("")}# EOF\n`, contentType: Registry.OPENMETRICS_CONTENT_TYPE }
+    : { body: families.join("\n"), contentType: Registry.PROMETHEUS_CONTENT_TYPE };
 }
 
 function prefersOpenMetrics(accept: string): boolean {
@@ -50,29 +48,32 @@ export const mediaRanges = (accept: string): readonly MediaRange[] =>
 /**
  * prom-client's own OpenMetrics writer permanently renames its metrics, which breaks the other format; this one does
  * not modify them. The format requires the suffix `_total` of a counter: one that upstream named without it keeps its
- * name and has no known type, as client_golang writes it.
+ * name and has no known type, as client_golang writes it. Thousands of Services have 80,000 samples, which prom-client
+ * writes in one turn of the event loop.
  */
-async function openMetrics(registry: Registry): Promise<string> {
-  const metrics = await registry.getMetricsAsJSON();
-  return metrics
-    .map(({ name, help, type, values }) => {
-      const isCounter = String(type) === "counter";
-      const family = isCounter ? name.replace(/_total$/, "") : name;
-      const samples = values.map((sample) => {
-        const own = "metricName" in sample && typeof sample.metricName === "string" ? sample.metricName : name;
-        return `${own}${labelText(sample.labels)} ${numberText(sample.value)}\n`;
-      });
-      const shownType = isCounter && family === name ? "unknown" : String(type);
-      return `# HELP ${family} ${escapeText(help)}\n# TYPE ${family} ${shownType}\n${samples.join("")}`;
-    })
-    .join("");
+async function familiesOf(registry: Registry, isOpenMetrics: boolean): Promise<readonly string[]> {
+  const pause = createCooperativeYield();
+  const families: string[] = [];
+  for (const { name, help, type, values } of await registry.getMetricsAsJSON()) {
+    const isCounter = isOpenMetrics && String(type) === "counter";
+    const family = isCounter ? name.replace(/_total$/, "") : name;
+    const shownType = isCounter && family === name ? "unknown" : String(type);
+    const lines = [
+      `# HELP ${family} ${isOpenMetrics ? escapeText(help) : escapeLines(help)}\n# TYPE ${family} ${shownType}\n`,
+    ];
+    for (const sample of values) {
+      const own = "metricName" in sample && typeof sample.metricName === "string" ? sample.metricName : name;
+      lines.push(`${own}${labelText(sample.labels)} ${numberText(sample.value)}\n`);
+      const turn = pause();
+      if (turn !== undefined) await turn;
+    }
+    families.push(lines.join(""));
+  }
+  return families;
 }
 
-const escapeText = (text: string): string =>
-  text
-    .replaceAll("\\", String.raw`\\`)
-    .replaceAll("\n", String.raw`\n`)
-    .replaceAll('"', String.raw`\"`);
+const escapeLines = (text: string): string => text.replaceAll("\\", String.raw`\\`).replaceAll("\n", String.raw`\n`);
+const escapeText = (text: string): string => escapeLines(text).replaceAll('"', String.raw`\"`);
 
 function labelText(labels: Readonly<Partial<Record<string, string | number>>>): string {
   const pairs = Object.entries(labels).map(([key, value]) => `${key}="${escapeText(String(value))}"`);
