@@ -20,7 +20,7 @@ export const secondHistories: Readonly<Record<string, History>> = {
   ),
   // Paused for longer than its lease lasts, it would renew that before its watches tell what has happened.
   "a Service goes to the other deployment while its own one is paused": history(
-    { cluster: "node IPs", second: { pair: "shard of a label", hosts: 1 }, services: 4 },
+    { seed: 3, cluster: "node IPs", second: { pair: "shard of a label", hosts: 1 }, services: 4 },
     [60, { kind: "pauseAtWrite", pick: 1, forMs: 60_000 }],
     [60.1, change(2, 4, "tcp-443")],
     [62, second("move", 0, 4)],
