@@ -18,7 +18,7 @@ import { type ServiceConditions, serviceConditions } from "./service-condition.t
 export interface ServiceWrites {
   addFinalizer(service: Service): Promise<void>;
   /**
-   * Removes the condition as well. A Service that is gone, or has been replaced under its name, needs neither, though the
+   * Removes the condition of one that stays as well. A Service that is gone, or has been replaced under its name, needs neither, though the
    * informer may show it again.
    */
   removeFinalizer(service: Service): Promise<void>;
@@ -30,8 +30,8 @@ export interface ServiceWrites {
   readonly condition: ServiceConditions;
 }
 
-/** Writes that are remembered of each kind; the informer shows older ones. */
-const maxRemembered = 1_000;
+/** Services whose removed finalizer is remembered; the informer no longer shows that of older ones. */
+const maxRemoved = 1_000;
 
 type WriteContext = Pick<GenerationContext, "client" | "clock" | "log">;
 
@@ -51,8 +51,6 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
   const condition = serviceConditions({ clock, log }, patch);
   /** UIDs of existing Services whose finalizer was, or may have been, removed; the informer may still show it. */
   const removed = new Set<string | undefined>();
-  /** By UID, the statuses that the informer may not show yet; undefined where it is not known if one was written. */
-  const written = new Map<string | undefined, LoadBalancerStatus | undefined>();
   return {
     async addFinalizer(service) {
       const uid = service.metadata?.uid;
@@ -61,40 +59,28 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
       removed.delete(uid);
     },
     async removeFinalizer(service) {
-      // Without the finalizer, the condition may be that of the controller of another class.
+      // Without the finalizer, the condition may be that of the controller of another class. It goes with a Service anyway.
       const isOurs = hasFinalizer(service) || service.spec?.type !== "LoadBalancer";
       const body = {
         ...(hasFinalizer(service) && finalizerRemoved(service)),
-        ...(isOurs && condition.removal(service)),
+        ...(isOurs && !isBeingDeleted(service) && condition.removal(service)),
       };
       if (Object.keys(body).length === 0) return;
       // Before the write, which may be applied without an answer.
       if (!isBeingDeleted(service)) removed.add(service.metadata?.uid);
-      forgetOldest(removed);
+      const [oldest] = removed;
+      if (removed.size > maxRemoved) removed.delete(oldest);
       await wrapError("failed to remove load balancer cleanup finalizer", () => unlessGone(patch(service, body)));
     },
     mark: (service, lease) => patched(service, marked(lease, service)),
     unmark: (service) => unlessGone(patch(service, marked(null))),
     async status(service, wanted) {
-      const uid = service.metadata?.uid;
-      const isWanted = (status: LoadBalancerStatus = {}): boolean => sameStatus(asServed(status), asServed(wanted));
-      const last = written.has(uid) ? written.get(uid) : wanted;
-      if (isWanted(service.status?.loadBalancer) && last !== undefined && isWanted(last)) return;
-      // Before the write, which may be applied without an answer.
-      written.delete(uid);
-      written.set(uid, undefined);
-      forgetOldest(written);
+      if (sameStatus(asServed(service.status?.loadBalancer ?? {}), asServed(wanted))) return;
       // A Service that disappeared with its last finalizer needs no status.
       await wrapError("failed to update load balancer status", () => unlessGone(patch(service, statusWritten(wanted))));
-      written.set(uid, wanted);
     },
     condition,
   };
-}
-
-function forgetOldest(remembered: Set<string | undefined> | Map<string | undefined, unknown>): void {
-  const [oldest] = remembered.keys();
-  if (remembered.size > maxRemembered) remembered.delete(oldest);
 }
 
 const unlessGone = (write: Promise<void>): Promise<void> =>

@@ -59,50 +59,6 @@ test("remembers the removed finalizers of the last thousand Services", async () 
   expect(parts.patches()).toHaveLength(1_002);
 });
 
-test("writes an address that the informer still shows, where a cleanup has cleared it since", async () => {
-  await using parts = await makeParts();
-  const seen = parts.seen(aService({ status }));
-  await parts.writes.status(seen, {});
-  await parts.writes.status(seen, { ingress });
-  expect(stored(parts)?.status?.loadBalancer?.ingress).toMatchObject(ingress);
-  await parts.writes.status(seen, { ingress });
-  expect(parts.patches()).toHaveLength(2);
-});
-
-test("clears an address that the informer does not show yet", async () => {
-  await using parts = await makeParts();
-  const seen = parts.seen(aService());
-  await parts.writes.status(seen, { ingress });
-  await parts.writes.status(seen, {});
-  expect(stored(parts)?.status?.loadBalancer?.ingress ?? []).toEqual([]);
-});
-
-test("clears an address that was written without an answer", async () => {
-  await using parts = await makeParts();
-  const seen = parts.seen(aService());
-  const match = { verb: "patch", resource: "services" } as const;
-  parts.cluster.api.faults.add({ match, effect: { status: 500 }, afterwards: true, times: 1 });
-  await expect(parts.writes.status(seen, { ingress })).rejects.toThrow();
-  expect(stored(parts)?.status?.loadBalancer?.ingress).toMatchObject(ingress);
-  await parts.writes.status(seen, {});
-  expect(stored(parts)?.status?.loadBalancer?.ingress ?? []).toEqual([]);
-});
-
-test("remembers the last thousand addresses that were written", async () => {
-  await using parts = await makeParts();
-  const all = Array.from({ length: 1_001 }, (_, index) => parts.seen(aService({ name: `web-${index}` })));
-  const [first, second] = all;
-  if (first === undefined || second === undefined) throw new Error("there are Services");
-  for (const service of all.slice(0, 1_000)) await parts.writes.status(service, { ingress });
-  for (const service of [first, ...all.slice(1_000)])
-    await parts.writes.status(service, { ingress: [{ ip: "10.0.0.2" }] });
-  const before = parts.patches().length;
-  await parts.writes.status(second, {});
-  expect(parts.patches()).toHaveLength(before);
-  await parts.writes.status(first, {});
-  expect(parts.patches()).toHaveLength(before + 1);
-});
-
 describe("removing the finalizer", () => {
   test("no-op remove finalizer", async () => {
     await using parts = await makeParts();

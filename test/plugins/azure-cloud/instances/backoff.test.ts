@@ -12,7 +12,8 @@ const backoff = {
   cloudProviderBackoffRetries: 4,
   cloudProviderBackoffDuration: 5,
   cloudProviderBackoffExponent: 2,
-  cloudProviderBackoffJitter: 0,
+  // None: 0 stands for the default.
+  cloudProviderBackoffJitter: Number.MIN_VALUE,
 };
 
 describe("the key cloudProviderBackoff", () => {
