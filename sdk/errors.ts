@@ -135,8 +135,11 @@ export const isAborted = (error: unknown): boolean =>
 const adviceOfFetch =
   /\. (?:For more information, pass `verbose: true` in the second argument to fetch\(\)|Is the computer able to access the url\?)/gu;
 
-/** An error may quote a reply of megabytes, and its message stays in events and in what a page shows. */
-const maxMessage = 32_768;
+/**
+ * An error may quote a reply of megabytes, and its message stays in events and in what a page shows. A log shows all of
+ * it, with how much more there was.
+ */
+const maxMessage = 16_000;
 
 /**
  * The message of any thrown value, with the messages of its causes unless repeated; never a stack, and of bounded length.
