@@ -1,6 +1,7 @@
 import { forEachConcurrently, isNotFound, kinds, type KubeClient } from "cloud-controller-host/sdk";
 
 import { abandonable } from "../arm/transport/signals.ts";
+import { serviceLabel } from "../endpoint-slices.ts";
 import type { Owner } from "./rule.ts";
 
 /** Objects that are read one by one. Of more, so many are spread over all of them: a list that is cut off lacks its end. */
@@ -54,7 +55,7 @@ async function hasEndpoint(client: Reader, name: string, signal: AbortSignal): P
   const [namespace = "", service = ""] = key.split("/");
   const slices = await client.list(kinds.EndpointSlice, {
     namespace,
-    labelSelector: `kubernetes.io/service-name=${service}`,
+    labelSelector: `${serviceLabel}=${service}`,
     signal,
   });
   return slices.some(({ endpoints }) => endpoints?.some(({ nodeName }) => nodeName === node));

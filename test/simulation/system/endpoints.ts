@@ -1,5 +1,6 @@
-import { type EndpointSlice, keyOf, kinds, type Service } from "cloud-controller-host/sdk";
+import { keyOf, kinds, type Service } from "cloud-controller-host/sdk";
 
+import { serviceLabel, serviceOf } from "../../../plugins/azure-cloud/endpoint-slices.ts";
 import type { SandboxApiServer } from "../../../sdk/testing/api-server/index.ts";
 
 /** EndpointSlices follow Services and Pods so late. */
@@ -22,11 +23,6 @@ interface Scene {
   readonly after: (ms: number, work: () => void) => void;
   readonly note: (actor: string, text: string) => void;
 }
-
-const serviceLabel = "kubernetes.io/service-name";
-
-const serviceOf = ({ metadata }: EndpointSlice): string =>
-  `${metadata?.namespace ?? ""}/${metadata?.labels?.[serviceLabel] ?? ""}`;
 
 /** Pods of Services and, as EndpointSlices show them, their nodes. Pods run on while their Service is created again. */
 export class Endpoints {

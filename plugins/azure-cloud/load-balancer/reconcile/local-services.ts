@@ -8,6 +8,7 @@ import {
   type Service,
 } from "cloud-controller-host/sdk";
 
+import { serviceOf } from "../../endpoint-slices.ts";
 import type { Reconciled } from "./wanted.ts";
 
 export interface LocalServicesOptions {
@@ -18,11 +19,6 @@ export interface LocalServicesOptions {
   /** Plans the Service with the nodes of the latest sync of any Service. */
   readonly refresh: (service: Service) => Promise<Reconciled>;
 }
-
-const serviceLabel = "kubernetes.io/service-name";
-
-const serviceOf = ({ metadata }: EndpointSlice): string =>
-  `${metadata?.namespace ?? ""}/${metadata?.labels?.[serviceLabel] ?? ""}`;
 
 const nodesOf = ({ endpoints }: EndpointSlice): string =>
   [...new Set(endpoints?.flatMap(({ nodeName }) => nodeName ?? []))].toSorted().join();

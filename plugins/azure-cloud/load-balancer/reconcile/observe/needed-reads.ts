@@ -4,6 +4,7 @@ import { type CloudContext, keyOf, kinds } from "cloud-controller-host/sdk";
 import type { ArmClients } from "../../../arm/clients.ts";
 import { ArmError, unlessAbsent } from "../../../arm/errors.ts";
 import { groupOf } from "../../../arm/resource-id.ts";
+import { serviceOf } from "../../../endpoint-slices.ts";
 import type { NeededReads, Observed, ServiceIntent } from "../../model/model.ts";
 import { isServiceFrontend, localPoolName } from "../../model/names.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
@@ -86,11 +87,11 @@ export function endpointNodes(
     intents.flatMap(({ service }) => (service.spec?.externalTrafficPolicy === "Local" ? [poolOf(keyOf(service))] : [])),
   );
   const nodes = new Map<string, string[]>();
-  for (const { metadata, endpoints } of slices) {
-    const key = `${metadata?.namespace ?? ""}/${metadata?.labels?.["kubernetes.io/service-name"] ?? ""}`;
+  for (const slice of slices) {
+    const key = serviceOf(slice);
     if (!local.has(poolOf(key))) continue;
     const names = nodes.get(key) ?? [];
-    for (const { nodeName } of endpoints ?? []) if (nodeName !== undefined) names.push(nodeName);
+    for (const { nodeName } of slice.endpoints ?? []) if (nodeName !== undefined) names.push(nodeName);
     nodes.set(key, names);
   }
   return nodes;

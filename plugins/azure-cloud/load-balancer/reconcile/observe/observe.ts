@@ -14,7 +14,6 @@ import { readZones } from "../../../arm/reads/zones.ts";
 import { sameName } from "../../../arm/resource-id.ts";
 import { forgetAll, type NetworkResources, outdate } from "../../../arm/writes/network-resources.ts";
 import { keepLatest } from "../../../keep-latest.ts";
-import { keptList } from "../../../kept-list.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../../model/model.ts";
 import { hasBase, isServiceFrontend } from "../../model/names.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
@@ -24,6 +23,7 @@ import type { WriteOutcome } from "../apply/apply.ts";
 import type { NewServices } from "../apply/preconditions.ts";
 import type { Drains } from "../drains.ts";
 import { Contradictions } from "./contradictions.ts";
+import { keptList } from "./kept-list.ts";
 import {
   endpointNodes,
   groupsInUse,

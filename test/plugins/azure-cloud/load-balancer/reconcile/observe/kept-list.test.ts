@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { keptList } from "../../../plugins/azure-cloud/kept-list.ts";
+import { keptList } from "../../../../../../plugins/azure-cloud/load-balancer/reconcile/observe/kept-list.ts";
 
 test("a list with the same items in the same order as the one before is that one", () => {
   const [one, other] = [{}, {}];
