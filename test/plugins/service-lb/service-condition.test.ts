@@ -20,7 +20,7 @@ async function sync(parts: Parts, key: string) {
   return stored.status?.conditions?.find(({ type }) => type === "LoadBalancerReady");
 }
 
-/** The Service is no load balancer any more, and the informer shows it. */
+/** The type of the Service is another one, and the informer shows it. */
 function changeType(parts: Parts, key: string, meta: Service["metadata"] = {}): void {
   const [namespace = "", name = ""] = key.split("/");
   parts.cluster.api.update(kinds.Service, { namespace, name }, (now) => ({
