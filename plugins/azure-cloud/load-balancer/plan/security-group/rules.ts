@@ -108,9 +108,14 @@ export const isCleaned = (rule: Rule): boolean =>
     ruleProtocols.some((one) => one === rule.protocol) &&
     (portsOfRule(rule) ?? []).length > 0);
 
+interface ManagedRule {
+  readonly rule: Rule;
+  readonly destinations: Set<string>;
+}
+
 /** The rules of a security group with the destinations of managed ones as sets, for many edits in a row. */
 export class RuleSet {
-  readonly #rules = new Map<string, { readonly rule: Rule; readonly destinations: Set<string> }>();
+  readonly #rules = new Map<string, ManagedRule>();
   readonly #others: Rule[];
   readonly #priorities: Set<number>;
   /** Every priority below, or above, is taken: none is ever given back. */
@@ -217,18 +222,23 @@ export class RuleSet {
   /** A user may have edited the rule. */
   #add(name: string, added: readonly string[], content: () => string, create: (priority?: number) => Rule): void {
     const known = this.#rules.get(name) ?? this.#adopted(name);
-    const rule = known?.rule ?? create();
-    const isIntact = known === undefined || hasContent(rule, content());
-    this.#priorities.add(rule.priority ?? 0);
-    const destinations = new Set([...(known?.destinations ?? []), ...added]);
-    this.#rules.set(name, { rule: isIntact ? rule : withContent(rule, create(rule.priority)), destinations });
+    if (known === undefined) return this.#set(name, create(), new Set(added));
+    for (const one of added) known.destinations.add(one);
+    const { rule, destinations } = known;
+    if (!hasContent(rule, content())) this.#set(name, withContent(rule, create(rule.priority)), destinations);
   }
 
   /** The rule of this name to which a user has given a priority of users' rules: ARM takes no second one. */
-  #adopted(name: string): { readonly rule: Rule; readonly destinations: ReadonlySet<string> } | undefined {
+  #adopted(name: string): ManagedRule | undefined {
     const at = this.#others.findIndex((rule) => sameName(rule.name ?? "", name));
     const [rule] = at < 0 ? [] : this.#others.splice(at, 1);
-    return rule && { rule, destinations: new Set(destinationsOf(rule)) };
+    if (rule !== undefined) this.#set(name, rule, new Set(destinationsOf(rule)));
+    return this.#rules.get(name);
+  }
+
+  #set(name: string, rule: Rule, destinations: Set<string>): void {
+    this.#priorities.add(rule.priority ?? 0);
+    this.#rules.set(name, { rule, destinations });
   }
 
   #lowestFree(): number {

@@ -89,8 +89,13 @@ describe("a managed rule that a user has edited", () => {
     expect(plan(intents, before, config).stages).toEqual([]);
   });
 
-  test("keeps a priority that users' rules have, and is completed for another Service", () => {
-    const moved = changed(({ access }) => (access === "Allow" ? { priority: 300 } : {}));
+  test.each<[string, (name: string) => string]>([
+    ["keeps a priority that users' rules have, and is completed for another Service", (name) => name],
+    ["keeps a priority that users' rules have in a name of another case, too", (name) => name.toUpperCase()],
+  ])("%s", (_title, spelled) => {
+    const moved = changed(({ access, name = "" }) =>
+      access === "Allow" ? { priority: 300, name: spelled(name) } : {},
+    );
     expect(plan(intents, moved, config).stages).toEqual([]);
     const other = intentOf({ name: "other", ...ranges });
     const { observed } = converge([other], moved, config);
