@@ -373,8 +373,8 @@ export const loadBalancerDefects: Defects = {
   },
   "leaves the pool of a Service on its former load balancer": {
     file: `${balancing}/plan/balancer/balancers.ts`,
-    from: "if (owner === undefined || draft.pools.has(id.toLowerCase())) continue;",
-    to: "if (owner !== undefined || draft.pools.has(id.toLowerCase())) continue;",
+    from: "if (owner === undefined || draft.pools.has(id)) continue;",
+    to: "if (owner !== undefined || draft.pools.has(id)) continue;",
     needs: ["changeService"],
     kept: "a Service with a pool of its own moves to another load balancer",
   },

@@ -1,13 +1,14 @@
 import { childId, loadBalancerId, sameId } from "../../model/ids.ts";
-import type { Family, ServiceKey } from "../../model/model.ts";
+import type { ServiceKey } from "../../model/model.ts";
 import { isInternalName, localPoolName, sharedProbeName } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import { reconcileTags } from "../../model/tags.ts";
 import { fullKey } from "../../service/annotation-rows.ts";
 import { annotations } from "../../service/annotations.ts";
-import { type Draft, edit, reject, type ResourceDraft } from "../draft/draft.ts";
-import { type Balancer, hasPartsOf, withoutPools, withoutProbes } from "../draft/edits.ts";
+import type { Subject } from "../../service/subject.ts";
+import { type Draft, edit, type PlannedService, reject, type ResourceDraft, type UsedPool } from "../draft/draft.ts";
+import { type Balancer, hasPartsOf, ruledPools, withoutPools, withoutProbes } from "../draft/edits.ts";
 import type { Frontend } from "../draft/frontends.ts";
 import type { PublicIPTargets } from "../public-ip/plan.ts";
 import { addOwnersFrontends, addService, removeChangedFrontends, type Replaced } from "./add.ts";
@@ -82,10 +83,9 @@ function removeLocalPools(draft: Draft): void {
   for (const one of draft.balancers.values())
     for (const pool of one.current?.backendAddressPools ?? []) {
       const owner = owners.get(pool.name?.toLowerCase() ?? "");
-      const id = childId(one.id, "backendAddressPools", pool.name ?? "");
-      if (owner === undefined || draft.pools.has(id.toLowerCase())) continue;
-      if (one.current?.loadBalancingRules?.some(({ backendAddressPool }) => sameId(backendAddressPool?.id, id)))
-        continue;
+      const id = childId(one.id, "backendAddressPools", pool.name ?? "").toLowerCase();
+      if (owner === undefined || draft.pools.has(id)) continue;
+      if (one.current !== undefined && ruledPools(one.current).has(id)) continue;
       edit(one, owner, (balancer) => withoutPools(balancer, (other) => other === pool));
     }
 }
@@ -112,7 +112,7 @@ function addPlaced(draft: Draft, placement: Placement, replaced: Replaced): void
   if (target === undefined) return;
   const local = isLocal(subject, draft.config);
   for (const [family, name] of poolNames)
-    if (frontends.has(family)) usePool(draft, target, { name, family, placement, local });
+    if (frontends.has(family)) usePool(draft, { balancer: target, name, family, local }, placement);
   const used = settled ?? addService(draft, target, subject, { targets: frontends, replaced, poolNames });
   draft.frontends.set(subject.key, used);
   if (draft.config.tags.size > 0 && frontends.size > 0)
@@ -122,18 +122,19 @@ function addPlaced(draft: Draft, placement: Placement, replaced: Replaced): void
 /** Lower-case ids by name: each Service asks for that of the same pool. */
 const poolIdsOf = oncePer((_balancer: BalancerDraft) => new Map<string, string>());
 
-function usePool(
+/** Notes that a Service with some nodes uses a pool. */
+export function usePool(
   draft: Draft,
-  balancer: BalancerDraft,
-  { name, family, placement, local }: { name: string; family: Family; placement: Placement; local: boolean },
+  { balancer, name, family, local }: Omit<UsedPool, "nodeLists" | "services">,
+  { subject, nodes }: Pick<PlannedService, "nodes"> & { readonly subject: Pick<Subject, "key"> },
 ): void {
   const id = poolIdsOf(balancer).getOrInsertComputed(name, () =>
     childId(balancer.id, "backendAddressPools", name).toLowerCase(),
   );
   const known = draft.pools.get(id) ?? { balancer, name, family, local, nodeLists: new Set(), services: new Set() };
   draft.pools.set(id, known);
-  known.services.add(placement.subject.key);
-  known.nodeLists.add(placement.nodes);
+  known.services.add(subject.key);
+  known.nodeLists.add(nodes);
 }
 
 function withTags(balancer: Balancer, { tags, systemTags }: PlannerConfig): Balancer {

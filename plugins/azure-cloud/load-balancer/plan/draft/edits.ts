@@ -7,7 +7,7 @@ import type {
 } from "@azure/arm-network";
 
 import { sameName } from "../../../arm/resource-id.ts";
-import { sameId } from "../../model/ids.ts";
+import { lowerId, sameId } from "../../model/ids.ts";
 import { isServiceFrontend } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 
@@ -97,6 +97,12 @@ export const frontendsWith = (
 /** Rules, probes or frontends of the Service of a base name, in any case and in their order; see `hasBase`. */
 export const namedFor = <T extends Child>(list: readonly T[] = [], base: string): readonly T[] =>
   byBase.positionsOf(list, base).flatMap((position) => list[position] ?? []);
+
+/** Lower-case ids of the pools that rules of a load balancer use. */
+export const ruledPools = oncePer(
+  ({ loadBalancingRules = [] }: Balancer): ReadonlySet<string> =>
+    new Set(loadBalancingRules.map(({ backendAddressPool = {} }) => lowerId(backendAddressPool))),
+);
 
 const basesOf = oncePer(
   ({ loadBalancingRules = [], probes = [], frontendIPConfigurations = [] }: Balancer): ReadonlySet<string> =>
