@@ -1,8 +1,9 @@
 import type { Family } from "../../model/model.ts";
 import { frontendName } from "../../model/names.ts";
 import type { Draft, PlannedService, ResourceDraft } from "../draft/draft.ts";
-import { type Balancer, namedFor } from "../draft/edits.ts";
+import { type Balancer, frontendsWith, namedFor, rulesOn } from "../draft/edits.ts";
 import type { FrontendTargets } from "./add.ts";
+import { isOwnRule } from "./remove.ts";
 
 interface Placed extends PlannedService {
   readonly target: ResourceDraft<Balancer> | undefined;
@@ -47,11 +48,17 @@ function withoutExchangesOf<P extends Placed>(draft: Draft, placements: readonly
   });
 }
 
+/** Undefined for a Service that has the public IP, on its frontend or on that of another one. */
 function moveOf<P extends Placed>(placed: P, family: Family): Move<P> | undefined {
   const { subject, target, frontends } = placed;
   const wanted = frontends.get(family);
   if (wanted?.kind !== "public" || target?.observed === undefined) return undefined;
-  const own = namedFor(target.observed.frontendIPConfigurations, subject.base).find(
+  const { observed } = target;
+  const isShared = frontendsWith(observed, wanted.publicIPId).some(({ id = "" }) =>
+    rulesOn(observed, id).some(isOwnRule(subject)),
+  );
+  if (isShared) return undefined;
+  const own = namedFor(observed.frontendIPConfigurations, subject.base).find(
     ({ name }) => name === frontendName(subject, family),
   );
   const from = own?.publicIPAddress?.id?.toLowerCase();

@@ -99,3 +99,14 @@ test("a Service shares the public IP of one that stays although ARM has refused 
   const intents = [having("a", "1"), having("b", "1", { failed, ...udp }), having("c", "3", { failed })];
   expect(steps(intents, three)).toEqual([{ a: "1", c: "3" }]);
 });
+
+test("a Service that shares the frontend of one that wants another public IP keeps its rules there, whatever write has failed", () => {
+  const udp = (...ports: readonly number[]): More => ({
+    spec: { ports: ports.map((port) => ({ name: `p${port}`, protocol: "UDP", port, nodePort: 30_000 + port })) },
+  });
+  const { observed } = converge([having("a", "1"), having("b", "1", udp(53, 55))], start, config);
+  const planWith = (more: More) =>
+    plan([having("a", "4", more), having("b", "1", { ...udp(54, 55), ...more })], observed, config);
+  expect(planWith({ failed })).toEqual(planWith({}));
+  expect(planWith({ failed }).results.get("default/a")?.problem?.code).toBe("FrontendInUse");
+});
