@@ -11,7 +11,7 @@ import { addressOf } from "../draft/ingress.ts";
 import { portsOf } from "./access.ts";
 import { clean, cleanFormerPorts, cleanNodes, type Holder, patch, type SharedDestinations } from "./edits.ts";
 import { type BackendAddresses, chosenAddresses, holdersOf, nodeAddresses } from "./holders.ts";
-import { destinationsOf } from "./rule-contents.ts";
+import { contentOf, destinationsOf, hasContent } from "./rule-contents.ts";
 import { RuleSet } from "./rules.ts";
 import { settledHolders } from "./settled.ts";
 import { rejectTooManyPrefixes, rejectTooManyRules, warnOfPrefixes } from "./size.ts";
@@ -66,17 +66,21 @@ const keysOf = (holders: readonly Holder[]): Set<ServiceKey> => new Set(holders.
 const isClosing = ({ action, left }: Holder, changed: ReadonlySet<string>): boolean =>
   action === "delete" || left.some((one) => changed.has(one));
 
-/** Destinations that some rule gains or loses: a write concerns the Services that have them. */
+/**
+ * Destinations that some rule gains or loses, and all of a rule that gets back what a user has edited: a write concerns the
+ * Services that have them.
+ */
 function changedDestinations(before: readonly SecurityRule[], after: readonly SecurityRule[]): ReadonlySet<string> {
   const same = new Set(before).intersection(new Set(after));
   const changedIn = (rules: readonly SecurityRule[]) =>
-    new Map(rules.flatMap((rule) => (same.has(rule) ? [] : [[rule.name, new Set(destinationsOf(rule))] as const])));
+    new Map(rules.flatMap((rule) => (same.has(rule) ? [] : [[rule.name, rule] as const])));
   const [old, next] = [changedIn(before), changedIn(after)];
-  const none = new Set<string>();
   const names = new Set([...old.keys(), ...next.keys()]);
-  return new Set(
-    [...names].flatMap((name) => [...(old.get(name) ?? none).symmetricDifference(next.get(name) ?? none)]),
-  );
+  const changedOf = (one: SecurityRule = {}, other: SecurityRule = {}): ReadonlySet<string> => {
+    const [left, right] = [new Set(destinationsOf(one)), new Set(destinationsOf(other))];
+    return hasContent(one, contentOf(other)) ? left.symmetricDifference(right) : left.union(right);
+  };
+  return new Set([...names].flatMap((name) => [...changedOf(old.get(name), next.get(name))]));
 }
 
 const missing = (name: string): string =>

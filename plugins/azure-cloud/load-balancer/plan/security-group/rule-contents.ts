@@ -39,7 +39,7 @@ const joined = (list: readonly string[]): string => [...new Set(list)].toSorted(
 const textOf = (...parts: readonly (string | undefined)[]): string => parts.join(" ").toLowerCase();
 
 /** Content of a rule apart from its destinations, in whatever order and case. */
-const contentOf = oncePer((rule: Rule): string => {
+export const contentOf = oncePer((rule: Rule): string => {
   const { protocol, access, direction, sourcePortRange, sourcePortRanges = [] } = rule;
   const { destinationPortRange, destinationPortRanges = [], sourceApplicationSecurityGroups = [] } = rule;
   return textOf(

@@ -103,4 +103,29 @@ describe("a managed rule that a user has edited", () => {
     expect(allowing.map(({ priority }) => priority)).toEqual([300]);
     expect(allowing[0]?.destinationAddressPrefixes).toHaveLength(3);
   });
+
+  test("is restored for the Services that it is for, beside what another one changes", () => {
+    const other = (range: string) => intentOf({ name: "other", spec: { loadBalancerSourceRanges: [range] } });
+    const { observed } = converge([...intents, other("203.0.113.0/24")], settled, config);
+    const securityRules = rulesOf(observed).map((rule) =>
+      rule.sourceAddressPrefixes?.includes("192.0.2.0/24") === true ? { ...rule, destinationPortRanges: ["22"] } : rule,
+    );
+    const before = { ...observed, securityGroup: { ...observed.securityGroup, securityRules } };
+    const servicesOf = (range: string): readonly string[] =>
+      plan([...intents, other(range)], before, config)
+        .stages.flatMap(({ writes }) => writes)
+        .flatMap(({ kind, services }) => (kind === "put-security-group" ? services.toSorted() : []));
+    expect(servicesOf("203.0.113.0/24")).toEqual(["default/deny", "default/web"]);
+    expect(servicesOf("10.0.0.0/8")).toEqual(["default/deny", "default/other", "default/web"]);
+  });
+});
+
+test("an address that a rule has lost is added for its Service alone, as those with the other addresses need no write", () => {
+  const before = changed(({ access, destinationAddressPrefixes = [] }) =>
+    access === "Allow"
+      ? { destinationAddressPrefixes: destinationAddressPrefixes.filter((one) => one !== "20.9.9.9") }
+      : {},
+  );
+  const writes = plan(intents, before, config).stages.flatMap((stage) => stage.writes);
+  expect(writes.map(({ kind, services }) => [kind, ...services])).toEqual([["put-security-group", "default/web"]]);
 });
