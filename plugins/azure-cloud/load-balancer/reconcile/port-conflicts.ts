@@ -32,7 +32,8 @@ export class PortConflicts {
     } catch (error) {
       this.#refused.delete(key);
       if (!isPortConflict(error)) throw error;
-      const others = [...this.#refused.values()].slice(0, maxTogether);
+      // The latest: those before may be refused for as long as they exist.
+      const others = [...this.#refused.values()].slice(-maxTogether);
       this.#refused.set(key, service);
       if (others.length === 0) throw error;
       together(others);

@@ -61,11 +61,13 @@ describe("a Service that is refused for a port of another one", () => {
     expect(joined).toEqual(["default/d", "default/d"]);
   });
 
-  test("is submitted with 16 others at most", async () => {
+  test("is submitted with 16 others at most, those that were refused last", async () => {
     const { submit, joined } = attempts();
     await submit("first", conflict);
     for (let index = 0; index < 20; index += 1) await submit(`s${index}`, conflict, conflict);
-    expect(joined.at(-1)?.split(",")).toHaveLength(16);
+    const others = joined.at(-1)?.split(",");
+    expect(others).toHaveLength(16);
+    expect(others?.at(-1)).toBe("default/s18");
   });
 
   test("is submitted once where it fails otherwise", async () => {
