@@ -172,7 +172,6 @@ function isPlaced(draft: Draft, pool: UsedPool, placement: NodePlacement | undef
 function endpointsOf({ observed }: Draft, { balancer, name, services }: UsedPool): ReadonlySet<string> | undefined {
   const id = childId(balancer.id, "backendAddressPools", name);
   const isUser = (service: Service): boolean =>
-    services.has(keyOf(service)) ||
     namedFor(balancer.current?.loadBalancingRules, defaultLoadBalancerName(service)).some(({ backendAddressPool }) =>
       sameId(backendAddressPool?.id, id),
     );
