@@ -241,6 +241,10 @@ describe("a limit that was exceeded before", () => {
     const from = withRules(started(), 2000, "kubernetes");
     const { problem, warnings } = planned([first], from);
     expect([problem("first"), warnings("first")]).toEqual([undefined, []]);
+    const tagged = plannerConfigOf({ loadBalancerBackendPoolConfigurationType: "nodeIP", tags: "env=test" });
+    const { stages, ...written } = planned([first], withRules(started(addresses), 2000), tagged);
+    expect(stages.flatMap(({ writes }) => writes).map(({ kind }) => kind)).toContain("put-load-balancer");
+    expect([written.problem("first"), written.warnings("first")]).toEqual([undefined, []]);
   });
 
   test.each([

@@ -6,7 +6,7 @@ import { annotations as ownAnnotations } from "cloud-controller-host/sdk";
 import type { Observed, ServiceIntent } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
-import { converge, nodesNamed, publicIP, world } from "../world.ts";
+import { converge, nodesNamed, publicIP, usersBalancer, world } from "../world.ts";
 
 const config = plannerConfigOf();
 const nodes = nodesNamed("node-0", "node-1");
@@ -398,4 +398,48 @@ test("a Service without floating IP opens its ports on a node that joins, whatev
     .find(({ kind }) => kind === "put-security-group");
   const [address = ""] = more[2]?.status?.addresses?.map((one) => one.address) ?? [];
   expect(JSON.stringify(group)).toContain(`"${address}"`);
+});
+
+test("a Service waits in each plan for the second address that another load balancer has", () => {
+  const { observed, address } = settled();
+  const spec = { ipFamilies: ["IPv4", "IPv6"], ipFamilyPolicy: "RequireDualStack" };
+  const annotations = { "azure-pip-name-ipv6": "v6-pip" };
+  const intents = [intentOf({ name: "web", nodes, annotations, ingress: [address], spec })];
+  const second = publicIP("v6-pip", "2001:db8::1");
+  const [frontend] = usersBalancer("mine").frontendIPConfigurations ?? [];
+  const theirs = { ...frontend, publicIPAddress: { id: `${second.id}` } };
+  const loadBalancers = [...observed.loadBalancers, { ...usersBalancer("mine"), frontendIPConfigurations: [theirs] }];
+  const start = { ...observed, loadBalancers, publicIPs: [...observed.publicIPs, second] };
+  const seen = converge(intents, start, config).observed;
+  const isSettled = () => plan(intents, seen, config).results.get("default/web")?.settled;
+  expect([isSettled(), isSettled()]).toEqual([false, false]);
+});
+
+test("an internal Service opens the address that it gets in another subnet, whatever plans came before", () => {
+  const annotations = {
+    "azure-load-balancer-internal": "true",
+    "azure-load-balancer-internal-subnet": "lb-subnet",
+  };
+  const spec = { loadBalancerSourceRanges: ["198.51.100.0/24"] };
+  const { observed } = settled({ annotations, spec });
+  const intents = [intentOf({ name: "web", nodes, annotations, spec, ingress: ["10.241.0.99"] })];
+  const seen = { ...observed, services: intents.map(({ service }) => service) };
+  const subnet = { ...observed.subnets.get("lb-subnet"), id: "/virtualNetworks/other/subnets/lb-subnet" };
+  const moved = { ...seen, subnets: new Map([...observed.subnets, ["lb-subnet", subnet] as const]) };
+  plan(intents, seen, config);
+  const groups = plan(intents, moved, config)
+    .stages.flatMap(({ writes }) => writes)
+    .filter(({ kind }) => kind === "put-security-group");
+  expect(JSON.stringify(groups)).toContain("10.241.0.99");
+});
+
+test("a port that a Service gives up is closed although one that has lost the address, and never opened it, asks for it", () => {
+  const spec = (...ports: readonly number[]): NonNullable<ServiceShape["spec"]> => ({
+    ports: ports.map((port) => ({ name: `p${port}`, protocol: "TCP", port, nodePort: 30_000 + port })),
+  });
+  const { observed, address } = settled({ spec: spec(443, 8080) });
+  const lost = intentOf({ name: "lost", spec: spec(443, 53), ingress: [address] });
+  const less = intentOf({ name: "web", nodes, spec: spec(8080), ingress: [address] });
+  const seen = { ...observed, services: [less.service, lost.service] };
+  expect(rulesAfter([less], seen).filter((rule) => rule.includes("443"))).toEqual([]);
 });

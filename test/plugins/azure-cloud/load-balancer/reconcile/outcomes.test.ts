@@ -191,6 +191,20 @@ describe("a write that fails", () => {
     expect(failures()).toHaveLength(1);
   });
 
+  test.each([
+    [
+      "is remembered for all of its Services if another one may have to leave a public IP first",
+      "PublicIPAddressInUse",
+      true,
+    ],
+    ["is not remembered if ARM rejects it for anything else", "InvalidResource", false],
+  ])("a write that fails %s", async (_, code, isKnown) => {
+    const { take, outcomes, entries } = fixture();
+    await take(failed(balancer, new ArmError(400, code, "No.")));
+    const ids = isKnown ? [balancer.id.toLowerCase()] : [];
+    expect(entries.map(({ intent }) => [...(outcomes.withFailures(intent).failed ?? [])])).toEqual([ids, ids]);
+  });
+
   test("a write that fails although it repeats what is there is an error of all, because none is at fault", async () => {
     const { take, failures } = fixture();
     await take(failed({ ...balancer, repeats: true }, rejection));

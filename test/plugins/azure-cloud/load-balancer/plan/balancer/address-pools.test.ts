@@ -218,6 +218,21 @@ describe("a pool that a plan has left as it is", () => {
     expect(addresses?.map(({ ipAddress }) => ipAddress)).toEqual(after);
   });
 
+  test("shows the address of a node as down that drains by now", () => {
+    const pool = poolOf([
+      { name: "node-0", ipAddress: address },
+      { name: "node-1", ipAddress: other },
+    ]);
+    const wanted = { nodes: named, pool: { family: "IPv4", local: false }, id: "/pool" } as const;
+    expect(withAddresses(pool, { ...wanted, draining: nothing }, config)).toBe(pool);
+    const drain = { ...drained(0), record: "requested" } as const;
+    const addresses = new Map([
+      [placeKey("/pool", other), { node: "node-1", drain, place: { ...place, isDown: false } }],
+    ]);
+    const after = withAddresses(pool, { ...wanted, draining: { ...nothing, addresses } }, config);
+    expect(after.loadBalancerBackendAddresses?.map(({ adminState }) => adminState)).toEqual([undefined, "Down"]);
+  });
+
   test("gets the network of the config, however often it was planned", () => {
     const pool = poolOf([{ name: "node-0", ipAddress: address }], "/virtualNetworks/former");
     const wanted = {
