@@ -102,10 +102,9 @@ export async function handleAdmitted(
 }
 
 /** The same request with another body. */
-function requestWith({ url, method, headers }: Request, body: ArrayBuffer | string, accept?: string): Request {
+function requestWith({ url, method, headers }: Request, body: ArrayBuffer | string): Request {
   const next = new Headers(headers);
   if (typeof body === "string") next.set("content-type", "application/json");
-  if (accept !== undefined) next.set("accept", accept);
   const hasBody = typeof body === "string" || body.byteLength > 0;
   return new Request(url, { method, headers: next, ...(hasBody && { body }) });
 }
