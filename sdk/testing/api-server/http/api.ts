@@ -217,8 +217,9 @@ function limitOf(query: URLSearchParams): number {
 const fieldValidations = { "": "Warn", Ignore: "Ignore", Warn: "Warn", Strict: "Strict" } as const;
 
 function writeOptions(call: Call, warnings: Warnings): WriteOptions {
-  const { subresource } = call.target;
+  const { subresource, registry } = call.target;
   if (subresource !== "" && subresource !== "status" && subresource !== "finalize") throw noSuchPath();
+  if (subresource !== "" && !registry.resource[subresource]) throw noSuchPath();
   const wanted = call.query.get("fieldValidation") ?? "";
   const fieldValidation = Object.entries(fieldValidations).find(([word]) => word === wanted)?.[1];
   if (fieldValidation === undefined) throw badRequest(`fieldValidation: ${JSON.stringify(wanted)} is not known`);

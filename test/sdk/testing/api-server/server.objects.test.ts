@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { jsonPatch, merge, strategic } from "./api-client.ts";
+import { apply, jsonPatch, merge, strategic } from "./api-client.ts";
 import { describeProtocol } from "./on-both.ts";
 
 const nodes = "/api/v1/nodes";
@@ -111,6 +111,26 @@ describeProtocol("writing objects", (protocol) => {
     expect(status.status).toMatchObject({ phase: "Running" });
     expect(status.metadata).toMatchObject({ labels: { a: "1", b: "2" }, annotations: { c: "3" } });
     expect((await protocol.api.get(`${path}/status`)).body).toEqual(status);
+  });
+
+  test("a kind without a status has no /status, nor has any kind a part of another name, to read or to write", async () => {
+    const path = `/api/v1/namespaces/${await protocol.namespace()}/configmaps`;
+    await protocol.api.done("POST", path, { metadata: { name: "c" } });
+    const config = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "c" }, data: { a: "1" } };
+    const node = await newNode();
+    for (const place of [`${path}/c/status`, `${path}/c/data`, `${node}/spec`, `${node}/finalize`]) {
+      const replies = [
+        await protocol.api.get(place),
+        await protocol.api.send("PUT", place, config),
+        await protocol.api.send("PATCH", place, { data: { a: "1" } }, { contentType: merge }),
+        await protocol.api.send("PATCH", `${place}?fieldManager=me`, config, { contentType: apply }),
+      ];
+      expect([place, ...replies.map(({ status }) => status)]).toEqual([place, 404, 404, 404, 404]);
+    }
+    expect((await protocol.api.get(`${path}/c`)).body.data).toBeUndefined();
+    const name = await protocol.namespace();
+    const finalized = { metadata: { name }, spec: { finalizers: ["kubernetes"] } };
+    expect((await protocol.api.send("PUT", `/api/v1/namespaces/${name}/finalize`, finalized)).status).toBe(200);
   });
 
   test("strategic merge uses the merge keys of the kind", async () => {
