@@ -3,17 +3,13 @@
 {{- $own := list }}
 {{- range include "cloud-controller-host.flags" . | fromYamlArray }}{{ $own = append $own (include "cloud-controller-host.flagName" .) }}{{ end }}
 {{- $problems := include "cloud-controller-host.check.argumentsOf" (dict "in" "extraArgs" "args" .Values.extraArgs "own" $own "root" .) | fromYamlArray }}
+{{- /* The flags of a shard that its Lease, Service, probes and roles depend on. Its others may differ from the release's. */}}
+{{- $ofShard := list "shard" "service-selector" "load-balancer-class" "leader-elect" "leader-elect-resource-name" "leader-elect-resource-namespace" "secure-port" "bind-address" }}
 {{- range .Values.shards }}
 {{- $in := printf "shards: extraArgs of %s" .name }}
-{{- $own := include "cloud-controller-host.ofShard" . | fromYamlArray }}
-{{- $problems = concat $problems (include "cloud-controller-host.check.argumentsOf" (dict "in" $in "args" (.extraArgs | default list) "own" $own "root" $) | fromYamlArray) }}
+{{- $problems = concat $problems (include "cloud-controller-host.check.argumentsOf" (dict "in" $in "args" (.extraArgs | default list) "own" $ofShard "root" $) | fromYamlArray) }}
 {{- end }}
 {{- toYaml $problems }}
-{{- end }}
-
-{{- /* The flags of a shard that its Lease, Service, probes and roles depend on. Its others may differ from the release's. */ -}}
-{{- define "cloud-controller-host.ofShard" -}}
-{{- list "shard" "service-selector" "load-balancer-class" "leader-elect" "leader-elect-resource-name" "leader-elect-resource-namespace" "secure-port" "bind-address" | toYaml }}
 {{- end }}
 
 {{- /* The name of a flag: `_` is as good as `-` on the command line. */ -}}
