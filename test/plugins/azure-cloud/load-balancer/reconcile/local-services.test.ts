@@ -8,7 +8,7 @@ import { objectAt, objectsAt, stringAt } from "../../../../../plugins/azure-clou
 import { LocalServices } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/local-services.ts";
 import type { Reconciled } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/wanted.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
-import { type Cluster, openCluster, serviceOf } from "../cluster.ts";
+import { type Cluster, type Generation, openCluster, serviceOf } from "../cluster.ts";
 
 const config = {
   loadBalancerBackendPoolConfigurationType: "nodeIP",
@@ -31,17 +31,33 @@ function addressesIn({ world }: Cluster, name = "default-web"): readonly string[
   );
 }
 
+/** Runs the loops of a process until it is disposed of. */
+function runLoops({ balancers }: Generation): AsyncDisposable {
+  const stop = new AbortController();
+  const ended = balancers.run(stop.signal);
+  return {
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await ended;
+    },
+  };
+}
+
+/** A running process that serves the local Service, whose endpoint is on the first node. */
+async function serving(cluster: Cluster): Promise<AsyncDisposable & { readonly generation: Generation }> {
+  cluster.setEndpoints(local, ["vmss0000000"]);
+  const generation = await cluster.start(config);
+  await cluster.ensure(generation, local);
+  return { generation, ...runLoops(generation) };
+}
+
 describe("the pool of a local Service with several load balancers", () => {
   test("follows its endpoints from node to node, and costs nothing while their nodes stay the same", async () => {
     await using cluster = await openCluster(3);
-    cluster.setEndpoints(local, ["vmss0000000"]);
-    const generation = await cluster.start(config);
-    await cluster.ensure(generation, local);
+    await using host = await serving(cluster);
     expect(addressesIn(cluster)).toEqual(["10.240.0.4"]);
     const reconciled = (): number =>
       cluster.world.measured.filter((line) => line.startsWith("cloudprovider_azure_services_reconciled_total")).length;
-    const stop = new AbortController();
-    const running = generation.balancers.run(stop.signal);
     cluster.world.simulator.clearLog();
     cluster.setEndpoints(local, ["vmss0000000", "vmss0000000"]);
     await Bun.sleep(20);
@@ -49,29 +65,21 @@ describe("the pool of a local Service with several load balancers", () => {
     expect(reconciled()).toBe(1);
     cluster.setEndpoints(local, ["vmss0000001", "vmss0000002"]);
     await eventually("the pool has the new nodes", () => addressesIn(cluster).join() === "10.240.0.5,10.240.0.6");
-    await eventually("it is reported", () => generation.events.includes("web LoadBalancerBackendPoolUpdated"));
-    stop.abort();
-    await running;
+    await eventually("it is reported", () => host.generation.events.includes("web LoadBalancerBackendPoolUpdated"));
   });
 
   test("follows its endpoints with the nodes of the latest sync, also of another Service, which no pool loses by it", async () => {
     await using cluster = await openCluster(3);
     const [late] = cluster.nodes.splice(2);
     if (late === undefined) throw new Error("the cluster has three nodes");
-    cluster.setEndpoints(local, ["vmss0000000"]);
-    const generation = await cluster.start(config);
-    await cluster.ensure(generation, local);
-    const stop = new AbortController();
-    const running = generation.balancers.run(stop.signal);
+    await using host = await serving(cluster);
     cluster.nodes.push(late);
-    await cluster.ensure(generation, serviceOf("other"));
+    await cluster.ensure(host.generation, serviceOf("other"));
     const all = ["10.240.0.4", "10.240.0.5", "10.240.0.6"];
     expect(addressesIn(cluster, "kubernetes")).toEqual(all);
     cluster.setEndpoints(local, ["vmss0000002"]);
     await eventually("the pool has the new node", () => addressesIn(cluster).join() === "10.240.0.6");
     expect(addressesIn(cluster, "kubernetes")).toEqual(all);
-    stop.abort();
-    await running;
   });
 
   test("has the nodes of both Services whose namespaces and names make the same pool name", async () => {
@@ -89,8 +97,7 @@ describe("the pool of a local Service with several load balancers", () => {
     cluster.setEndpoints(second, ["vmss0000001"]);
     await cluster.ensure(generation, second);
     expect(addressesIn(cluster, pool)).toEqual(["10.240.0.4", "10.240.0.5"]);
-    const stop = new AbortController();
-    const running = generation.balancers.run(stop.signal);
+    await using _ = runLoops(generation);
     cluster.setEndpoints(first, ["vmss0000002"]);
     await eventually("the pool follows the first", () => addressesIn(cluster, pool).join() === "10.240.0.5,10.240.0.6");
     await Promise.all([cluster.ensure(generation, first), cluster.ensure(generation, second)]);
@@ -98,49 +105,39 @@ describe("the pool of a local Service with several load balancers", () => {
     await cluster.ensure(generation, withNamespace(serviceOf("c"), "default-b"));
     await cluster.ensure(generation, first);
     expect(addressesIn(cluster, pool)).toEqual(["10.240.0.6"]);
-    stop.abort();
-    await running;
   });
 
   test("follows its endpoints while its Service is refused, whose rules stay", async () => {
     await using cluster = await openCluster(3);
-    cluster.setEndpoints(local, ["vmss0000000"]);
-    const generation = await cluster.start(config);
-    await cluster.ensure(generation, local);
-    const stop = new AbortController();
-    const running = generation.balancers.run(stop.signal);
+    await using host = await serving(cluster);
     const rules = (): number =>
       cluster.world.simulator.resources().flatMap((one) => objectsAt(one.properties, "loadBalancingRules")).length;
     expect(rules()).toBe(1);
     const annotations = { "service.beta.kubernetes.io/azure-load-balancer-tcp-idle-timeout": "1" };
     const refused = { ...local, metadata: { ...local.metadata, annotations } };
-    expect(String(await errorOf(cluster.ensure(generation, refused)))).toContain("is not an integer from 4 to 100");
+    expect(String(await errorOf(cluster.ensure(host.generation, refused)))).toContain(
+      "is not an integer from 4 to 100",
+    );
     expect(addressesIn(cluster)).toEqual(["10.240.0.4"]);
     cluster.setEndpoints(local, ["vmss0000001", "vmss0000002"]);
     await eventually("the pool has the new nodes", () => addressesIn(cluster).join() === "10.240.0.5,10.240.0.6");
     expect(rules()).toBe(1);
-    stop.abort();
-    await running;
   });
 
   test("is left alone once its Service is deleted, and reported when ARM refuses it", async () => {
     await using cluster = await openCluster(2);
-    cluster.setEndpoints(local, ["vmss0000000"]);
-    const generation = await cluster.start(config);
-    await cluster.ensure(generation, local);
-    const stop = new AbortController();
-    const running = generation.balancers.run(stop.signal);
+    await using host = await serving(cluster);
     cluster.world.simulator.failNext({ method: "PUT", path: "loadBalancers/kubernetes" }, { status: 400 });
     cluster.setEndpoints(local, ["vmss0000001"]);
-    await eventually("it is reported", () => generation.events.includes("web LoadBalancerBackendPoolUpdateFailed"));
+    await eventually("it is reported", () =>
+      host.generation.events.includes("web LoadBalancerBackendPoolUpdateFailed"),
+    );
     await eventually("it is tried again", () => addressesIn(cluster).join() === "10.240.0.5");
-    await cluster.remove(generation, local);
+    await cluster.remove(host.generation, local);
     cluster.world.simulator.clearLog();
     cluster.setEndpoints(local, ["vmss0000000"]);
     await Bun.sleep(20);
     expect(cluster.writes()).toEqual([]);
-    stop.abort();
-    await running;
   });
 });
 
