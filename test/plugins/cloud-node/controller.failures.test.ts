@@ -185,6 +185,16 @@ async function heldBeforeWrite(machineOf: MemoryMachine = machine) {
   cluster.api.watches.pause();
   return { cluster, memory, hold };
 }
+
+/** The same, once another writer has removed the taint, and the controller has looked at the node. */
+async function initializedMeanwhile(): Promise<TestCluster> {
+  const { cluster, hold } = await heldBeforeWrite();
+  await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { spec: { taints: null } });
+  hold.release();
+  await eventually("the node has been looked at", () => cluster.worked("Nodes", 1));
+  return cluster;
+}
+
 const patches = (cluster: TestCluster) => cluster.sent({ method: "PATCH", path: nodePath }).map(({ status }) => status);
 
 describe("a concurrent write", () => {
@@ -244,21 +254,13 @@ describe("a concurrent write", () => {
   });
 
   test("a concurrent write that removes the uninitialized taint leaves no patch of the node to send again and nothing to report", async () => {
-    const { cluster, hold } = await heldBeforeWrite();
-    await using _ = cluster;
-    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { spec: { taints: null } });
-    hold.release();
-    await eventually("the node has been looked at", () => cluster.worked("Nodes", 1));
-    expect(cluster.sent({ method: "PATCH", path: nodePath }).map(({ status }) => status)).toEqual([422]);
+    await using cluster = await initializedMeanwhile();
+    expect(patches(cluster)).toEqual([422]);
     expect(cluster.events()).toEqual([]);
   });
 
   test("a concurrent write that removes the uninitialized taint leaves the addresses to be written at once", async () => {
-    const { cluster, hold } = await heldBeforeWrite();
-    await using _ = cluster;
-    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { spec: { taints: null } });
-    hold.release();
-    await eventually("the node has been looked at", () => cluster.worked("Nodes", 1));
+    await using cluster = await initializedMeanwhile();
     const { status } = await cluster.admin.get(kinds.Node, { name: "node0" });
     expect(status?.addresses?.map(({ type }) => type)).toContain("InternalIP");
     expect(cluster.events()).toEqual([]);
