@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { kinds, type Metrics } from "cloud-controller-host/sdk";
+import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../host/async/clock.ts";
@@ -11,20 +11,14 @@ import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
 import { createLeadership } from "../../../host/run/leadership.ts";
 import { SandboxApiServer } from "../../../sdk/testing/api-server/index.ts";
 
-test("leader election has connections of its own, no rate limit, and half a renew deadline per request", () => {
-  const requested: (readonly [string, Omit<TransportOptions, "userAgent"> | undefined])[] = [];
-  const transport = (name: string, options?: Omit<TransportOptions, "userAgent">): Transport => {
-    requested.push([name, options]);
-    const send = (): Promise<never> => Promise.reject(new Error("nothing is sent"));
-    return { url: "", userAgent: name, send, close: () => undefined };
-  };
-  const metrics: Metrics = new MetricsRegistry().root;
+/** Leadership of a host that watches nothing. */
+const leadershipWith = (transport: (name: string, options?: Omit<TransportOptions, "userAgent">) => Transport) =>
   createLeadership(
     { options: defaultOptions, migrations: [] },
     {
       clock: systemClock,
       log: createLogger({ format: "json", verbosity: 0, write: () => undefined }),
-      metrics: { root: metrics },
+      metrics: { root: new MetricsRegistry().root },
       health: { addProcess: () => undefined },
       events: { recorder: () => ({ event: () => undefined }) },
       informers: {
@@ -35,6 +29,15 @@ test("leader election has connections of its own, no rate limit, and half a rene
       clients: { transport },
     },
   );
+
+test("leader election has connections of its own, no rate limit, and half a renew deadline per request", () => {
+  const requested: (readonly [string, Omit<TransportOptions, "userAgent"> | undefined])[] = [];
+  const transport = (name: string, options?: Omit<TransportOptions, "userAgent">): Transport => {
+    requested.push([name, options]);
+    const send = (): Promise<never> => Promise.reject(new Error("nothing is sent"));
+    return { url: "", userAgent: name, send, close: () => undefined };
+  };
+  leadershipWith(transport);
   const timeoutMs = defaultOptions.leaderElectRenewDeadline / 2;
   expect(requested).toEqual([["leader-election", { timeoutMs, dedicated: true, qps: -1 }]]);
 });
@@ -48,24 +51,7 @@ test("the status of a lock tells a Lease that was not read from one without a ho
     ending.adopt(createTransport({ url: api.url, proxy: undefined, credentials }, { userAgent: name, qps: -1 }), (it) =>
       it.close(),
     );
-  const leadership = () =>
-    createLeadership(
-      { options: defaultOptions, migrations: [] },
-      {
-        clock: systemClock,
-        log: createLogger({ format: "json", verbosity: 0, write: () => undefined }),
-        metrics: { root: new MetricsRegistry().root },
-        health: { addProcess: () => undefined },
-        events: { recorder: () => ({ event: () => undefined }) },
-        informers: {
-          share: () => {
-            throw new Error("nothing is watched");
-          },
-        },
-        clients: { transport },
-      },
-    );
-  const one = leadership();
+  const one = leadershipWith(transport);
   const lock = { lease: "cloud-controller-manager", leader: "", leading: false };
   expect(one.status.locks).toEqual([{ ...lock, unread: true }]);
   const metadata = { name: lock.lease, namespace: "kube-system" };
@@ -76,7 +62,7 @@ test("the status of a lock tells a Lease that was not read from one without a ho
   await eventually("it has expired", () => one.status.locks[0]?.expired === true, 10_000);
   expect(one.status).toMatchObject({ leader: "gone_1", locks: [{ leader: "gone_1", leading: false }] });
   api.update(kinds.Lease, metadata, (lease) => ({ ...lease, spec: { holderIdentity: "", leaseDurationSeconds: 1 } }));
-  const other = leadership();
+  const other = leadershipWith(transport);
   await other.look(new AbortController().signal);
   expect(other.status.locks).toEqual([lock]);
 });
