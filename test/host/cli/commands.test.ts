@@ -173,8 +173,7 @@ describe("help", () => {
 
   test("loads the plugins once to explain a topic", async () => {
     const directory = join(folder, "counted");
-    await mkdir(join(directory, "counted"), { recursive: true });
-    await writeFile(
+    await Bun.write(
       join(directory, "counted", "plugin.ts"),
       `import { defineController, skipped } from "cloud-controller-host/sdk";
        globalThis.timesLoaded = (globalThis.timesLoaded ?? 0) + 1;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { appendFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { appendFile, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -233,26 +233,27 @@ test("ignores a pasted command, arrow keys, and what is typed for the shell afte
   expect(terminal.rest()).not.toMatch(/VM |throttled/);
 });
 
+/** What `--check` prints with a third-party plugin of that source. */
+async function checkWith(name: string, source: string): ReturnType<typeof run> {
+  const plugins = join(folder, `${name}-plugins`);
+  await Bun.write(join(plugins, name, "plugin.ts"), source);
+  return run("--check", "--", `--plugin-dir=${plugins}`, "--secure-port=0");
+}
+
 test("--check ends with 1 and the reason when a plugin is left out", async () => {
-  const plugins = join(folder, "plugins");
-  await mkdir(join(plugins, "broken"), { recursive: true });
-  await writeFile(join(plugins, "broken", "plugin.ts"), 'throw new Error("no prices today");\n');
-  const { status, text } = await run("--check", "--", `--plugin-dir=${plugins}`, "--secure-port=0");
+  const { status, text } = await checkWith("broken", 'throw new Error("no prices today");\n');
   expect(text).toMatch(/\u2713 .*changed config swapped in[^]*\u2717 Plugin left out: .*broken: .*no prices today/);
   expect(status).toBe(1);
 });
 
 test("--check ends with 1 and the reason as soon as the host has stopped", async () => {
-  const plugins = join(folder, "demanding-plugins");
-  await mkdir(join(plugins, "demanding"), { recursive: true });
-  await writeFile(
-    join(plugins, "demanding", "plugin.ts"),
+  const began = performance.now();
+  const { status, text } = await checkWith(
+    "demanding",
     `import { defineController, Type } from "cloud-controller-host/sdk";
      const configSchema = Type.Object({ size: Type.Integer({ description: "Size." }) });
      export default defineController({ name: "demanding-controller", configSchema, construct: () => () => ({}) });`,
   );
-  const began = performance.now();
-  const { status, text } = await run("--check", "--", `--plugin-dir=${plugins}`, "--secure-port=0");
   expect(performance.now() - began).toBeLessThan(28_000);
   expect(text.match(/\u2717.*/g)).toEqual([
     "\u2717 The host stopped: the configuration is refused: options of demanding-controller: size: expected required property",
@@ -261,15 +262,12 @@ test("--check ends with 1 and the reason as soon as the host has stopped", async
 });
 
 test("--check ends with 1 and the reason when the run of a controller fails, though every step succeeds", async () => {
-  const plugins = join(folder, "failing-plugins");
-  await mkdir(join(plugins, "failing"), { recursive: true });
-  await writeFile(
-    join(plugins, "failing", "plugin.ts"),
+  const { status, text } = await checkWith(
+    "failing",
     `import { defineController } from "cloud-controller-host/sdk";
      const run = async () => { throw new Error("no prices today"); };
      export default defineController({ name: "failing-controller", construct: () => () => ({ run }) });`,
   );
-  const { status, text } = await run("--check", "--", `--plugin-dir=${plugins}`, "--secure-port=0");
   expect(text).toMatch(/\u2713 .*changed config swapped in/);
   expect(text.match(/\u2717.*/g)).toEqual([
     expect.stringMatching(/^\u2717 Controller failed: failing-controller of generation \d: no prices today/),
@@ -278,10 +276,8 @@ test("--check ends with 1 and the reason when the run of a controller fails, tho
 });
 
 test("--check ends with 1 and the error when the work of a controller fails, though it is tried again", async () => {
-  const plugins = join(folder, "misspelled-plugins");
-  await mkdir(join(plugins, "misspelled"), { recursive: true });
-  await writeFile(
-    join(plugins, "misspelled", "plugin.ts"),
+  const { status, text } = await checkWith(
+    "misspelled",
     `import { defineController, keyOf, kinds } from "cloud-controller-host/sdk";
      let attempts = 0;
      export default defineController({
@@ -300,7 +296,6 @@ test("--check ends with 1 and the error when the work of a controller fails, tho
        },
      });`,
   );
-  const { status, text } = await run("--check", "--", `--plugin-dir=${plugins}`, "--secure-port=0");
   expect(text).toMatch(/\u2713 .*changed config swapped in/);
   expect(text.match(/\u2717.*/g)).toEqual([
     expect.stringMatching(
