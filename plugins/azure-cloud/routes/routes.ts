@@ -175,9 +175,9 @@ export class AzureRoutes implements Routes {
   /** Interfaces are listed again for one that shows none of the node's own addresses of the family: once in a while. */
   async #addressesOf(vm: Vm, own: readonly string[], family: IPFamily): Promise<readonly string[]> {
     const key = `${vm.providerID} ${own.join()}`;
-    const known = this.#foreign.has(key) ? [] : own;
-    const addresses = await vm.privateIPs("cached", (shown) => haveNextHop(shown, known, family));
-    if (!haveNextHop(addresses, own, family)) this.#foreign.add(key, foreignMs);
+    const isForeign = this.#foreign.has(key);
+    const addresses = await vm.privateIPs("cached", (shown) => haveNextHop(shown, isForeign ? [] : own, family));
+    if (!isForeign && !haveNextHop(addresses, own, family)) this.#foreign.add(key, foreignMs);
     return addresses;
   }
 

@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 
 import type { Node, Route } from "cloud-controller-host/sdk";
 
+import { jumpingClock } from "../../../kit/clocks.ts";
 import { errorOf } from "../../../kit/rejection.ts";
 import { openGatewayTo } from "../arm/gateway.ts";
 import { countOf, nodeOf, openWorld, type TestCloud, type World } from "../world.ts";
@@ -109,10 +110,11 @@ test("a route of a node that reports an address of its interface costs no new li
   expect(countOf(world.simulator, "/networkInterfaces")).toBe(0);
 });
 
-test("a node whose addresses are not those of its primary interface costs one new list of interfaces, not one per pass", async () => {
+test("a node whose addresses are not those of its primary interface costs one new list of interfaces in ten minutes, not one per pass", async () => {
   await using world = await openWorld();
   addVm(world, "10.240.0.4");
-  await using cloud = await world.create(settings);
+  const clock = jumpingClock();
+  await using cloud = await world.create({ ...settings, vmssFlexVMCacheTTLInSeconds: 86_400 }, { clock });
   await create(cloud, ipv4);
   for (const address of ["10.241.0.9", "10.241.0.10"]) {
     world.simulator.clearLog();
@@ -121,4 +123,12 @@ test("a node whose addresses are not those of its primary interface costs one ne
     expect(countOf(world.simulator, "/networkInterfaces")).toBe(1);
   }
   expect(await hops(world)).toEqual(["10.240.0.4"]);
+  clock.jump(590_000);
+  world.simulator.clearLog();
+  await cloud.routes.listRoutes("kubernetes");
+  expect(countOf(world.simulator, "/networkInterfaces")).toBe(0);
+  clock.jump(10_000);
+  setAddresses(world, "10.241.0.10");
+  await cloud.routes.listRoutes("kubernetes");
+  expect(await hops(world)).toEqual(["10.241.0.10"]);
 });
