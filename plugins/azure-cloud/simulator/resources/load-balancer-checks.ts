@@ -4,7 +4,7 @@ import { ArmFault } from "../faults.ts";
 import type { Draft, Resource } from "../state/store.ts";
 import { scaleSetUsing } from "./ip-configurations.ts";
 import { checkRulesOfInterfaces } from "./limit-checks.ts";
-import { hasId, idAt, idsAt, invalidReference, nameOf, parentId, propertiesOf } from "./references.ts";
+import { checkNames, hasId, idAt, idsAt, invalidReference, nameOf, parentId, propertiesOf } from "./references.ts";
 import type { WriteContext } from "./resource-rules.ts";
 
 const badRequest = (code: string, message: string): ArmFault => new ArmFault(400, code, message);
@@ -24,7 +24,7 @@ const idsOf = (draft: Draft, property: string): readonly string[] =>
 
 /** Refuses a load balancer that ARM would refuse: dangling references, conflicts between rules, addresses in use. */
 export function checkLoadBalancer(draft: Draft, context: WriteContext): void {
-  checkNames(draft, context.id);
+  checkChildren(draft, context.id);
   checkReferences(draft);
   checkProbes(draft);
   checkRules(draft);
@@ -47,17 +47,9 @@ export function checkAddresses(draft: Draft): void {
         );
 }
 
-function checkNames(draft: Draft, id: string): void {
+function checkChildren(draft: Draft, id: string): void {
   const properties = ["frontendIPConfigurations", "backendAddressPools", "loadBalancingRules", "probes"];
-  for (const property of properties) {
-    const names = objectsAt(draft.properties, property).map((item) => nameOf(item).toLowerCase());
-    const twice = names.find((name, index) => name === "" || names.indexOf(name) !== index);
-    if (twice !== undefined)
-      throw badRequest(
-        "DuplicateResourceName",
-        `Resource ${id} has two child resources with the same name (${twice}).`,
-      );
-  }
+  for (const property of properties) checkNames(objectsAt(draft.properties, property), id);
   if (idsOf(draft, "frontendIPConfigurations").length > 0) return;
   if (properties.some((property) => objectsAt(draft.properties, property).length > 0))
     throw badRequest(

@@ -5,7 +5,7 @@ import type { Draft, Resource } from "../state/store.ts";
 import type { SubscriptionState } from "../state/subscription-state.ts";
 import { checkSecurityPrefixes } from "./limit-checks.ts";
 import { usersOfSubnet } from "./private-addresses.ts";
-import { hasId, idAt, nameOf, propertiesOf, without } from "./references.ts";
+import { checkNames, hasId, idAt, nameOf, propertiesOf, without } from "./references.ts";
 import type { ResourceType, WriteContext } from "./resource-rules.ts";
 
 const badRequest = (code: string, message: string): ArmFault => new ArmFault(400, code, message);
@@ -95,10 +95,7 @@ function checkSecurityRules(draft: Draft, { id, state }: WriteContext): void {
       "SecurityRuleCountLimitReached",
       `Cannot have more than ${state.limits.securityRules} rules in network security group ${id}.`,
     );
-  const names = rules.map((rule) => nameOf(rule).toLowerCase());
-  const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice !== undefined)
-    throw badRequest("DuplicateResourceName", `Resource ${id} has two child resources with the same name (${twice}).`);
+  checkNames(rules, id);
   const taken = new Map<string, string>();
   for (const rule of rules) {
     const properties = propertiesOf(rule);

@@ -51,6 +51,15 @@ export class ReferenceIndex {
   }
 }
 
+/** Refuses sub-resources of one kind without a name of their own, as ARM does. */
+export function checkNames(items: readonly JsonObject[], id: string): void {
+  const names = items.map((item) => nameOf(item).toLowerCase());
+  const twice = names.find((name, index) => name === "" || names.indexOf(name) !== index);
+  if (twice === undefined) return;
+  const message = `Resource ${id} has two child resources with the same name (${twice}).`;
+  throw new ArmFault(400, "DuplicateResourceName", message);
+}
+
 /** upstream: ARM's `InvalidResourceReference`. */
 export const invalidReference = (id: string, by: string): ArmFault =>
   new ArmFault(

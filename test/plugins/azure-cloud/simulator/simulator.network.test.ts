@@ -226,6 +226,7 @@ describe("a load balancer", () => {
       { backendAddressPools: [{ name: "kubernetes", properties: { loadBalancerBackendAddresses: [{ name: "a" }] } }] },
     ],
     ["two children of one name", "DuplicateResourceName", { backendAddressPools: [{ name: "p" }, { name: "P" }] }],
+    ["a child without a name", "DuplicateResourceName", { backendAddressPools: [{}] }],
     [
       "children without a frontend",
       "LoadBalancerWithoutFrontendIPCantHaveChildResources",
