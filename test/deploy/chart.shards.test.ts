@@ -157,6 +157,7 @@ describeWithHelm("shards of the chart", (helm) => {
     expect(refused).toContain("extraArgs has --concurrent=1, which is not a flag of this version");
     // Roles of one's own may be for any flag.
     expect(await helm().template({ rbac: { create: false }, extraArgs: ["--service-selector=a=b"] })).not.toEqual([]);
+    expect(await helm().template({ extraArgs: ["--use-service-account-credentials=false"] })).not.toEqual([]);
   });
 
   test("bind to the address of their Pods where only the release itself is on the node's network", async () => {

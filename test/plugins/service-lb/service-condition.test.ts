@@ -5,7 +5,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { syncService } from "../../../plugins/service-lb/sync.ts";
 import { errorOf } from "../../kit/rejection.ts";
-import { aService } from "./objects.ts";
+import { aService, finalizer } from "./objects.ts";
 import { makeParts, type Parts } from "./parts.ts";
 
 const { signal } = new AbortController();
@@ -151,6 +151,22 @@ describe("the condition LoadBalancerReady", () => {
     await sync(parts, key);
     changeType(parts, key, { finalizers: [] });
     expect(await sync(parts, key)).toBeUndefined();
+  });
+
+  test("the condition LoadBalancerReady of a deleted Service goes with it: only the finalizer is removed", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService());
+    const key = keyOf(service);
+    parts.memory.fail("ensureLoadBalancer", new Error("quota exceeded"), { times: 1 });
+    await sync(parts, key);
+    const { namespace = "", name = "" } = service.metadata ?? {};
+    parts.cluster.api.delete(kinds.Service, { namespace, name });
+    parts.services.set(parts.stored(key));
+    const before = parts.patches().length;
+    await syncService(parts, key, signal);
+    expect(parts.patches().slice(before)).toEqual([
+      { metadata: { "$deleteFromPrimitiveList/finalizers": [finalizer] } },
+    ]);
   });
 
   test("the condition LoadBalancerReady of a Service without failures and warnings is not written", async () => {

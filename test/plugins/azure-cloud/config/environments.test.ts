@@ -145,9 +145,12 @@ describe("a cloud that is described at resourceManagerEndpoint", () => {
     });
   });
 
-  test("is unknown where a cloud without a name is described", async () => {
-    const endpoint = describing([{ ...stackCloud, name: undefined }]);
-    const error = await errorOf(resolve({ cloud: "AzurePublicCloud", resourceManagerEndpoint: endpoint }));
+  test.each([
+    ["AzurePublicCloud", undefined],
+    ["Moon", "Mars"],
+  ])("%s is unknown where the only cloud that is described has the name %s", async (cloud, name) => {
+    const endpoint = describing([{ ...stackCloud, name }]);
+    const error = await errorOf(resolve({ cloud, resourceManagerEndpoint: endpoint }));
     expect(error).toMatchObject({ code: "UnknownCloud" });
   });
 
