@@ -8,6 +8,7 @@ import { apiObject } from "../registry/metadata.ts";
 import { eviction } from "../schema/requests.ts";
 import type { Api, Call } from "./api.ts";
 import { mediaTypeOf, patchTypes, readObject } from "./body.ts";
+import { warningHeader } from "./replies.ts";
 import { createsByName, type Target, type Verb } from "./target.ts";
 
 /** A webhook that the server calls. upstream: `ValidatingWebhook` and `MutatingWebhook`, with failure policy `Fail`. */
@@ -138,7 +139,7 @@ function toDelete({ verb, registry, name, namespace }: Target, { items }: JsonOb
 }
 
 function withWarnings(reply: Response, warnings: readonly string[]): Response {
-  for (const text of warnings) reply.headers.append("warning", `299 - ${JSON.stringify(text)}`);
+  if (warnings.length > 0) reply.headers.append("warning", warningHeader(warnings));
   return reply;
 }
 
@@ -181,11 +182,16 @@ async function review({ name, url }: AdmissionWebhook, write: Admitted): Promise
   const { warnings } = response;
   if (isList(warnings)) write.warnings.push(...warnings.filter((text) => typeof text === "string"));
   if (response.allowed === true) return response;
-  const status = objectAt(response, "status");
-  const message = textAt(status, "message") ?? "";
-  const reason = message === "" ? "denied the request without explanation" : `denied the request: ${message}`;
-  const code = typeof status.code === "number" ? status.code : 403;
-  throw new StatusError(code, textAt(status, "reason") ?? "Forbidden", `admission webhook "${name}" ${reason}`);
+  throw denial(name, objectAt(response, "status"));
+}
+
+/** The error of a write that a webhook denies. Source: apiserver `webhook/errors.ToStatusErr`. */
+function denial(name: string, status: JsonObject): StatusError {
+  const reason = textAt(status, "reason") ?? "";
+  const why = textAt(status, "message") || reason;
+  const code = typeof status.code === "number" ? status.code : 0;
+  const message = `admission webhook "${name}" denied the request${why === "" ? " without explanation" : `: ${why}`}`;
+  return new StatusError(Number.isInteger(code) && code >= 400 && code < 600 ? code : 400, reason, message);
 }
 
 const evictionKind = { group: "policy", version: "v1", kind: "Eviction" } as const;

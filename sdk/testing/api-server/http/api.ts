@@ -13,7 +13,7 @@ import { patchTypes, readObject, readPatch } from "./body.ts";
 import { encodingFor } from "./encoding.ts";
 import { evict, preconditionsOf } from "./eviction.ts";
 import { listMetadata, Lists, parseRevision } from "./lists.ts";
-import { jsonReply, listReply, textReply } from "./replies.ts";
+import { jsonReply, listReply, textReply, warningHeader } from "./replies.ts";
 import { isTrue, type Target, type Verb } from "./target.ts";
 import type { Watchers } from "./watchers.ts";
 
@@ -204,8 +204,8 @@ function selectionOf({ target, query }: Call): Selection {
 }
 
 function objectReply(call: Call, stored: Stored, status: number, warnings = new Warnings()): Response {
-  const headers = [...warnings.texts].map((text) => `299 - ${JSON.stringify(text)}`).join(", ");
-  return textReply(`${encodingOf(call).object(stored)}\n`, status, headers === "" ? {} : { warning: headers });
+  const headers = warnings.texts.size === 0 ? {} : { warning: warningHeader(warnings.texts) };
+  return textReply(`${encodingOf(call).object(stored)}\n`, status, headers);
 }
 
 function limitOf(query: URLSearchParams): number {

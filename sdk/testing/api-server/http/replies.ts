@@ -39,6 +39,10 @@ export const jsonReply = (value: JsonObject, status = 200): Response => textRepl
 export const plainReply = (text: string): Response =>
   new Response(text, { headers: { "content-type": "text/plain; charset=utf-8" } });
 
+/** Texts in a `Warning` header, in UTF-8: a header takes bytes. */
+export const warningHeader = (texts: Iterable<string>): string =>
+  Array.from(texts, (text) => `299 - ${Buffer.from(JSON.stringify(text)).toString("latin1")}`).join(", ");
+
 /** The `Status` object for whatever was thrown. */
 export function errorReply(error: unknown): Response {
   const status = statusOf(error);

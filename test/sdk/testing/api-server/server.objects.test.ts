@@ -216,6 +216,14 @@ describeProtocol("writing objects", (protocol) => {
     expect(warned.body.spec).toEqual({});
     expect(warned.headers.get("warning")).toContain("spec.foo");
     expect((await patch("?fieldValidation=Ignore")).headers.get("warning")).toBeNull();
+    const named = await protocol.api.send(
+      "PATCH",
+      await newNode(),
+      { spec: { "größe→": "x" } },
+      { contentType: merge },
+    );
+    expect(named.status).toBe(200);
+    expect(Buffer.from(named.headers.get("warning") ?? "", "latin1").toString()).toContain("spec.größe→");
     const refused = await patch("?fieldValidation=Strict");
     expect(refused.body.message).toContain("spec.foo");
     expect(refused.status).toBeOneOf([400, 422]);
