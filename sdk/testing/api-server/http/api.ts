@@ -204,8 +204,9 @@ function selectionOf({ target, query }: Call): Selection {
 }
 
 function objectReply(call: Call, stored: Stored, status: number, warnings = new Warnings()): Response {
-  const headers = warnings.texts.size === 0 ? {} : { warning: warningHeader(warnings.texts) };
-  return textReply(`${encodingOf(call).object(stored)}\n`, status, headers);
+  const reply = textReply(`${encodingOf(call).object(stored)}\n`, status);
+  if (warnings.texts.size > 0) reply.headers.set("warning", warningHeader(warnings.texts));
+  return reply;
 }
 
 function limitOf(query: URLSearchParams): number {

@@ -76,9 +76,9 @@ function changedDestinations(before: readonly SecurityRule[], after: readonly Se
     new Map(rules.flatMap((rule) => (same.has(rule) ? [] : [[rule.name, rule] as const])));
   const [old, next] = [changedIn(before), changedIn(after)];
   const names = new Set([...old.keys(), ...next.keys()]);
-  const changedOf = (one: SecurityRule = {}, other: SecurityRule = {}): ReadonlySet<string> => {
-    const [left, right] = [new Set(destinationsOf(one)), new Set(destinationsOf(other))];
-    return hasContent(one, contentOf(other)) ? left.symmetricDifference(right) : left.union(right);
+  const changedOf = (one: SecurityRule | undefined, other: SecurityRule | undefined): ReadonlySet<string> => {
+    const [left, right] = [new Set(destinationsOf(one ?? {})), new Set(destinationsOf(other ?? {}))];
+    return one && other && hasContent(one, contentOf(other)) ? left.symmetricDifference(right) : left.union(right);
   };
   return new Set([...names].flatMap((name) => [...changedOf(old.get(name), next.get(name))]));
 }
