@@ -22,12 +22,14 @@ export function environmentProxy(
   env: Readonly<Record<string, string | undefined>> = process.env,
 ): string | undefined {
   const { protocol, hostname, port } = new URL(server);
-  const named =
-    protocol === "https:" ? env["https_proxy"] || env["HTTPS_PROXY"] : env["http_proxy"] || env["HTTP_PROXY"];
-  if (!named) return undefined;
+  const variable = (name: string): string => env[name] || env[name.toLowerCase()] || "";
+  const named = variable(protocol === "https:" ? "HTTPS_PROXY" : "HTTP_PROXY");
+  if (named === "") return undefined;
   const host = hostname.replaceAll(/[[\]]/gu, "");
   const target = { host, port: port || (defaultPorts[protocol] ?? ""), address: addressOf(host) };
-  const excluded = (env["no_proxy"] || env["NO_PROXY"] || "").split(",").map((entry) => entry.trim().toLowerCase());
+  const excluded = variable("NO_PROXY")
+    .split(",")
+    .map((entry) => entry.trim().toLowerCase());
   if (isLoopback(target) || excluded.some((entry) => excludes(entry, target))) return undefined;
   const proxy = named.includes("://") ? named : `http://${named}`;
   return /^https?:/iu.test(proxy) ? proxy : undefined;
@@ -44,7 +46,7 @@ function excludes(entry: string, { host, port, address }: Target): boolean {
   const [, bracketed, plain = "", ofPort] =
     /^(?:\[(.+)\]|(.*?))(?::(\d+))?$/u.exec(addressOf(entry) ? `[${entry}]` : entry) ?? [];
   const name = bracketed ?? plain;
-  if (ofPort !== undefined && ofPort !== port) return false;
+  if (name === "" || (ofPort !== undefined && ofPort !== port)) return false;
   const single = addressOf(name);
   if (single !== undefined || address !== undefined)
     return single !== undefined && address !== undefined && Buffer.compare(single, address) === 0;

@@ -75,7 +75,7 @@ describe("the proxy of the environment", () => {
   test("is that of the address's scheme, and needs no scheme of its own", () => {
     expect(environmentProxy(server, { HTTPS_PROXY: proxy })).toBe(proxy);
     expect(environmentProxy(server, { https_proxy: "proxy.test:3128" })).toBe(proxy);
-    expect(environmentProxy(server, { https_proxy: proxy, HTTPS_PROXY: "http://other.test" })).toBe(proxy);
+    expect(environmentProxy(server, { HTTPS_PROXY: proxy, https_proxy: "http://other.test" })).toBe(proxy);
     expect(environmentProxy(server, { HTTP_PROXY: proxy, HTTPS_PROXY: "" })).toBeUndefined();
     expect(environmentProxy("http://10.0.0.1:8080", { HTTP_PROXY: proxy })).toBe(proxy);
   });
@@ -105,13 +105,14 @@ describe("the proxy of the environment", () => {
     ["[fd00::1]:6443", "https://[fd00::1]:6443"],
   ])("is none where NO_PROXY is %s and the server %s", (excluded, url) => {
     const env = { HTTPS_PROXY: proxy, HTTP_PROXY: proxy };
-    expect(environmentProxy(url, { ...env, NO_PROXY: excluded })).toBeUndefined();
-    expect(environmentProxy(url, { ...env, no_proxy: excluded, NO_PROXY: "other.test" })).toBeUndefined();
+    expect(environmentProxy(url, { ...env, no_proxy: excluded })).toBeUndefined();
+    expect(environmentProxy(url, { ...env, NO_PROXY: excluded, no_proxy: "other.test" })).toBeUndefined();
   });
 
   test.each([
     ["", server],
     [" , ,:6443", server],
+    ["", "https://api.example.com.:6443"],
     ["ample.com", server],
     [".api.example.com", server],
     ["api.example.com:443", server],
