@@ -3,6 +3,7 @@ import {
   type CallOptions,
   type CollectionOptions,
   type GetOptions,
+  isNotFound,
   isObject,
   keyOf,
   type KindRef,
@@ -61,8 +62,13 @@ export class RecordingClient implements KubeClient {
   /** Rejects for an object that exists, as the API server would: creating without a look before is how some ensure one. */
   async create<T extends KubeObject>(kind: KindRef<T>, object: T, options: CallOptions = {}): Promise<T> {
     const name = nameOf(object);
-    if (name.name !== "" && (await this.#exists(kind, name, options)))
-      throw new ApiError(409, "AlreadyExists", `${kind.plural} "${name.name}" already exists`);
+    if (name.name !== "") {
+      const read = await this.#readIfAllowed(kind, name, options);
+      // Another write of the plan may have come in between.
+      const existing = this.#parts.written.get(kind, keyIn(kind, name)) ?? read;
+      if (existing !== undefined && existing !== "deleted")
+        throw new ApiError(409, "AlreadyExists", `${kind.plural} "${name.name}" already exists`);
+    }
     return this.#record(kind, undefined, object);
   }
 
@@ -117,12 +123,18 @@ export class RecordingClient implements KubeClient {
     return known ?? this.get(kind, name, options);
   }
 
-  /** Without the permission to get the object, it counts as absent. */
-  async #exists<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options: CallOptions): Promise<boolean> {
-    return this.#read(kind, name, options).then(
-      () => true,
-      () => false,
-    );
+  /** Undefined for an object that does not exist, or that the user may not get. */
+  async #readIfAllowed<T extends KubeObject>(
+    kind: KindRef<T>,
+    name: ObjectName,
+    options: CallOptions,
+  ): Promise<T | undefined> {
+    try {
+      return await this.#read(kind, name, options);
+    } catch (error) {
+      if (isNotFound(error) || (error instanceof ApiError && error.status === 403)) return undefined;
+      throw error;
+    }
   }
 
   #planned<T extends KubeObject>(kind: KindRef<T>, name: ObjectName): T | undefined {
