@@ -58,6 +58,11 @@ function send(url: string, { method = "GET", headers, body, signal }: BunFetchRe
       reply.on("end", () => resolve(Promise.try(() => responseOf(reply, Buffer.concat(chunks)))));
     });
     call.on("error", reject);
+    // It has no reply, and without a handler neither its end nor the signal would settle the promise.
+    call.on("upgrade", (reply, socket) => {
+      socket.destroy();
+      reject(new Error(`unexpected status ${reply.statusCode}`));
+    });
     call.end(typeof body === "string" ? body : undefined);
   });
 }

@@ -43,3 +43,8 @@ test("a connection that is cut within a reply is a failure of the request, not o
   });
   expect(await errorOf(cut)).toMatchObject({ code: "ECONNRESET" });
 });
+
+test("a switch to another protocol is a failure of the request, which would otherwise never end", async () => {
+  const switched = replyOf((socket) => socket.write("HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"));
+  expect(await errorOf(switched)).toMatchObject({ message: "unexpected status 101" });
+});
