@@ -19,3 +19,17 @@ export async function within<T>(clock: Clock, ms: number, work: Promise<T>, sign
     finished.abort();
   }
 }
+
+/** Settles like the work, or rejects with the signal's reason as soon as it aborts; the work continues. */
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = (): void => reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  if (signal.aborted) abort();
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}

@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { ApiError, type Clock, CodedError, isObject } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../../async/clock.ts";
+import { unlessAborted } from "../../async/timeout.ts";
 import { Turns } from "../../async/turns.ts";
 import { TokenBucket } from "../queue/rate-limit.ts";
 import type { ApiServer, Credentials } from "./credentials.ts";
@@ -158,6 +159,7 @@ class FetchTransport implements Transport {
     body: string | undefined,
     call: CallObserver | undefined,
   ): Promise<Extract<Answer, { ok: true }>> {
+    // Read for all requests, they may take a plugin or a token request minutes: a stop does not wait for them.
     let credentials = await unlessAborted(this.#api.credentials(), request.signal);
     let renewed = false;
     for (let retries = 0; ; retries++) {
@@ -233,20 +235,6 @@ function retryDelayMs(request: ApiRequest, failure: unknown): number | undefined
   }
   const reset = failure instanceof CodedError && isObject(failure.cause) && failure.cause["code"] === "ECONNRESET";
   return reset && request.method === "GET" && !request.stream ? resetRetryMs : undefined;
-}
-
-/** Credentials are read for all requests, and may take a plugin or a token request minutes: a stop does not wait for them. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work;
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = (): void => reject(signal.reason);
-  signal.addEventListener("abort", abort, { once: true });
-  if (signal.aborted) abort();
-  try {
-    return await Promise.race([work, aborted]);
-  } finally {
-    signal.removeEventListener("abort", abort);
-  }
 }
 
 function targetOf(request: ApiRequest): string {

@@ -8,6 +8,8 @@ import {
   type WebhookPlugin,
 } from "cloud-controller-host/sdk";
 
+import { unlessAborted } from "../../async/timeout.ts";
+
 export interface AdmissionOptions {
   /** The enabled webhooks of the generation that runs or stands by; undefined while there is none. */
   readonly webhooks: () => readonly WebhookPlugin[] | undefined;
@@ -121,20 +123,15 @@ async function decide(
     return refused(`the body is not JSON: ${messageOf(error)}`);
   }
   if (admission === undefined) return refused("expected an AdmissionReview of admission.k8s.io/v1 with a request");
-  const aborted = Promise.withResolvers<never>();
-  const abort = (): void => aborted.reject(signal.reason);
-  signal.addEventListener("abort", abort, { once: true });
   try {
     // The body may have come too late.
     signal.throwIfAborted();
     const context = { log: log.with({ webhook: webhook.name }), clock, signal };
-    const response = await Promise.race([webhook.admit(admission, context), aborted.promise]);
+    const response = await unlessAborted(webhook.admit(admission, context), signal);
     return { status: 200, body: reviewOf(webhook, admission.uid, response), contentType: "application/json" };
   } catch (error) {
     log.error("Admission webhook failed", { webhook: webhook.name, error });
     return { status: 500, body: "the webhook failed; see the log\n" };
-  } finally {
-    signal.removeEventListener("abort", abort);
   }
 }
 

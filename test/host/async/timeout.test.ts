@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test";
+import { getEventListeners } from "node:events";
 import { setImmediate } from "node:timers/promises";
 
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
-import { within } from "../../../host/async/timeout.ts";
+import { unlessAborted, within } from "../../../host/async/timeout.ts";
 import { errorOf } from "../../kit/rejection.ts";
 
 describe("work with a time limit", () => {
@@ -50,4 +51,16 @@ describe("work with a time limit", () => {
       process.off("unhandledRejection", note);
     }
   });
+});
+
+test("work that a signal may end settles as itself or with the signal's reason, and leaves no listener behind", async () => {
+  const stop = new AbortController();
+  const work = Promise.withResolvers<string>();
+  expect(await unlessAborted(Promise.resolve("done"), stop.signal)).toBe("done");
+  expect(await errorOf(unlessAborted(Promise.reject(new Error("boom")), stop.signal))).toEqual(new Error("boom"));
+  const waiting = errorOf(unlessAborted(work.promise, stop.signal));
+  stop.abort(new Error("over"));
+  expect(await waiting).toEqual(new Error("over"));
+  expect(await errorOf(unlessAborted(work.promise, stop.signal))).toEqual(new Error("over"));
+  expect(getEventListeners(stop.signal, "abort")).toEqual([]);
 });
