@@ -1,4 +1,3 @@
-import { createPrivateKey, X509Certificate } from "node:crypto";
 import type { RequestOptions } from "node:https";
 
 import type { Cluster, User } from "@kubernetes/client-node";
@@ -8,7 +7,7 @@ import { systemClock } from "../../async/clock.ts";
 import { readText } from "../../config/parse/read-text.ts";
 import { CaFile } from "./ca-file.ts";
 import type { CredentialObserver } from "./credential-metrics.ts";
-import { ExecPlugin, type PluginCredential } from "./exec-plugin.ts";
+import { ExecPlugin, isKeyPair, type PluginCredential } from "./exec-plugin.ts";
 import { environmentProxy } from "./proxy.ts";
 
 /** TLS settings and headers of a request. PEM texts. */
@@ -130,7 +129,9 @@ async function readUser(cluster: Cluster, user: User): Promise<Credentials> {
     pemOf(user.certFile, user.certData),
     pemOf(user.keyFile, user.keyData),
   ]);
-  if (cert !== undefined && key !== undefined && !isPair(cert, key))
+  // One of two files is replaced already: every TLS handshake would fail until they are read again. What cannot be parsed
+  // is left to TLS.
+  if (cert !== undefined && key !== undefined && isKeyPair(cert, key) === false)
     throw new CodedError("Credentials", "the client certificate and its key do not match");
   return {
     tls: {
@@ -147,18 +148,6 @@ async function readUser(cluster: Cluster, user: User): Promise<Credentials> {
       ...(user.token && { Authorization: `Bearer ${user.token}` }),
     }),
   };
-}
-
-/**
- * False for a certificate and a key that are known not to match: one of two files is replaced already. Every TLS handshake
- * would fail until they are read again. What cannot be parsed here is left to TLS.
- */
-function isPair(cert: string, key: string): boolean {
-  try {
-    return new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
-  } catch {
-    return true;
-  }
 }
 
 async function pemOf(file: string | undefined, data: string | undefined): Promise<string | undefined> {

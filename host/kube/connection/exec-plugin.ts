@@ -156,7 +156,7 @@ export class ExecPlugin {
     if ((credential.cert === "") !== (credential.key === ""))
       throw this.#failed("printed only one of a certificate and its key");
     // Kept, it would fail every TLS handshake: no reply could ever reject it.
-    if (credential.cert !== "" && !isKeyPair(credential.cert, credential.key))
+    if (credential.cert !== "" && isKeyPair(credential.cert, credential.key) !== true)
       throw this.#failed("printed an invalid certificate, or a key that does not match it");
     const expires = textAt(status, "expirationTimestamp");
     const expiresAt = expires === "" ? undefined : Date.parse(expires);
@@ -200,12 +200,12 @@ function failureOf(error: unknown): {
   return { code: 1, outcome: "client_internal_error" };
 }
 
-/** upstream: `tls.X509KeyPair`. */
-function isKeyPair(cert: string, key: string): boolean {
+/** Undefined for what cannot be parsed. upstream: `tls.X509KeyPair`. */
+export function isKeyPair(cert: string, key: string): boolean | undefined {
   try {
     return new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
   } catch {
-    return false;
+    return undefined;
   }
 }
 
