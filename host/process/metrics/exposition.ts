@@ -9,8 +9,7 @@ export interface Exposition {
 /** Renders registries in the Prometheus text format, or in OpenMetrics if `accept` prefers it. */
 export async function expose(registries: readonly Registry[], accept = ""): Promise<Exposition> {
   const isOpenMetrics = prefersOpenMetrics(accept);
-  const parts = await Promise.all(registries.map((registry) => familiesOf(registry, isOpenMetrics)));
-  const families = parts.flat();
+  const families = await familiesOf(registries, isOpenMetrics);
   return isOpenMetrics
     ? { body: `${families.join("")}# EOF\n`, contentType: Registry.OPENMETRICS_CONTENT_TYPE }
     : { body: families.join("\n"), contentType: Registry.PROMETHEUS_CONTENT_TYPE };
@@ -51,10 +50,11 @@ export const mediaRanges = (accept: string): readonly MediaRange[] =>
  * name and has no known type, as client_golang writes it. Thousands of Services have 80,000 samples, which prom-client
  * writes in one turn of the event loop.
  */
-async function familiesOf(registry: Registry, isOpenMetrics: boolean): Promise<readonly string[]> {
+async function familiesOf(registries: readonly Registry[], isOpenMetrics: boolean): Promise<readonly string[]> {
+  const metrics = await Promise.all(registries.map((registry) => registry.getMetricsAsJSON()));
   const pause = createCooperativeYield();
   const families: string[] = [];
-  for (const { name, help, type, values } of await registry.getMetricsAsJSON()) {
+  for (const { name, help, type, values } of metrics.flat()) {
     const isCounter = isOpenMetrics && String(type) === "counter";
     const family = isCounter ? name.replace(/_total$/, "") : name;
     const shownType = isCounter && family === name ? "unknown" : String(type);
