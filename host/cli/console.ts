@@ -25,7 +25,6 @@ const flags = {
   port: { type: "string", default: "10261" },
   browser: { type: "boolean", default: true },
 } as const;
-const emptyByDefault: ReadonlySet<string> = new Set(["kubeconfig", "leader-elect-resource-namespace", "shard"]);
 
 export const consoleUsage = `Usage: cloud-controller-host console [--kubeconfig=FILE] [options]
 
@@ -117,8 +116,8 @@ function read(argv: readonly string[]) {
   if (positionals.length > 0) throw invalid(`unexpected argument ${positionals[0]}`);
   const text = (name: Exclude<keyof typeof flags, "browser">): string => {
     const value = values[name];
-    if (typeof value !== "string" || (value === "" && !emptyByDefault.has(name)))
-      throw invalid(`--${name}: needs a value`);
+    const flag: { readonly type: string; readonly default?: string } = flags[name];
+    if (typeof value !== "string" || (value === "" && flag.default !== "")) throw invalid(`--${name}: needs a value`);
     return value;
   };
   const port = (name: "port" | "secure-port"): number => {
