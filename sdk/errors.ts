@@ -111,15 +111,15 @@ export class ProblemsError extends CodedError {
   }
 }
 
-const hasStatus = (error: unknown, status: number, reason?: string): boolean =>
-  error instanceof ApiError && error.status === status && (reason === undefined || error.reason === reason);
+const hasReason = (error: unknown, status: number, reason: string): boolean =>
+  error instanceof ApiError && error.status === status && error.reason === reason;
 
 /** True for a 404 of the API server; false for one of a gateway in its place, which proves no absence. */
-export const isNotFound = (error: unknown): boolean => hasStatus(error, 404, "NotFound");
+export const isNotFound = (error: unknown): boolean => hasReason(error, 404, "NotFound");
 /** True for a 409 of the API server after another write: read the object again. */
-export const isConflict = (error: unknown): boolean => hasStatus(error, 409, "Conflict");
+export const isConflict = (error: unknown): boolean => hasReason(error, 409, "Conflict");
 /** True for a 409 of the API server for a name that is taken. */
-export const isAlreadyExists = (error: unknown): boolean => hasStatus(error, 409, "AlreadyExists");
+export const isAlreadyExists = (error: unknown): boolean => hasReason(error, 409, "AlreadyExists");
 /**
  * True for the refusal of a patch with a `metadata.uid`: the object is gone, and another one has its name. The API server
  * validates a UID in a patch as a field that cannot change. It ignores one in a patch of the status of a custom resource,
