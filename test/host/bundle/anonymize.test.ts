@@ -121,7 +121,8 @@ test("a text of thousands of words, as a tenant may write it, costs an anonymize
   const [service] = bundle.kinds;
   if (service === undefined) throw new Error("the bundle has Services");
   const [name, long] = ["corp-a", `see corp-a.${"a-".repeat(20_000)}corp-a`];
-  const annotations = { "kubernetes.io/note": long, other: `${"a-".repeat(120_000)}b` };
+  const others = ["b", "c", "d", "e"].map((end) => [end, `${"a-".repeat(120_000)}${end}`]);
+  const annotations = { "kubernetes.io/note": long, ...Object.fromEntries(others) };
   const objects = [objectWith({ name, namespace: "corp", annotations }, {})];
   const beganMs = performance.now();
   const [object] = anonymized({ ...bundle, kinds: [{ ...service, objects }] }, "key").kinds[0]?.objects ?? [];
