@@ -149,15 +149,18 @@ export function patch(set: RuleSet, { subject, destinations }: Holder): void {
   if (denyAll) for (const [family, ofFamily] of split) set.deny(family, ofFamily);
 }
 
-/** Names and contents of the rules that `patch` adds a destination of each family to. */
-export const rulesFor = oncePer((subject: Subject): Readonly<Record<Family, ReadonlyMap<string, string>>> => {
+/** Contents by names of rules, on demand: hundreds of rules, with thousands of ports each, may be absent. */
+export type RuleContents = ReadonlyMap<string, () => string>;
+
+/** The rules that `patch` adds a destination of each family to. */
+export const rulesFor = oncePer((subject: Subject): Readonly<Record<Family, RuleContents>> => {
   const { allowed, denyAll } = openingsOf(subject);
   const of = (family: Family) =>
     new Map([
       ...allowed.flatMap((opening) =>
-        opening.family === family ? [[allowRuleName(opening), contentOfAllowing(opening)] as const] : [],
+        opening.family === family ? [[allowRuleName(opening), () => contentOfAllowing(opening)] as const] : [],
       ),
-      ...(denyAll ? [[denyRuleName(family), contentOfDenying] as const] : []),
+      ...(denyAll ? [[denyRuleName(family), () => contentOfDenying] as const] : []),
     ]);
   return { IPv4: of("IPv4"), IPv6: of("IPv6") };
 });

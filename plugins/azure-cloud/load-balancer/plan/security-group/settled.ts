@@ -4,7 +4,7 @@ import { familyOf } from "../../model/addresses.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { Subject } from "../../service/subject.ts";
 import { portsOf } from "./access.ts";
-import { type Holder, rulesFor } from "./edits.ts";
+import { type Holder, type RuleContents, rulesFor } from "./edits.ts";
 import { destinationsOf, hasContent } from "./rule-contents.ts";
 import { isCleaned, isManaged } from "./rules.ts";
 
@@ -19,7 +19,7 @@ const rulesByDestination = oncePer((rules: Rules): ReadonlyMap<string, ReadonlyM
   return found;
 });
 
-const hasAll = (found: ReadonlyMap<string, SecurityRule> | undefined, wanted: ReadonlyMap<string, string>): boolean =>
+const hasAll = (found: ReadonlyMap<string, SecurityRule> | undefined, wanted: RuleContents): boolean =>
   wanted.keys().every((name) => found?.has(name) === true);
 
 /** True if the group has the rules that a Service would get on an address, and it would get some. */
@@ -51,9 +51,9 @@ const haveTheirRules = oncePer((present: Rules) =>
       const wanted = rulesFor(subject)[family];
       const found = rulesByDestination(present).get(destination);
       if (found === undefined) return wanted.size === 0;
-      const isIntact = ([name, content]: readonly [string, string]): boolean => {
+      const isIntact = ([name, contentOf]: readonly [string, () => string]): boolean => {
         const rule = found.get(name);
-        return rule !== undefined && hasContent(rule, content);
+        return rule !== undefined && hasContent(rule, contentOf());
       };
       return (
         wanted.entries().every(isIntact) &&
