@@ -1,4 +1,4 @@
-import type { Service } from "cloud-controller-host/sdk";
+import type { LoadBalancerStatus, Service } from "cloud-controller-host/sdk";
 
 import type { NodeMembers } from "./nodes.ts";
 
@@ -11,6 +11,8 @@ export interface CachedService {
    * the cloud may have left out one that was gone for a moment, so the next pass updates the load balancer in any case.
    */
   readonly synced?: NodeMembers | "changed";
+  /** Status of the load balancer that the cloud had of it as a cleanup began that has not ended. */
+  readonly deleted?: LoadBalancerStatus;
 }
 
 /** upstream: `serviceCache` and `lastSyncedNodes` in one, so that the second is dropped with the first. */
@@ -39,7 +41,12 @@ export class ServiceCache {
   /** To be called only after the cloud accepted the nodes. */
   nodesSynced(key: string, synced: NodeMembers | "changed"): void {
     const before = this.#entries.get(key);
-    if (before !== undefined) this.#entries.set(key, { ...before, synced });
+    if (before !== undefined) this.#entries.set(key, { service: before.service, synced });
+  }
+
+  deletes(key: string, deleted: LoadBalancerStatus): void {
+    const before = this.#entries.get(key);
+    if (before !== undefined) this.#entries.set(key, { ...before, deleted });
   }
 
   drop(key: string): void {

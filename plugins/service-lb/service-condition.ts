@@ -30,8 +30,8 @@ export interface ServiceConditions {
    * gone: no later sync would correct a condition that is false.
    */
   success(service: Service, warnings: readonly string[]): Promise<void>;
-  /** The status in the patch that releases the Service: the condition is about its load balancer. Empty without one. */
-  removal(service: Service): { readonly status?: Readonly<Record<string, unknown>> };
+  /** Of the status in the patch that releases the Service: the condition is about its load balancer. Empty without one. */
+  removal(service: Service): Readonly<Record<string, unknown>>;
   /** Called for a Service that is gone. */
   forget(service: Service): void;
 }
@@ -84,8 +84,7 @@ export function serviceConditions(
         if (!isNotFound(error)) throw error;
       }
     },
-    removal: (service) =>
-      current(service) === undefined ? {} : { status: { conditions: [{ type: ready, $patch: "delete" }] } },
+    removal: (service) => (current(service) === undefined ? {} : { conditions: [{ type: ready, $patch: "delete" }] }),
     forget: ({ metadata }) => void written.delete(metadata?.uid),
   };
 }

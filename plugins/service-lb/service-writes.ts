@@ -18,10 +18,11 @@ import { type ServiceConditions, serviceConditions } from "./service-condition.t
 export interface ServiceWrites {
   addFinalizer(service: Service): Promise<void>;
   /**
-   * Removes the condition of one that stays as well. A Service that is gone, or has been replaced under its name, needs neither, though the
-   * informer may show it again.
+   * Takes from a Service whose load balancer is gone what it has of it: finalizer, mark, condition, and the address unless it
+   * is another one. In one patch, so that nothing stays behind once the finalizer is gone. A Service that is gone, or has
+   * been replaced under its name, needs nothing, though the informer may show it again.
    */
-  removeFinalizer(service: Service): Promise<void>;
+  release(service: Service, address: "cleared" | "kept"): Promise<void>;
   /** Marks the Service as served by the deployment with this Lease. Rejects with a conflict if it has changed since. */
   mark(service: Service, lease: string): Promise<Service>;
   unmark(service: Service): Promise<void>;
@@ -58,12 +59,16 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
       await wrapError("failed to add load balancer cleanup finalizer", () => patch(service, finalizerAdded(service)));
       removed.delete(uid);
     },
-    async removeFinalizer(service) {
+    async release(service, address) {
       // Without the finalizer, the condition may be that of the controller of another class. It goes with a Service anyway.
       const isOurs = hasFinalizer(service) || service.spec?.type !== "LoadBalancer";
+      const status = {
+        ...(isOurs && !isBeingDeleted(service) && condition.removal(service)),
+        ...(address === "cleared" && !hasStatus(service, {}) && statusOf({})),
+      };
       const body = {
         ...(hasFinalizer(service) && finalizerRemoved(service)),
-        ...(isOurs && !isBeingDeleted(service) && condition.removal(service)),
+        ...(Object.keys(status).length > 0 && { status }),
       };
       if (Object.keys(body).length === 0) return;
       // Before the write, which may be applied without an answer.
@@ -75,9 +80,10 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
     mark: (service, lease) => patched(service, marked(lease, service)),
     unmark: (service) => unlessGone(patch(service, marked(null))),
     async status(service, wanted) {
-      if (sameStatus(asServed(service.status?.loadBalancer ?? {}), asServed(wanted))) return;
-      // A Service that disappeared with its last finalizer needs no status.
-      await wrapError("failed to update load balancer status", () => unlessGone(patch(service, statusWritten(wanted))));
+      if (hasStatus(service, wanted)) return;
+      await wrapError("failed to update load balancer status", () =>
+        unlessGone(patch(service, { status: statusOf(wanted) })),
+      );
     },
     condition,
   };
@@ -129,9 +135,10 @@ const marked = (lease: string | null, { metadata }: Service = {}): Body => ({
   },
 });
 
-export function statusWritten({ ingress = [] }: LoadBalancerStatus): Body {
-  return { status: { loadBalancer: { ingress: ingress.length === 0 ? null : ingress } } };
-}
+/** Of the patch that makes it the status. */
+export const statusOf = ({ ingress = [] }: LoadBalancerStatus) => ({
+  loadBalancer: { ingress: ingress.length === 0 ? null : ingress },
+});
 
 type Ingress = NonNullable<LoadBalancerStatus["ingress"]>[number];
 
@@ -142,6 +149,10 @@ type Ingress = NonNullable<LoadBalancerStatus["ingress"]>[number];
 export const asServed = (status: LoadBalancerStatus): LoadBalancerStatus => ({
   ingress: (status.ingress ?? []).map((entry) => (entry.ip && !entry.ipMode ? { ...entry, ipMode: "VIP" } : entry)),
 });
+
+/** True if the Service shows the status, as the informer has it. */
+export const hasStatus = ({ status }: Service, wanted: LoadBalancerStatus): boolean =>
+  sameStatus(asServed(status?.loadBalancer ?? {}), asServed(wanted));
 
 /** Compares ingress entries in order; an absent list equals an empty one. */
 export function sameStatus(left: LoadBalancerStatus, right: LoadBalancerStatus): boolean {

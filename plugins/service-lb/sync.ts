@@ -15,7 +15,7 @@ import type { ServiceEvents } from "./events.ts";
 import type { NodeSet } from "./nodes.ts";
 import { hasFinalizer, isReleased, markOf, type ServiceSelection } from "./predicates.ts";
 import type { ServiceCache } from "./service-cache.ts";
-import { asServed, sameStatus, type ServiceWrites } from "./service-writes.ts";
+import { hasStatus, type ServiceWrites } from "./service-writes.ts";
 
 export interface SyncParts extends Pick<ClaimParts, "shards" | "again"> {
   readonly selection: ServiceSelection;
@@ -73,7 +73,7 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
 
 /** The cloud has nothing of it, or what it shows: a process that serves its class has given it that. */
 const isOfAnother = (service: Service, found: LoadBalancerStatus | undefined): boolean =>
-  found === undefined || ((service.status?.loadBalancer?.ingress ?? []).length > 0 && shows(service, found));
+  found === undefined || ((service.status?.loadBalancer?.ingress ?? []).length > 0 && hasStatus(service, found));
 
 /** Runs a step that decides whose the Service is. Its failure shows at the Service, whose condition is not ours yet. */
 async function reported<T>(
@@ -167,9 +167,7 @@ export async function syncLoadBalancerIfNeeded(
   signal: AbortSignal,
 ): Promise<"ensure" | "delete" | "left"> {
   if (!isEnsured(parts, service)) {
-    const found = await cleanUp(parts, service, signal);
-    // The controller of another class may show an address of its own by now.
-    if (!hasOtherAddress(newest(parts, key, service), found)) await parts.writes.status(service, {});
+    await cleanUp(parts, key, service, signal);
     return "delete";
   }
   const status = await ensure(parts, key, service, signal);
@@ -207,21 +205,14 @@ function hasLeft(parts: SyncParts, key: string, service: Service): boolean {
   return isEnsured(parts, service) && (current === undefined || !isEnsured(parts, current));
 }
 
-const shows = ({ status }: Service, found: LoadBalancerStatus): boolean =>
-  sameStatus(asServed(status?.loadBalancer ?? {}), asServed(found));
-
 const hasOtherAddress = (service: Service = {}, found: LoadBalancerStatus = {}): boolean =>
-  service.spec?.type === "LoadBalancer" && service.spec.loadBalancerClass !== undefined && !shows(service, found);
+  service.spec?.type === "LoadBalancer" && service.spec.loadBalancerClass !== undefined && !hasStatus(service, found);
 
-/** Resolves with the status of the load balancer that there was. */
-async function cleanUp(
-  parts: SyncParts,
-  service: Service,
-  signal: AbortSignal,
-): Promise<LoadBalancerStatus | undefined> {
-  const { balancers, clusterName, events, writes } = parts;
+async function cleanUp(parts: SyncParts, key: string, service: Service, signal: AbortSignal): Promise<void> {
+  const { balancers, cache, clusterName, events, writes } = parts;
   const found = await existing(parts, service, signal);
   if (found !== undefined) {
+    cache.deletes(key, found);
     throwIfStopping(signal);
     events.normal(service, "DeletingLoadBalancer");
     try {
@@ -233,9 +224,10 @@ async function cleanUp(
     // Ensured in vain, it would be planned again for the nodes once it has another class.
     await leave(parts, service);
   }
-  await writes.removeFinalizer(service);
+  // The controller of another class may show an address of its own by now.
+  const isOther = hasOtherAddress(newest(parts, key, service), found ?? cache.get(key)?.deleted);
+  await writes.release(service, isOther ? "kept" : "cleared");
   events.normal(service, "DeletedLoadBalancer");
-  return found;
 }
 
 /** Returns undefined when the load balancer is implemented elsewhere; its status is then not written. */

@@ -26,14 +26,14 @@ describeOnRealApiServer("writes of a Service on a real API server", (cluster) =>
       metadata: { finalizers: [finalizer] },
       status: { loadBalancer: { ingress } },
     });
-    await writes.removeFinalizer(await client.get(kinds.Service, name));
+    await writes.release(await client.get(kinds.Service, name), "cleared");
     await client.delete(kinds.Service, name);
     const current = await client.create(kinds.Service, aService({ meta: { finalizers: [finalizer] } }));
     await writes.status(former, { ingress });
     await writes.condition.success(former, ["a warning"]);
-    await writes.removeFinalizer({ ...former, metadata: { ...former.metadata, finalizers: [finalizer] } });
+    await writes.release({ ...former, metadata: { ...former.metadata, finalizers: [finalizer] } }, "cleared");
     expect(await errorOf(writes.addFinalizer(former))).toMatchObject({ cause: { status: 404 } });
     expect(await client.get(kinds.Service, name)).toEqual(current);
-    await writes.removeFinalizer(current);
+    await writes.release(current, "cleared");
   });
 });

@@ -8,7 +8,7 @@ import {
   finalizerAdded,
   finalizerRemoved,
   sameStatus,
-  statusWritten,
+  statusOf,
 } from "../../../plugins/service-lb/service-writes.ts";
 import { aService, finalizer } from "./objects.ts";
 
@@ -80,9 +80,8 @@ describe("the patch of a Service", () => {
 
   test("patches the ingress of a status, and null when it is empty", () => {
     const ingress = [{ ip: "20.0.0.1" }];
-    expect(statusWritten({ ingress })).toEqual({ status: { loadBalancer: { ingress } } });
-    for (const empty of [{}, { ingress: [] }])
-      expect(statusWritten(empty)).toEqual({ status: { loadBalancer: { ingress: null } } });
+    expect(statusOf({ ingress })).toEqual({ loadBalancer: { ingress } });
+    for (const empty of [{}, { ingress: [] }]) expect(statusOf(empty)).toEqual({ loadBalancer: { ingress: null } });
   });
 });
 

@@ -87,6 +87,19 @@ test.each([
   expect(addressOf(parts)).toBe(left);
 });
 
+test("a cleanup whose last write fails clears the address when it is tried again, though the cloud has nothing any more", async () => {
+  await using parts = await makeParts();
+  const service = parts.seen(aService({ meta, spec, status: showing(ours) }));
+  alreadyBalanced(parts.memory, service);
+  parts.cache.see(key, service);
+  const match = { verb: "patch", resource: "services" } as const;
+  parts.cluster.api.faults.add({ match, effect: { status: 400 }, times: 2 });
+  await expect(syncService(parts, key, signal)).rejects.toThrow("made to fail");
+  expect([parts.memory.balancers.size, addressOf(parts), finalizersOf(parts)]).toEqual([0, ours, [finalizer]]);
+  await syncService(parts, key, signal);
+  expect([addressOf(parts), finalizersOf(parts)]).toEqual(["", []]);
+});
+
 const failed = {
   type: "LoadBalancerReady",
   status: "False",

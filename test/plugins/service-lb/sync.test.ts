@@ -74,7 +74,7 @@ const rows: readonly Row[] = [
     exists: true,
     op: "delete",
     calls: ["ensureLoadBalancerDeleted"],
-    patches: 2,
+    patches: 1,
   },
   {
     name: "service that needs cleanup",
@@ -82,7 +82,7 @@ const rows: readonly Row[] = [
     exists: true,
     op: "delete",
     calls: ["ensureLoadBalancerDeleted"],
-    patches: 2,
+    patches: 1,
   },
   {
     name: "service with finalizer that wants LB",

@@ -31,7 +31,7 @@ describe("adding the finalizer", () => {
 test("adds the finalizer again to a Service that is of type LoadBalancer again and still shows the one that was removed", async () => {
   await using parts = await makeParts();
   const seen = parts.seen(aService({ meta: { finalizers: [finalizer, "example.com/other"] } }));
-  await parts.writes.removeFinalizer(seen);
+  await parts.writes.release(seen, "cleared");
   expect(stored(parts)?.metadata?.finalizers).toEqual(["example.com/other"]);
   await parts.writes.addFinalizer(seen);
   expect(stored(parts)?.metadata?.finalizers?.toSorted()).toEqual(["example.com/other", finalizer].toSorted());
@@ -44,7 +44,7 @@ test("adds the finalizer again where its removal was carried out without an answ
   const seen = parts.seen(aService({ meta: ours }));
   const match = { verb: "patch", resource: "services" } as const;
   parts.cluster.api.faults.add({ match, effect: { status: 500 }, afterwards: true });
-  await expect(parts.writes.removeFinalizer(seen)).rejects.toThrow();
+  await expect(parts.writes.release(seen, "cleared")).rejects.toThrow();
   expect(stored(parts)?.metadata?.finalizers ?? []).toEqual([]);
   await parts.writes.addFinalizer(seen);
   expect(stored(parts)?.metadata?.finalizers).toEqual([finalizer]);
@@ -53,7 +53,7 @@ test("adds the finalizer again where its removal was carried out without an answ
 test("remembers the removed finalizers of the last thousand Services", async () => {
   await using parts = await makeParts();
   const all = Array.from({ length: 1_001 }, (_, index) => parts.seen(aService({ name: `web-${index}`, meta: ours })));
-  for (const service of all) await parts.writes.removeFinalizer(service);
+  for (const service of all) await parts.writes.release(service, "cleared");
   expect(parts.patches()).toHaveLength(1_001);
   for (const service of [...all.slice(0, 1), ...all.slice(-1)]) await parts.writes.addFinalizer(service);
   expect(parts.patches()).toHaveLength(1_002);
@@ -62,15 +62,33 @@ test("remembers the removed finalizers of the last thousand Services", async () 
 describe("removing the finalizer", () => {
   test("no-op remove finalizer", async () => {
     await using parts = await makeParts();
-    await parts.writes.removeFinalizer(parts.seen(aService()));
+    await parts.writes.release(parts.seen(aService()), "cleared");
     expect(parts.patches()).toEqual([]);
   });
 
   test("remove finalizer", async () => {
     await using parts = await makeParts();
-    await parts.writes.removeFinalizer(parts.seen(aService({ meta: ours })));
+    await parts.writes.release(parts.seen(aService({ meta: ours })), "cleared");
     expect(parts.patches()).toHaveLength(1);
     expect(stored(parts)?.metadata?.finalizers ?? []).toEqual([]);
+  });
+
+  test("takes finalizer, condition and address out in one patch", async () => {
+    await using parts = await makeParts();
+    const since = "2026-01-01T00:00:00Z";
+    const conditions = [
+      { type: "LoadBalancerReady", status: "False", reason: "Failed", message: "", lastTransitionTime: since },
+    ];
+    await parts.writes.release(parts.seen(aService({ meta: ours, status: { ...status, conditions } })), "cleared");
+    expect(parts.patches()).toHaveLength(1);
+    expect(stored(parts)).toMatchObject({ metadata: { name: "web" }, status: { loadBalancer: {} } });
+    expect([stored(parts)?.metadata?.finalizers, stored(parts)?.status?.conditions]).toEqual([undefined, undefined]);
+  });
+
+  test("leaves an address that is to be kept", async () => {
+    await using parts = await makeParts();
+    await parts.writes.release(parts.seen(aService({ meta: ours, status })), "kept");
+    expect(stored(parts)?.status?.loadBalancer?.ingress).toHaveLength(1);
   });
 
   test("keeps a finalizer that another writer added meanwhile", async () => {
@@ -80,7 +98,7 @@ describe("removing the finalizer", () => {
       ...now,
       metadata: { ...now.metadata, finalizers: [finalizer, "example.com/other"] },
     }));
-    await parts.writes.removeFinalizer(seen);
+    await parts.writes.release(seen, "cleared");
     expect(stored(parts)?.metadata?.finalizers).toEqual(["example.com/other"]);
   });
 });
@@ -139,7 +157,7 @@ test("no write of a Service reaches another one that was created under its name"
   await writes.unmark(former);
   await writes.condition.failure(plain, new Error("It failed."), [], 1_000);
   await writes.condition.success(plain, ["a warning"]);
-  await writes.removeFinalizer(former);
+  await writes.release(former, "cleared");
   expect(await errorOf(writes.addFinalizer(plain))).toMatchObject({ cause: { status: 404 } });
   expect(stored(parts)).toEqual(current);
   expect(parts.cluster.sent({ method: "PATCH" }).map(({ status: code }) => code)).toEqual(Array(6).fill(422));

@@ -6,7 +6,7 @@ const controller = "plugins/service-lb";
 export const secondDefects: Defects = {
   "deletes what another deployment has for a Service that has lost its mark": {
     file: `${controller}/sync.ts`,
-    from: "found === undefined || ((service.status?.loadBalancer?.ingress ?? []).length > 0 && shows(service, found));",
+    from: "found === undefined || ((service.status?.loadBalancer?.ingress ?? []).length > 0 && hasStatus(service, found));",
     to: "found === undefined;",
     needs: ["serveSecond", "killHost"],
     kept: "a Service loses the mark of a paused deployment, and another one starts",

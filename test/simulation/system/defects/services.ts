@@ -6,15 +6,15 @@ const controller = "plugins/service-lb";
 export const serviceDefects: Defects = {
   "removes the finalizer before the load balancer": {
     file: `${controller}/sync.ts`,
-    from: "  if (found !== undefined) {\n    throwIfStopping(signal);",
-    to: "  await writes.removeFinalizer(service);\n  if (found !== undefined) {\n    throwIfStopping(signal);",
+    from: "  if (found !== undefined) {\n    cache.deletes(key, found);",
+    to: "  await writes.release(service, 'kept');\n  if (found !== undefined) {\n    cache.deletes(key, found);",
     needs: ["deleteService", "killAtWrite"],
     kept: "a Service is deleted, and the process killed at its next write",
   },
   "removes the finalizer and nothing else": {
     file: `${controller}/sync.ts`,
-    from: "  if (found !== undefined) {\n    throwIfStopping(signal);",
-    to: "  if (signal.aborted) {\n    throwIfStopping(signal);",
+    from: "  if (found !== undefined) {\n    cache.deletes(key, found);",
+    to: "  if (signal.aborted && found !== undefined) {\n    cache.deletes(key, found);",
     needs: ["deleteService"],
     kept: "Services go",
   },
@@ -46,9 +46,9 @@ export const serviceDefects: Defects = {
     kept: "calm",
   },
   "leaves the address of a Service that wants none": {
-    file: `${controller}/sync.ts`,
-    from: "await parts.writes.status(service, {});",
-    to: "",
+    file: `${controller}/service-writes.ts`,
+    from: 'address === "cleared" && ',
+    to: 'address === "kept" && ',
     needs: ["flipService"],
   },
   "fails without an event": {
@@ -185,8 +185,8 @@ export const serviceDefects: Defects = {
   },
   "clears the address that another controller has given": {
     file: `${controller}/sync.ts`,
-    from: "if (!hasOtherAddress(newest(parts, key, service), found)) await",
-    to: "await",
+    from: 'isOther ? "kept" : "cleared"',
+    to: '"cleared"',
     needs: ["serveElsewhere"],
     kept: "a Service goes to another controller while no process runs",
   },
