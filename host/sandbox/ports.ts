@@ -1,6 +1,6 @@
 import { createServer } from "node:net";
 
-import { CodedError } from "cloud-controller-host/sdk";
+import { CodedError, isObject } from "cloud-controller-host/sdk";
 
 /** Ports of the host, on loopback. */
 export interface HostPorts {
@@ -35,23 +35,32 @@ async function reservePort(wanted: number) {
   };
 }
 
+const maxTries = 5;
+
 /**
  * Starts a host on reserved ports. Another process may take one after its release and before the host listens: then a
- * host is prepared again on others. A port that the user's flags name is not replaced.
+ * host is prepared again, on others or, where that process has ended, on the same ones. A port that the user's flags name
+ * is not replaced.
  */
 export async function startOn<T>(
   reserved: ReservedPorts,
   start: () => Promise<T>,
   prepareAgain: (ports: HostPorts) => Promise<() => Promise<T>>,
+  tries = maxTries,
 ): Promise<T> {
   await reserved.release();
   try {
     return await start();
   } catch (error) {
-    if (!(error instanceof CodedError) || error.code !== "ListenFailed") throw error;
+    if (tries === 1 || !isTaken(error, reserved.ports)) throw error;
     await using next = await reservePorts(reserved.ports);
-    const { secure, webhooks } = reserved.ports;
-    if (next.ports.secure === secure && next.ports.webhooks === webhooks) throw error;
-    return await startOn(next, await prepareAgain(next.ports), prepareAgain);
+    return await startOn(next, await prepareAgain(next.ports), prepareAgain, tries - 1);
   }
 }
+
+/** True for the error of a host that could not listen on one of the ports. */
+const isTaken = (error: unknown, { secure, webhooks }: HostPorts): boolean =>
+  error instanceof CodedError &&
+  error.code === "ListenFailed" &&
+  isObject(error.cause) &&
+  (error.cause["port"] === secure || error.cause["port"] === webhooks);

@@ -138,9 +138,8 @@ const paused: History = {
   pace: brief,
   actions: [
     { ...one, at: 100_000, kind: "foreignTag", host: 0 },
-    { ...one, at: 427_557, kind: "recreateService", host: 0, pick: 832 },
-    { ...one, at: 445_081, kind: "reload", host: 2, pick: 276 },
-    { ...one, at: 458_070, kind: "pauseAtWrite", host: 2, pick: 811, forMs: 75_970 },
+    { ...one, at: 300_000, kind: "pauseAtWrite", host: 2, pick: 811, forMs: 75_970 },
+    { ...one, at: 301_000, kind: "joinNodes", host: 0, pick: 832 },
   ],
 };
 
