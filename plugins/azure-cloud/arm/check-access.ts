@@ -62,10 +62,7 @@ function readsOf(config: AzureConfig, { compute, network }: ArmClients): readonl
       `list load balancers in ${inGroup(config.loadBalancerResourceGroup)}`,
       () => network.loadBalancers.list(inGroup(config.loadBalancerResourceGroup)).byPage().next(),
     ],
-    [
-      `list public IP addresses in ${inGroup(config.loadBalancerResourceGroup)}`,
-      () => network.publicIPAddresses.list(inGroup(config.loadBalancerResourceGroup)).byPage().next(),
-    ],
+    [`list public IP addresses in ${group}`, () => network.publicIPAddresses.list(group).byPage().next()],
     ...named("network security group", config.securityGroupName, () =>
       network.networkSecurityGroups.get(inGroup(config.securityGroupResourceGroup), config.securityGroupName),
     ),

@@ -1,9 +1,10 @@
 import type { AzureConfig } from "./decode.ts";
 
-/** The resource group that an action applies to, by the config key that names it. */
+/** The resource group that an action applies to, by the config key that names it; of nodes and public IPs, `resourceGroup`. */
 type Scope =
   | "nodes"
   | "loadBalancerResourceGroup"
+  | "publicIPs"
   | "securityGroupResourceGroup"
   | "routeTableResourceGroup"
   | "vnetResourceGroup"
@@ -29,6 +30,8 @@ const actionsByScope: Readonly<Record<Scope, readonly string[]>> = {
   loadBalancerResourceGroup: [
     ...["read", "write", "delete"].map((verb) => `${network}/loadBalancers/${verb}`),
     ...["read", "write", "delete", "join/action"].map((verb) => `${network}/loadBalancers/backendAddressPools/${verb}`),
+  ],
+  publicIPs: [
     ...["read", "write", "delete", "join/action"].map((verb) => `${network}/publicIPAddresses/${verb}`),
     `${network}/publicIPPrefixes/join/action`,
   ],

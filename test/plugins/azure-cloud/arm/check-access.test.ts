@@ -79,6 +79,13 @@ describe("the check of access at start", () => {
     });
   });
 
+  test("reads public IPs where those of Services are, whatever the resource group of load balancers is", async () => {
+    await using world = await openWorld();
+    const results = await accessOf(world, { loadBalancerResourceGroup: "balancers" });
+    expect(subjectsOf(results, "missing")).toContain("list load balancers in balancers");
+    expect(subjectsOf(results, "allowed")).toContain("list public IP addresses in rg0");
+  });
+
   test.each([
     ["ResourceGroupNotFound", "It is not there. check resourceGroup and the other keys that end in ResourceGroup"],
     ["SubscriptionNotFound", "It is not there. check subscriptionId and networkResourceSubscriptionID"],
@@ -134,6 +141,20 @@ describe("required actions", () => {
     ]);
     expect(scopes[2]?.actions).toContain("Microsoft.Network/virtualNetworks/subnets/read");
     expect(scopes[1]?.actions).not.toContain("Microsoft.Network/virtualNetworks/subnets/read");
+  });
+
+  test("are checked for public IPs in the resource group of the cluster, not in that of the load balancers", () => {
+    const identity = { tenantId: "t", aadClientId: "c", aadClientSecret: "s", subscriptionId: "sub0" };
+    const places = { resourceGroup: "rg", location: "l", loadBalancerResourceGroup: "balancers" };
+    const decoded = decodeConfig({ ...identity, ...places, networkResourceSubscriptionID: "sub1" }, {});
+    if (!decoded.ok) throw new Error(decoded.problems.join());
+    const placesOf = (action: string) =>
+      requiredActions(decoded.value)
+        .filter(({ actions }) => actions.includes(`Microsoft.Network/${action}`))
+        .map(({ subscription, resourceGroup }) => `${subscription}/${resourceGroup}`);
+    expect(placesOf("publicIPAddresses/write")).toEqual(["sub1/rg"]);
+    expect(placesOf("publicIPPrefixes/join/action")).toEqual(["sub1/rg"]);
+    expect(placesOf("loadBalancers/write")).toEqual(["sub1/balancers"]);
   });
 
   test("match patterns as a whole, in any case", () => {
