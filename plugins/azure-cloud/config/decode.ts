@@ -27,7 +27,7 @@ const environmentKeys = {
  * the value of a secret key.
  */
 export function decodeConfig(document: JsonObject, environment: Environment): Decoded<AzureConfig> {
-  const diagnostics: Diagnostics = { problems: [], unknown: [], warnings: [] };
+  const diagnostics: Diagnostics = { problems: [], refused: [], unknown: [], warnings: [] };
   const normalized = normalize(configSchema, document, "", diagnostics);
   const decoded = decode(configSchema, withEnvironment(isObject(normalized) ? normalized : {}, environment));
   if (!decoded.ok) {
@@ -36,12 +36,20 @@ export function decodeConfig(document: JsonObject, environment: Environment): De
   }
   const keys: ConfigKeys = { ...decoded.value, resourceGroup: decoded.value.resourceGroup.toLowerCase() };
   const { identity, problems } = chooseIdentity(keys);
-  const all = [...diagnostics.problems, ...brokenRules(keys), ...problems];
+  const others = [...brokenRules(keys), ...problems].filter((problem) => !concernsAny(diagnostics.refused, problem));
+  const all = [...diagnostics.problems, ...others];
   const warnings = [...documentWarnings(diagnostics), ...keyWarnings(keys, identity)];
   if (all.length > 0 || identity === undefined) return { ok: false, problems: all, warnings };
   const environmentFile = environment["AZURE_ENVIRONMENT_FILEPATH"] ?? "";
   return { ok: true, value: { ...keys, identity, environmentFile }, warnings };
 }
+
+/**
+ * True for a problem about a key whose value is refused: the default in its place is not what the config says. What a
+ * problem quotes is a value.
+ */
+const concernsAny = (refused: readonly string[], problem: string): boolean =>
+  refused.some((path) => problem.replaceAll(/"[^"]*"/gu, "").includes(path));
 
 function withEnvironment(normalized: JsonObject, environment: Environment): JsonObject {
   const overrides: Record<string, unknown> = {};

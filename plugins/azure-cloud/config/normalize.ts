@@ -6,6 +6,8 @@ import { suggestion } from "../suggestion.ts";
 /** Problems and warnings about a document, with the keys as the user wrote them. */
 export interface Diagnostics {
   readonly problems: string[];
+  /** Paths of the keys that have a problem; they are taken for absent. */
+  readonly refused: string[];
   /** Keys that are not in the schema, with the key that was probably meant. */
   readonly unknown: string[];
   readonly warnings: string[];
@@ -47,6 +49,7 @@ export function normalize(schema: JsonObject, value: unknown, path: string, diag
 
 function wrong(rule: string, value: unknown, path: string, diagnostics: Diagnostics): undefined {
   diagnostics.problems.push(`${path} ${rule}, got ${shown(value)}`);
+  diagnostics.refused.push(path);
   return undefined;
 }
 

@@ -267,6 +267,30 @@ describe("problems", () => {
     ]);
   });
 
+  test("name a key with a refused value once, and nothing that would follow from its default", () => {
+    const list = "multipleStandardLoadBalancerConfigurations";
+    const quoted = 'useManagedIdentityExtension must be true or false without quotes, got "true"';
+    expect(problemsOf({ aadClientId: "", aadClientSecret: "", useManagedIdentityExtension: "true" })).toEqual([quoted]);
+    expect(problemsOf({ location: ["l"], resourceGroup: "any location" })).toEqual([
+      "location must be a string, got a list",
+      'resourceGroup: "any location" is not a valid name in Azure',
+    ]);
+    expect(
+      problemsOf({
+        subscriptionId: ["s"],
+        location: "",
+        loadBalancerBackendPoolConfigurationType: "nic",
+        [list]: [{ name: ["a"], primaryVMSet: "p" }, { primaryVMSet: "q" }],
+      }),
+    ).toEqual([
+      "subscriptionId must be a string, got a list",
+      'loadBalancerBackendPoolConfigurationType must be one of nodeIPConfiguration, nodeIP, podIP, got "nic"',
+      `${list}[0].name must be a string, got a list`,
+      "location is required",
+      `${list}[1].name is required`,
+    ]);
+  });
+
   const rows: readonly (readonly [string, Document, string])[] = [
     [
       "disableAvailabilitySetNodes with vmType standard",
