@@ -30,12 +30,11 @@ export function bind(scope: ProcessScope, { plugins, config }: GenerationSpec): 
   const { settings, log } = scope;
   const problems = [...scope.locks.problems(plugins.controllers)];
   const take = <T>(from: string, decoded: Decoded<T>): T | undefined => {
-    if (!decoded.ok) {
-      problems.push(...decoded.problems.map((problem) => `${from}: ${problem}`));
-      return undefined;
-    }
-    for (const warning of decoded.warnings) log.warn(`${from}: ${warning}`);
-    return decoded.value;
+    // Of a refused config, too: a misspelled key is why another one is missing.
+    for (const warning of decoded.warnings ?? []) log.warn(`${from}: ${warning}`);
+    if (decoded.ok) return decoded.value;
+    problems.push(...decoded.problems.map((problem) => `${from}: ${problem}`));
+    return undefined;
   };
   const plugin = chosenCloud(plugins.clouds, settings.cloudProvider);
   const cloud = take(config.source, plugin.bind(config.document, scope.environment));

@@ -39,3 +39,14 @@ test("a configuration is refused with the problems of the cloud config and of ev
     refusal("cloud.yaml: tenantId: missing", ...ofOptions),
   );
 });
+
+test("a refused config has its warnings in the log: a misspelled key is why another one is missing", async () => {
+  await using rig = await SlotRig.start();
+  const plugins = rig.plugins([rig.controller("fine-controller", main)]);
+  const refused = { ok: false, problems: ["location is required"], warnings: ["unknown keys: loction"] } as const;
+  const clouds = plugins.clouds.map((cloud) => ({ ...cloud, bind: () => refused }));
+  expect(() => bind(rig.scope, { plugins: { ...plugins, clouds }, config })).toThrow(
+    refusal("cloud.yaml: location is required"),
+  );
+  expect(rig.lines.join()).toContain("cloud.yaml: unknown keys: loction");
+});
