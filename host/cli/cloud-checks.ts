@@ -1,4 +1,4 @@
-import { type AccessResult, type CloudPlugin, CodedError, type Decoded } from "cloud-controller-host/sdk";
+import { type AccessResult, type CloudPlugin, CodedError, type Decoded, messageOf } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../async/clock.ts";
 import { readNamedFile } from "../config/parse/document.ts";
@@ -15,6 +15,8 @@ interface CheckedConfig {
   readonly config: CloudConfig;
   /** `--cloud-config=<path>`, the start of every line. */
   readonly source: string;
+  /** Of the flags. */
+  readonly problems: readonly string[];
 }
 
 /** `check-config`: decodes a cloud config without a cluster or a cloud. All flags of a run are accepted. */
@@ -62,24 +64,41 @@ async function readConfig(argv: readonly string[], surroundings: Surroundings): 
   const leftOut = loaded.plugins.refused.map(({ reason }) => `left out: ${reason}`);
   warn(surroundings, leftOut);
   const command = parse(argv, controllers, { incomplete: leftOut.length > 0 });
-  if (command.kind === "refused") throw refused(command.problems);
-  if (command.kind !== "run") throw refused(["--version cannot be combined with a check"]);
+  if (command.kind === "help" || command.kind === "version")
+    throw refused(["--version cannot be combined with a check"]);
   const { cloudConfig: path, cloudProvider } = command.options;
   const cloud = clouds.find(({ name }) => name === cloudProvider);
-  if (cloud === undefined) throw refused([`--cloud-provider: unknown cloud "${cloudProvider}"`]);
-  if (path === "") throw refused(["--cloud-config is required"]);
+  const known = clouds.map(({ name }) => name).join(", ");
+  // A misspelled flag may be the one that names the file.
+  const isMissing = path === "" && command.kind === "run";
+  const problems = [
+    ...(command.kind === "refused" ? command.problems : []),
+    ...(cloud === undefined ? [`--cloud-provider: unknown cloud "${cloudProvider}"; known are ${known}`] : []),
+    ...(isMissing ? ["--cloud-config is required; set it to the file with the cloud configuration"] : []),
+  ];
+  if (cloud === undefined || path === "") throw refused(problems);
   const source = `--cloud-config=${path}`;
-  const parsed = parseCloudConfig(await readNamedFile(source, path), source);
-  if (!parsed.ok) throw refused(parsed.problems);
+  const parsed = await readDocument(source, path);
+  if (!parsed.ok) throw refused([...problems, ...parsed.problems]);
   warn(surroundings, parsed.warnings);
-  return { cloud, config: parsed.value, source };
+  return { cloud, config: parsed.value, source, problems };
+}
+
+/** A file that cannot be read is a problem like any other. */
+async function readDocument(source: string, path: string): Promise<Decoded<CloudConfig>> {
+  try {
+    return parseCloudConfig(await readNamedFile(source, path), source);
+  } catch (error) {
+    return { ok: false, problems: [messageOf(error)] };
+  }
 }
 
 /** The decoded value; prints warnings, and throws all problems. */
-function decoded<Value>({ source }: CheckedConfig, bound: Decoded<Value>, surroundings: Surroundings): Value {
+function decoded<Value>({ source, problems }: CheckedConfig, bound: Decoded<Value>, surroundings: Surroundings): Value {
   const named = (text: string): string => `${source}: ${text}`;
   warn(surroundings, (bound.warnings ?? []).map(named));
-  if (!bound.ok) throw refused(bound.problems.map(named));
+  if (!bound.ok) throw refused([...problems, ...bound.problems.map(named)]);
+  if (problems.length > 0) throw refused(problems);
   return bound.value;
 }
 

@@ -73,6 +73,31 @@ describe("check-config", () => {
   });
 });
 
+test("check-config reports the problems of the flags and of the file at once", async () => {
+  await using azure = await simulateAzure();
+  const config = await configOf(azure, JSON.stringify({ vmType: "vms", subscriptionId: "s", resourceGroup: "g" }));
+  const { status, stdout, stderr } = await run("check-config", ["--no-such-flag", "--v=x", config]);
+  expect([status, stdout]).toEqual([1, ""]);
+  const problems = [...stderr.matchAll(/^ {2}- (?:--cloud-config=\S+: )?(\S+ \S+ \S+)/gmu)].map(([, start]) => start);
+  expect(problems).toEqual([
+    "unknown flag: --no-such-flag",
+    'invalid argument "x"',
+    "vmType must be",
+    "location is required",
+    "no credentials for",
+  ]);
+  const onlyFlags = await run("check-config", ["--v=x", `--cloud-config=${azure.config}`]);
+  expect([onlyFlags.status, onlyFlags.stderr.split("\n").length]).toEqual([1, 2]);
+  const misspelled = await run("check-config", [`--cloud-confg=${azure.config}`]);
+  expect(misspelled.stderr).toBe("Error: unknown flag: --cloud-confg (did you mean --cloud-config?)\n");
+  const missing = await run("check-config", ["--cloud-provider=aws", "--cloud-config=/does/not/exist"]);
+  expect(missing.stderr).toBe('Error: --cloud-provider: unknown cloud "aws"; known are azure\n');
+  const unread = await run("check-config", ["--v=x", "--cloud-config=/does/not/exist"]);
+  expect(unread.stderr).toMatch(
+    /^Error: 2 problems:\n {2}- invalid argument .*\n {2}- --cloud-config=\S+: no such file/u,
+  );
+});
+
 describe("check-credentials", () => {
   test("prints one line per read and ARM action, and exits with 0 when all are allowed", async () => {
     await using azure = await simulateAzure();

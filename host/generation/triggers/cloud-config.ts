@@ -47,7 +47,7 @@ export function parseCloudConfig(content: string, source: string): Decoded<Cloud
   const document = Object.fromEntries(Object.entries(read.value).map(([key, value]) => [nameIn(key, value), value]));
   const disable = Object.entries(document).findLast(([key]) => key.toLowerCase() === "disablecloudprovider")?.[1];
   if (disable !== undefined && disable !== null && typeof disable !== "boolean")
-    return refuse(["disableCloudProvider must be true or false"]);
+    return refuse(["disableCloudProvider must be true or false without quotes"]);
   const warnings = read.warnings.map((warning) => `${source}: ${warning}`);
   return { ok: true, value: { source, document, disabled: disable === true, hash: hashOf(content) }, warnings };
 }
