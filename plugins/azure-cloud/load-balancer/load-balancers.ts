@@ -187,9 +187,8 @@ export class AzureLoadBalancers implements LoadBalancers {
   ): Promise<Reconciled> {
     const key = keyOf(service);
     try {
-      const result = await this.#parts.activity.track(
-        this.#parts.reconciler.reconcile({ service, action, nodes }, signal),
-      );
+      const { activity, reconciler } = this.#parts;
+      const result = await activity.track(service, reconciler.reconcile({ service, action, nodes }, signal));
       this.#rejections.delete(key);
       if (action === "ensure") this.#parts.locals?.ensured(service);
       if (action === "ensure") this.#parts.drains?.ensured(service);
@@ -294,6 +293,6 @@ function localServices(
     intervalMs: config.loadBalancerBackendPoolUpdateIntervalInSeconds * 1000,
     current: (service) => observer.service(service),
     refresh: (service) =>
-      measure("local_update_backend_pool", localUpdater, () => activity.track(reconciler.refresh(service))),
+      measure("local_update_backend_pool", localUpdater, () => activity.track(service, reconciler.refresh(service))),
   });
 }

@@ -1,4 +1,14 @@
-import type { Clock, Counter, Histogram, Logger, Metrics } from "cloud-controller-host/sdk";
+import {
+  type Clock,
+  type Counter,
+  type Histogram,
+  keyOf,
+  type Logger,
+  type Metrics,
+  type Service,
+} from "cloud-controller-host/sdk";
+
+import type { ServiceKey } from "../model/model.ts";
 
 /** A pause of this length ends what is logged as one piece of work. */
 const idleMs = 250;
@@ -19,8 +29,9 @@ export class Activity {
   readonly #seconds: Histogram<"result">;
   readonly #requests: Counter<"kind">;
   #running = 0;
-  #done = 0;
-  #failed = 0;
+  /** Services since the last line; one that is planned again meanwhile is still one Service. */
+  readonly #done = new Set<ServiceKey>();
+  readonly #failed = new Set<ServiceKey>();
   #writes = 0;
   #seen = 0;
 
@@ -58,7 +69,7 @@ export class Activity {
     this.#requests.inc({ kind }, requests);
   }
 
-  async track<T extends { readonly writes: number }>(work: Promise<T>): Promise<T> {
+  async track<T extends { readonly writes: number }>(service: Service, work: Promise<T>): Promise<T> {
     this.#running += 1;
     const startedMs = this.#clock.monotonic();
     let result: Result = "error";
@@ -70,8 +81,7 @@ export class Activity {
       this.#running -= 1;
       this.#services.inc({ result });
       this.#seconds.observe((this.#clock.monotonic() - startedMs) / 1000, { result });
-      if (result === "error") this.#failed += 1;
-      else this.#done += 1;
+      (result === "error" ? this.#failed : this.#done).add(keyOf(service));
       this.#seen += 1;
       if (this.#running === 0) void this.#reportWhenIdle(this.#seen);
     }
@@ -80,8 +90,9 @@ export class Activity {
   async #reportWhenIdle(seen: number): Promise<void> {
     await this.#clock.sleep(idleMs, this.#signal);
     if (this.#running > 0 || this.#seen !== seen) return;
-    const [done, failed, writes] = [this.#done, this.#failed, this.#writes];
-    [this.#done, this.#failed, this.#writes] = [0, 0, 0];
+    const [done, failed, writes] = [this.#done.size, this.#failed.size, this.#writes];
+    for (const keys of [this.#done, this.#failed]) keys.clear();
+    this.#writes = 0;
     // Each failure has a line of its own.
     if (done === 0 && writes === 0) return;
     const verb = writes === 0 ? "Verified" : "Reconciled";

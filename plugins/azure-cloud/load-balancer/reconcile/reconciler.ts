@@ -241,7 +241,7 @@ export class Reconciler {
   /** Plans a Service with the nodes of the last sync; resolves with the error of that. */
   async #planned(service: Service): Promise<unknown> {
     try {
-      await this.#options.activity.track(this.refresh(service));
+      await this.#options.activity.track(service, this.refresh(service));
       return undefined;
     } catch (error) {
       return error;
