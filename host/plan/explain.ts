@@ -45,8 +45,15 @@ const addressOf = { service: "namespace and name", node: "name" } as const;
 /** Latest events shown. */
 const maxEvents = 5;
 
-/** Reads everything about one object, and plans what a host would change about it. Sends no writes. */
-export async function explain(request: PlanRequest, subject: Subject): Promise<ExplainDocument> {
+/**
+ * Reads everything about one object, and plans what a host would change about it. Sends no writes. `toCheck`: what else
+ * may be wrong where the object does not exist.
+ */
+export async function explain(
+  request: PlanRequest,
+  subject: Subject,
+  toCheck = "which cluster --kubeconfig names",
+): Promise<ExplainDocument> {
   let tree: readonly Explanation[] = [];
   const unread: string[] = [];
   const named = subject.kind === "service" ? `Service ${subject.namespace}/${subject.name}` : `Node ${subject.name}`;
@@ -60,7 +67,7 @@ export async function explain(request: PlanRequest, subject: Subject): Promise<E
       tree = await reading.catch((error: unknown) => {
         if (!isNotFound(error)) throw error;
         unread.push(
-          `${named} does not exist${similar(subject, inspection)}: check its ${addressOf[subject.kind]}, and which cluster --kubeconfig names`,
+          `${named} does not exist${similar(subject, inspection)}: check its ${addressOf[subject.kind]}, and ${toCheck}`,
         );
         return [];
       });
@@ -79,12 +86,21 @@ export async function explain(request: PlanRequest, subject: Subject): Promise<E
   };
 }
 
-/** ` (did you mean default/web?)`: the name in another namespace, or a similar one; empty without either. */
+/** Names shown of those that there are, where none is similar. */
+const maxNames = 5;
+
+/** ` (did you mean default/web?)`: the name in another namespace, or a similar one; without either the first of all. */
 function similar(subject: Subject, { nodes, services }: Pick<Inspection, "nodes" | "services">): string {
-  if (subject.kind === "node") return didYouMean(subject.name, nodes.map(keyOf), "");
+  if (subject.kind === "node") return didYouMean(subject.name, nodes.map(keyOf), "") || someOf(nodes.map(keyOf));
   const elsewhere = services.filter(({ metadata }) => metadata?.name === subject.name).map(keyOf);
   if (elsewhere.length > 0) return ` (did you mean ${elsewhere.slice(0, 3).join(" or ")}?)`;
-  return didYouMean(`${subject.namespace}/${subject.name}`, services.map(keyOf), "");
+  const balanced = services.filter(({ spec }) => spec?.type === "LoadBalancer");
+  return didYouMean(`${subject.namespace}/${subject.name}`, services.map(keyOf), "") || someOf(balanced.map(keyOf));
+}
+
+function someOf(names: readonly string[]): string {
+  const more = names.length > maxNames ? `, and ${names.length - maxNames} more` : "";
+  return names.length === 0 ? "" : ` (there are ${names.slice(0, maxNames).join(", ")}${more})`;
 }
 
 /** Annotations and events may contain anything. */

@@ -111,6 +111,10 @@ describe("a bundle", () => {
     const planned = await runCommand("plan", ["--output=json", `--from=${anonymous}`]);
     expect({ ...planned, stdout: "" }).toEqual({ ...live.json, stdout: "" });
     expect(shapeOf(planned)).toEqual(shapeOf(live.json));
+    const explained = await runCommand("explain", [...explainWeb, `--from=${anonymous}`]);
+    expect(explained.stdout).toMatch(
+      /does not exist \(there are \S+\/\S+, .*\): check .* an anonymized one has other names\n$/u,
+    );
   });
 
   test("opens as a sandbox, whose host does what was planned; then there is nothing to do", async () => {

@@ -310,6 +310,16 @@ describe("explain", () => {
       );
   });
 
+  test("names some of the objects that there are where none is similar", async () => {
+    await using lab = await SandboxLab.open();
+    for (const name of ["a", "b", "c", "d", "e", "f", "g"])
+      await lab.admin.create(kinds.Service, balancedService(name));
+    const named = "default/a, default/b, default/c, default/d, default/e, and 2 more";
+    expect((await explain(lab, "service", "production/frontend")).stdout).toContain(
+      `production/frontend does not exist (there are ${named}): check`,
+    );
+  });
+
   test("names what was asked for when it does not exist, and how to ask", async () => {
     await using lab = await SandboxLab.open();
     for (const [kind, name, sentence] of [
