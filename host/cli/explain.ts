@@ -1,7 +1,7 @@
 import { CodedError, type Explanation, messageOf, visible } from "cloud-controller-host/sdk";
 
 import { formatProblems } from "../config/validate/validate.ts";
-import { explain, type ExplainDocument, subjectOf } from "../plan/explain.ts";
+import { explain, type ExplainDocument, type Subject, subjectOf } from "../plan/explain.ts";
 import { oneLine, printChanges } from "../plan/print.ts";
 import { redactText } from "../process/log/redact.ts";
 import type { Adjust, Surroundings } from "./command.ts";
@@ -42,8 +42,9 @@ export async function runExplain(argv: readonly string[], surroundings: Surround
     const writeLog = (line: string): void => (input.options.v > 0 ? stderr(line) : undefined);
     using limit = limitOf(limitMs, "its limit");
     const request = { input: { ...input, writeLog }, signal: limit.signal };
+    const toCheck = from === undefined ? undefined : "that the bundle has it: an anonymized one has other names";
     const progress = output === "text" ? surroundings.progress : undefined;
-    const explained = await withProgress(request, progress, (shown) => explain(shown, subject));
+    const explained = await withProgress(request, progress, (shown) => explain(shown, subject, toCheck));
     const document = leader === undefined || led === undefined ? explained : await withWrites(explained, leader, led);
     stdout(output === "json" ? `${JSON.stringify(document, undefined, 2)}\n` : print(document, surroundings));
     return document.failures.length === 0 ? 0 : 1;
@@ -55,19 +56,30 @@ export async function runExplain(argv: readonly string[], surroundings: Surround
 
 /** Takes the subject and the options of the command from the flags of the host, whose values may stand apart. */
 function readOptions(argv: readonly string[]) {
-  const { given, rest: others, problems } = takeOwnOptions(argv, ownOptions);
-  if (problems.length > 0) throw new CodedError("InvalidFlags", formatProblems(problems));
+  const { given, rest: others, problems: misused } = takeOwnOptions(argv, ownOptions);
   const isFirst = others[0]?.startsWith("-") === false;
-  const subject = subjectOf(isFirst ? others.slice(0, 2) : others.slice(-2));
+  const subject = subjectIn(isFirst ? others.slice(0, 2) : others.slice(-2));
   const output = given.get("output") ?? "text";
-  if (output !== "text" && output !== "json")
-    throw new CodedError("InvalidFlags", `--output=${output}: must be text or json`);
-  const url = given.get("leader-url");
-  if (url === undefined && given.has("leader-token-file"))
-    throw new CodedError("InvalidFlags", "--leader-token-file: needs --leader-url=URL");
+  const [url, from] = [given.get("leader-url"), given.get("from")];
+  const problems = [
+    ...misused,
+    ...("problem" in subject ? [subject.problem] : []),
+    ...(output === "text" || output === "json" ? [] : [`--output=${output}: must be text or json`]),
+    ...(from === "" ? ["--from: name a file"] : []),
+    ...(url === undefined && given.has("leader-token-file") ? ["--leader-token-file: needs --leader-url=URL"] : []),
+  ];
+  if (problems.length > 0 || "problem" in subject) throw new CodedError("InvalidFlags", formatProblems(problems));
   const rest = isFirst ? others.slice(2) : others.slice(0, -2);
   const leader = url === undefined ? undefined : { url, tokenFile: given.get("leader-token-file") };
-  return { subject, leader, from: given.get("from"), output, rest };
+  return { subject, leader, from, output, rest };
+}
+
+function subjectIn(words: readonly string[]): Subject | { readonly problem: string } {
+  try {
+    return subjectOf(words);
+  } catch (error) {
+    return { problem: messageOf(error) };
+  }
 }
 
 /** A person who asks need not know the Pod CIDR, which only routes need. */

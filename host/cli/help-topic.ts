@@ -40,9 +40,12 @@ const annotationText = ({ key, values, fallback, effect, invalid }: AnnotationHe
 const configKeyText = ({ path, type, words, fallback, description }: ConfigKey): string =>
   `  ${path}\n      ${description}\n      ${words.length > 0 ? `Values: ${words.join(", ")}` : `Type: ${type}`}${fallback === "" ? "" : ` (default ${fallback})`}.\n`;
 
-/** The key of the cloud config with that path, in any case as the config is read, or all keys with that last part. */
+/**
+ * The key of the cloud config with that path, in any case as the config is read and also for one item of a list, as
+ * problems name it, or all keys with that last part.
+ */
 function configKeysOf(keys: readonly ConfigKey[], topic: string): readonly ConfigKey[] {
-  const wanted = topic.toLowerCase();
+  const wanted = topic.toLowerCase().replaceAll(/\[\d+\]/gu, "[]");
   const exact = keys.filter(({ path }) => path.toLowerCase() === wanted);
   return exact.length > 0 ? exact : keys.filter(({ path }) => lastPart(path).toLowerCase() === wanted);
 }
@@ -51,6 +54,10 @@ const lastPart = (path: string): string => path.slice(path.lastIndexOf(".") + 1)
 
 /** The key without its prefix, which is what people remember. */
 const shortKey = (key: string): string => key.slice(key.indexOf("/") + 1);
+
+/** True for the key of an annotation with or without its prefix, and with the number of a port, as Services have it. */
+const namesAnnotation = (topic: string, key: string): boolean =>
+  [topic, topic.replace(/\d+/u, "<port>")].some((one) => one === key || one === shortKey(key));
 
 /**
  * The part of the `--help` text for a topic: one flag by name, or one group of flags by its headline. Also `annotations`,
@@ -61,7 +68,7 @@ export function helpTopic(text: string, topic: string, { annotations, keys }: Cl
   if (topic === "errors") return errorsText();
   if (topic === "config") return keys.map(configKeyText).join("\n");
   if (topic === "annotations") return annotations.map(annotationText).join("\n");
-  const annotation = annotations.find(({ key }) => key === topic || shortKey(key) === topic);
+  const annotation = annotations.find(({ key }) => namesAnnotation(topic, key));
   if (annotation !== undefined) return annotationText(annotation);
   if (errorCodes.has(topic)) return describe(topic);
   const groups = new Map(

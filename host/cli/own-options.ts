@@ -8,7 +8,7 @@ interface OptionNames {
 }
 
 interface OwnOptions {
-  /** Values by name; empty for a switch alone. */
+  /** Values by name; empty for a switch that is on. One that is off is absent. */
   readonly given: ReadonlyMap<string, string>;
   /** The other arguments, in order. */
   readonly rest: readonly string[];
@@ -18,8 +18,9 @@ interface OwnOptions {
 const hostFlags: ReadonlySet<string> = new Set(flagRows.map(({ name }) => name));
 
 /**
- * Takes a command's own options from arguments with flags of the host, as `--name=value` or `--name value`. The last value
- * of a name applies. A misspelled name is a problem, unless it is a flag of the host.
+ * Takes a command's own options from arguments with flags of the host, as `--name=value` or `--name value`; a switch as
+ * `--name`, or with `=true` or `=false`. The last value of a name applies. A misspelled name is a problem, unless it is a
+ * flag of the host.
  */
 export function takeOwnOptions(argv: readonly string[], { withValue, switches = [] }: OptionNames): OwnOptions {
   const names = [...withValue, ...switches];
@@ -29,8 +30,12 @@ export function takeOwnOptions(argv: readonly string[], { withValue, switches = 
   for (let at = 0; at < argv.length; at++) {
     const argument = argv[at] ?? "";
     const [, name = "", value] = /^--([^=]+)(?:=(.*))?$/su.exec(argument) ?? [];
-    if (names.includes(name)) {
-      const text = value ?? (switches.includes(name) ? "" : argv[++at]);
+    if (switches.includes(name)) {
+      if (value === undefined || value === "true") given.set(name, "");
+      else if (value === "false") given.delete(name);
+      else problems.push(`--${name}=${value}: must be true or false`);
+    } else if (withValue.includes(name)) {
+      const text = value ?? argv[++at];
       if (text === undefined) problems.push(`--${name}: needs a value`);
       else given.set(name, text);
     } else if (hostFlags.has(name) || !isMisspelled(name, names)) rest.push(argument);

@@ -118,7 +118,7 @@ function readOptions(argv: readonly string[]): PlanOptions {
     problems.push(`--plan-timeout=${limit}: must be a number of seconds, at most 86400`);
   const [bundle, from] = [given.get("bundle"), given.get("from")];
   for (const [name, path] of Object.entries({ bundle, from })) if (path === "") problems.push(`--${name}: name a file`);
-  const anonymize = given.has("anonymize") && given.get("anonymize") !== "false";
+  const anonymize = given.has("anonymize");
   if (anonymize && bundle === undefined) problems.push("--anonymize: needs --bundle=FILE");
   if (problems.length > 0) throw new CodedError("InvalidFlags", formatProblems(problems));
   const timeoutMs = seconds * 1000;

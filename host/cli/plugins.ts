@@ -49,7 +49,7 @@ export async function runPlugins([name = "", ...argv]: readonly string[]): Promi
 /** All plugins of a command line. Throws with all problems. */
 async function pluginsOf(argv: readonly string[]): Promise<readonly PluginFolder[]> {
   const { found, problems } = await findPlugins([ownPluginDirectory, ...peek(argv).pluginDir]);
-  if (problems.length > 0) throw new CodedError("PluginsNotLoaded", problems.join("\n"));
+  if (problems.length > 0) throw new CodedError("PluginsNotLoaded", formatProblems(problems));
   return found;
 }
 

@@ -34,7 +34,9 @@ const namespace = "kube-system";
 /** `rbac`: roles, bindings and webhook configurations as YAML documents. Throws a `CodedError` with all problems. */
 export async function printRoles(argv: readonly string[]): Promise<string> {
   const { given, rest, problems } = takeOwnOptions(argv, { withValue: [], switches: ["plan", "console"] });
-  if (problems.length > 0) throw new CodedError("InvalidFlags", formatProblems(problems));
+  const isBoth = given.has("plan") && given.has("console");
+  const misused = isBoth ? [...problems, "--plan and --console print different roles: choose one"] : problems;
+  if (misused.length > 0) throw new CodedError("InvalidFlags", formatProblems(misused));
   const started = await read(rest);
   if (given.has("plan")) return printPlanRole(started);
   if (given.has("console")) return consoleRoles(started);
@@ -101,7 +103,7 @@ async function read(argv: readonly string[]): Promise<StartedWith> {
   const command = parse(argv, plugins.controllers);
   if (command.kind === "refused")
     throw new CodedError("InvalidFlags", `${formatProblems(command.problems)}\n${command.usageHint}`);
-  if (command.kind !== "run") throw new CodedError("InvalidFlags", rbacUsage);
+  if (command.kind !== "run") throw new CodedError("InvalidFlags", "--version cannot be combined with rbac");
   const controllers = resolveControllers(command.options.controllers, plugins.controllers);
   const options = optionsOfShard({ ...command.options, controllers });
   const migrations = await readMigrations(options, plugins.controllers);

@@ -155,6 +155,19 @@ describe("help", () => {
     );
   });
 
+  test("explains the annotation of a port by the key that a Service has", async () => {
+    const { stdout } = await run("help", "port_<port>_no_probe_rule");
+    expect(stdout).toStartWith("  service.beta.kubernetes.io/port_<port>_no_probe_rule\n");
+    for (const topic of ["port_443_no_probe_rule", "service.beta.kubernetes.io/port_80_no_probe_rule"])
+      expect((await run("help", topic)).stdout).toBe(stdout);
+  });
+
+  test("explains the key of an item of a list, as the problems of a config name it", async () => {
+    const { stdout } = await run("help", "multipleStandardLoadBalancerConfigurations[].primaryVMSet");
+    expect(stdout).toContain("VM set whose nodes always belong to this load balancer; unique.");
+    expect((await run("help", "multipleStandardLoadBalancerConfigurations[1].primaryVMSet")).stdout).toBe(stdout);
+  });
+
   test("explains all keys of the cloud config, or one of them in any case, also inside of another key", async () => {
     const { stdout } = await run("help", "config");
     for (const keys of Object.values(configSections))
@@ -265,6 +278,17 @@ describe("rbac", () => {
     expect(stdout).toContain("path: /internal-load-balancers");
   });
 
+  test("prints the role of one reader, and the host's own where a switch is off", async () => {
+    const own = await run("rbac", "--controllers=node-route-controller");
+    expect(await run("rbac", "--controllers=node-route-controller", "--plan=false", "--console=false")).toEqual(own);
+    expect(await run("rbac", "--plan", "--console=yes")).toEqual({
+      status: 1,
+      stdout: "",
+      stderr: "Error: --console=yes: must be true or false\n",
+    });
+    expect((await run("rbac", "--plan", "--console")).stderr).toContain("--plan and --console print different roles");
+  });
+
   test("reports every problem at once", async () => {
     expect(await run("rbac", "--controllers=cloud-nodes", "--cloud-provider=none")).toEqual({
       status: 1,
@@ -281,6 +305,17 @@ describe("the own options of a command", () => {
     ["plan", ["--output", "yaml", "--plan-timout=5"], ["--output=yaml: must be text or json", "mean --plan-timeout?"]],
     ["explain", ["node", "n", "--ouput", "json"], ["unknown option --ouput (did you mean --output?)"]],
     ["explain", ["node", "--output", "yaml", "n"], ["--output=yaml: must be text or json"]],
+    [
+      "explain",
+      ["service", "web", "--output=yaml", "--from=", "--leader-token-file=FILE"],
+      [
+        '4 problems:\n  - the Service "web" has no namespace',
+        "--output=yaml: must be text or json",
+        "--from: name a file",
+        "--leader-token-file: needs --leader-url=URL",
+      ],
+    ],
+    ["rbac", ["--version"], ["Error: --version cannot be combined with rbac\n"]],
     ["rbac", ["--plna"], ["unknown option --plna (did you mean --plan?)"]],
   ];
   test.each(cases)("%s %p is refused with what is wrong about it", async (command, argv, problems) => {

@@ -22,11 +22,20 @@ describe("the own options of a command", () => {
 
   test("have the last value given, and a switch takes no argument", () => {
     expect(take("--output=text", "--anonymize", "--output", "json", "--from=", "--anonymize=false", "x")).toEqual({
-      given: { output: "json", from: "", anonymize: "false" },
+      given: { output: "json", from: "" },
       rest: ["x"],
       problems: [],
     });
     expect(take("--anonymize", "x")).toEqual({ given: { anonymize: "" }, rest: ["x"], problems: [] });
+  });
+
+  test("are on as a switch alone or with true, off with false, and refused with anything else", () => {
+    expect(take("--anonymize=false", "--anonymize=true")).toEqual({ given: { anonymize: "" }, rest: [], problems: [] });
+    expect(take("--anonymize=no", "--anonymize=")).toEqual({
+      given: {},
+      rest: [],
+      problems: ["--anonymize=no: must be true or false", "--anonymize=: must be true or false"],
+    });
   });
 
   test("are refused where misspelled or without a value, all at once; flags of the host and of plugins are left", () => {
