@@ -7,6 +7,7 @@ import { systemClock } from "../async/clock.ts";
 import { readBundle } from "../bundle/bundle.ts";
 import { wantsHelp } from "../config/help/commands.ts";
 import { programCommand } from "../config/help/invocation.ts";
+import { formatProblems } from "../config/validate/validate.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { onSignals } from "../process/signals.ts";
 import { actions } from "./actions.ts";
@@ -118,27 +119,34 @@ function readArguments(argv: readonly string[]): SandboxArguments {
     tokens: true,
     options: sandboxOptions,
   });
-  const unknown = tokens.find((token) => token.kind === "option" && !Object.hasOwn(sandboxOptions, token.name));
-  if (unknown?.kind === "option")
-    throw new CodedError(
-      "InvalidArgument",
-      `unknown option ${unknown.rawName}${didYouMean(unknown.name, [...Object.keys(sandboxOptions), "help"], "--")}; flags of the host ` +
-        `come after "--": sandbox -- ${unknown.rawName} ("bun run" removes one "--": write host/main.ts in place of run)`,
-    );
-  const { nodes, directory, from } = values;
-  if (directory === true || directory === "") throw new CodedError("InvalidArgument", "--directory: name a folder");
-  if (from === true || from === "") throw new CodedError("InvalidArgument", "--from: name a file");
-  if (from !== undefined && nodes !== undefined)
-    throw new CodedError("InvalidArgument", "--nodes: a bundle has its own nodes; leave it out");
-  const count = Number(nodes);
-  if (nodes !== undefined && !(Number.isInteger(count) && count >= 0 && count <= 5000))
-    throw new CodedError("InvalidArgument", `--nodes=${nodes}: expected a whole number from 0 to 5000`);
+  const unknown = tokens.flatMap((token) =>
+    token.kind === "option" && !Object.hasOwn(sandboxOptions, token.name)
+      ? [
+          `unknown option ${token.rawName}${didYouMean(token.name, [...Object.keys(sandboxOptions), "help"], "--")}; flags of the host ` +
+            `come after "--": sandbox -- ${token.rawName} ("bun run" removes one "--": write host/main.ts in place of run)`,
+        ]
+      : [],
+  );
+  const { check, nodes, directory, from } = values;
+  const count = typeof nodes === "string" && /^\d+$/u.test(nodes) ? Number(nodes) : Number.NaN;
+  const isCount = nodes === undefined || count <= 5000;
+  const problems = [
+    ...unknown,
+    ...(typeof check === "string" && !/^(?:true|false)$/u.test(check)
+      ? [`--check=${check}: must be true or false`]
+      : []),
+    ...(directory === true || directory === "" ? ["--directory: name a folder"] : []),
+    ...(from === true || from === "" ? ["--from: name a file"] : []),
+    ...(from !== undefined && nodes !== undefined ? ["--nodes: a bundle has its own nodes; leave it out"] : []),
+    ...(isCount ? [] : [`--nodes${nodes === true ? "" : `=${nodes}`}: expected a whole number from 0 to 5000`]),
+  ];
+  if (problems.length > 0) throw new CodedError("InvalidArgument", formatProblems(problems));
   const command = commandOf(positionals.slice(0, 2).join(" "));
   const argument = [...positionals.slice(2), ...(values.for === undefined ? [] : [`for=${values.for}`])].join(" ");
   if (positionals.length > 3 && !command.startsWith("cloud "))
     throw new CodedError("InvalidArgument", `sandbox ${command} takes at most one argument; see sandbox --help`);
   return {
-    check: values.check === true,
+    check: check === true || check === "true",
     nodes: nodes === undefined ? undefined : count,
     directory: typeof directory === "string" ? directory : undefined,
     from: typeof from === "string" ? from : undefined,

@@ -39,13 +39,24 @@ export class FailingWork {
 
   /** One line per controller and error, with the first key that has it, and the number of those without a line. */
   get lines(): readonly string[] {
-    const groups = Map.groupBy(this.#failed.values(), ({ controller, error }) => `${controller}\n${error}`);
-    const lines = [...groups.values()].slice(0, maxLines).flatMap(([first, ...others]) => {
-      if (first === undefined) return [];
+    const lines = [...this.byCause.values()];
+    const more = this.#causes.size - lines.length;
+    return more > 0 ? [...lines, `and ${more} more errors`] : lines;
+  }
+
+  /** The lines by controller and error, which stay the same as long as they last. */
+  get byCause(): ReadonlyMap<string, string> {
+    const lines = new Map<string, string>();
+    for (const [cause, [first, ...others]] of [...this.#causes].slice(0, maxLines)) {
       const more = others.length === 0 ? "" : ` and ${others.length} more`;
-      return [`${first.controller} cannot sync "${shown(first.key)}"${more}: ${first.error}`];
-    });
-    return groups.size > maxLines ? [...lines, `and ${groups.size - maxLines} more errors`] : lines;
+      if (first !== undefined)
+        lines.set(cause, `${first.controller} cannot sync "${shown(first.key)}"${more}: ${first.error}`);
+    }
+    return lines;
+  }
+
+  get #causes(): ReadonlyMap<string, readonly FailedKey[]> {
+    return Map.groupBy(this.#failed.values(), ({ controller, error }) => `${controller}\n${error}`);
   }
 
   /** The same controller, whose queues report here. */

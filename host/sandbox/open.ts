@@ -32,7 +32,7 @@ export interface Sandbox extends AsyncDisposable {
   readonly cloud: CloudSimulator | undefined;
   readonly host: SandboxHost;
   /** Work of third-party controllers that fails. */
-  readonly failingWork: Pick<FailingWork, "isEmpty" | "lines">;
+  readonly failingWork: Pick<FailingWork, "isEmpty" | "lines" | "byCause">;
   /** The address of the console, for a browser without credentials; undefined without a secure port. */
   readonly consoleUrl: string | undefined;
   /** The nodes registered at the start. */

@@ -16,10 +16,11 @@ import type { Sandbox } from "./open.ts";
 type Print = (line: string) => void;
 
 /**
- * Prints changes as they happen, one line each, until it is disposed of: the user's writes, nodes, load balancers, events and
- * the host's generations. It follows the API server's changes in order, so none is too short to be seen.
+ * Prints changes as they happen, one line each, until it is disposed of: the user's writes, nodes, load balancers, events, the
+ * host's generations, and work of third-party controllers that fails. It follows the API server's changes in order, so
+ * none is too short to be seen.
  */
-export function printChanges({ api, host }: Sandbox, print: Print): Disposable {
+export function printChanges({ api, host, failingWork }: Sandbox, print: Print): Disposable {
   const stack = new DisposableStack();
   stack.use(api.requests.onReply((request) => printWrite(request, print)));
   const denied = new Set<string>();
@@ -50,9 +51,30 @@ export function printChanges({ api, host }: Sandbox, print: Print): Disposable {
         print(`Event ${reason} on ${involvedObject?.kind} ${involvedObject?.name}: ${message}`);
     }),
   );
-  const timer = statusTimer(host, print);
-  stack.defer(() => clearInterval(timer));
+  const failures = new LastingFailures();
+  const failureTimer = setInterval(() => {
+    for (const line of failures.begun(failingWork.byCause, performance.now())) print(`Work fails: ${line}`);
+  }, statusPeriodMs);
+  for (const timer of [statusTimer(host, print), failureTimer]) stack.defer(() => clearInterval(timer));
   return stack;
+}
+
+/** A failure that ends sooner, as a conflict does with the next attempt, is not worth a line. */
+const lastingMs = 2_000;
+
+/** The failures that have lasted for two seconds, each once. */
+export class LastingFailures {
+  /** By cause: when it was first seen; infinite once it is reported. */
+  #since: ReadonlyMap<string, number> = new Map();
+
+  /** The lines of those that are to be reported now, of all by cause. */
+  begun(all: ReadonlyMap<string, string>, nowMs: number): readonly string[] {
+    const since = new Map([...all.keys()].map((cause) => [cause, this.#since.get(cause) ?? nowMs]));
+    this.#since = since;
+    const due = [...all].filter(([cause]) => nowMs - (since.get(cause) ?? nowMs) >= lastingMs);
+    for (const [cause] of due) since.set(cause, Number.POSITIVE_INFINITY);
+    return due.map(([, line]) => line);
+  }
 }
 
 const addressesOf = (

@@ -29,6 +29,16 @@ test.each([[["--help"]], [["-h"]], [["vm", "--help"]], [["cloud", "fail", "--hel
   },
 );
 
+test("--check=true is --check, which has a temporary folder", async () => {
+  const silent = { stdout: () => undefined, stderr: () => undefined };
+  const kubeconfigs: string[] = [];
+  await runSandbox(["--check=true"], silent, (argv) => {
+    kubeconfigs.push(argv.find((flag) => flag.startsWith("--kubeconfig=")) ?? "");
+    return Promise.reject(new Error("a sandbox was started"));
+  });
+  expect(kubeconfigs).toEqual([expect.stringContaining(`=${tmpdir()}/`)]);
+});
+
 test("--help after -- is a flag of the host", async () => {
   expect((await run("--check", "--", "--help")).stderr).toContain("a sandbox was started");
 });
@@ -42,6 +52,12 @@ test.each([
   [["start"], `unknown command "sandbox start"; the commands are ${commands}`],
   [["vm", "delete", "a", "b"], "sandbox vm delete takes at most one argument; see sandbox --help"],
   [["--nodes=x"], "--nodes=x: expected a whole number from 0 to 5000"],
+  [["--nodes="], "--nodes=: expected a whole number from 0 to 5000"],
+  [["--nodes"], "--nodes: expected a whole number from 0 to 5000"],
+  [
+    ["--check=yes", "--directory=", "--nodes=-1"],
+    "3 problems:\n  - --check=yes: must be true or false\n  - --directory: name a folder\n  - --nodes=-1: expected a whole number from 0 to 5000",
+  ],
   [
     ["vm", "add", "--directory=/nowhere"],
     'no sandbox runs in /nowhere; start one with "sandbox", or name its folder with --directory',

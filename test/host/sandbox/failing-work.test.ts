@@ -9,6 +9,7 @@ import { openSandbox } from "../../../host/sandbox-host.ts";
 import { temporaryDirectory } from "../../../host/sandbox/directory.ts";
 import { FailingWork } from "../../../host/sandbox/failing-work.ts";
 import { controllerHarness } from "../../../host/sandbox/testing/harness.ts";
+import { printChanges } from "../../../host/sandbox/watch-output.ts";
 
 /** Runs a watched controller with such a queue until what is reported holds, and returns the lines after it has stopped. */
 async function linesOf(
@@ -112,7 +113,7 @@ test.each([
   expect(lines.at(-1)).toContain(last);
 });
 
-test("a sandbox knows the work of a third-party controller that fails, from the start and after a reload", async () => {
+test("a sandbox knows and prints the work of a third-party controller that fails, from the start and after a reload", async () => {
   await using folder = await temporaryDirectory();
   const plugins = join(folder.path, "plugins");
   await mkdir(join(plugins, "prices"), { recursive: true });
@@ -130,9 +131,13 @@ test("a sandbox knows the work of a third-party controller that fails, from the 
   await write("no prices today");
   const flags = [`--plugin-dir=${plugins}`, "--secure-port=0", "--controllers=prices"];
   await using sandbox = await openSandbox({ nodes: 0, flags });
+  const printed: string[] = [];
+  using _ = printChanges(sandbox, (line) => void printed.push(line));
   const shows = (problem: string) => () => sandbox.failingWork.lines.join().includes(problem);
   await eventually("the failure is known", shows("no prices today"), 60_000);
   await write("no prices any more");
   await appendFile(sandbox.files.cloudConfig, "# changed\n");
   await eventually("the failure after the reload is known", shows("no prices any more"), 60_000);
+  const failure = 'Work fails: prices cannot sync "one": no prices any more at ';
+  await eventually("it is printed", () => printed.some((line) => line.startsWith(failure)), 60_000);
 }, 120_000);

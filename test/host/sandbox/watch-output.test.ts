@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { statusLines, type WatchedStatus } from "../../../host/sandbox/watch-output.ts";
+import { LastingFailures, statusLines, type WatchedStatus } from "../../../host/sandbox/watch-output.ts";
 
 const calm: WatchedStatus = {
   generation: 4,
@@ -55,4 +55,16 @@ test("the screen names each plugin that is left out, once", () => {
 test("the screen tells a refused reload from a generation that failed", () => {
   const refused: WatchedStatus = { ...calm, lastRefusal: { at, reason: "vmType: unknown" } };
   expect(statusLines(calm, refused)).toEqual(["Reload refused, generation 4 continues: vmType: unknown"]);
+});
+
+test("the screen shows work that fails for two seconds, once for as long as it fails", () => {
+  const failures = new LastingFailures();
+  const boom = (line: string): ReadonlyMap<string, string> => new Map([["one-controller\nboom", line]]);
+  expect(failures.begun(boom('cannot sync "a": boom'), 1_000)).toEqual([]);
+  expect(failures.begun(boom('cannot sync "a" and 1 more: boom'), 2_900)).toEqual([]);
+  expect(failures.begun(boom('cannot sync "a" and 2 more: boom'), 3_000)).toEqual(['cannot sync "a" and 2 more: boom']);
+  expect(failures.begun(boom('cannot sync "b": boom'), 60_000)).toEqual([]);
+  expect(failures.begun(new Map(), 61_000)).toEqual([]);
+  expect(failures.begun(boom('cannot sync "a": boom'), 62_000)).toEqual([]);
+  expect(failures.begun(boom('cannot sync "a": boom'), 64_000)).toEqual(['cannot sync "a": boom']);
 });
