@@ -17,10 +17,10 @@ export const startChecks = (sandbox: Sandbox): readonly SandboxCheck[] => [
   ...(sandbox.cloud === undefined ? [] : [nodesInitialized(sandbox)]),
 ];
 
-/** The checks of `--check`. */
+/** The checks of `--check`. A cloud config of the user's own is not changed. */
 export const allChecks = (sandbox: Sandbox): readonly SandboxCheck[] => [
   ...startChecks(sandbox),
-  configSwapped(sandbox),
+  ...(sandbox.cloudConfig === sandbox.files.cloudConfig ? [configSwapped(sandbox)] : []),
 ];
 
 export interface ChecksOptions {

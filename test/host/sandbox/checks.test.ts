@@ -1,10 +1,14 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
 import { kinds, type Lease } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { systemClock } from "../../../host/async/clock.ts";
 import { openSandbox } from "../../../host/sandbox-host.ts";
-import { allChecks } from "../../../host/sandbox/checks.ts";
+import { allChecks, runChecks } from "../../../host/sandbox/checks.ts";
 
 setDefaultTimeout(120_000);
 
@@ -27,4 +31,29 @@ test("a changed config counts as swapped in only while the lease has the holder,
   expect(resultWith({ leaseTransitions: 9 })).toBeUndefined();
   expect(resultWith({ acquireTime: "2026-01-01T00:00:00.000000Z" })).toBeUndefined();
   expect(resultWith({})).toContain("same lease");
+});
+
+test("the check changes no cloud config of the user's own, and does not wait for a reload of it", async () => {
+  await using own = await mkdtempDisposable(join(tmpdir(), "own-config-"));
+  const plugins = join(own.path, "plugins");
+  await mkdir(join(plugins, "listed"), { recursive: true });
+  const source = `import { decode, defineCloud, Type } from "cloud-controller-host/sdk";
+    const configSchema = Type.Object({});
+    export default defineCloud({
+      name: "listed",
+      configSchema,
+      decode: (document) => decode(configSchema, document),
+      create: async () => ({ name: "listed", hasClusterID: true, [Symbol.asyncDispose]: async () => undefined }),
+    });`;
+  await writeFile(join(plugins, "listed", "plugin.ts"), source);
+  const config = join(own.path, "cloud.json");
+  await writeFile(config, "{}");
+  const flags = [`--plugin-dir=${plugins}`, "--cloud-provider=listed", `--cloud-config=${config}`, "--secure-port=0"];
+  await using sandbox = await openSandbox({ flags });
+  const lines: string[] = [];
+  const print = (line: string): void => void lines.push(line.replace(/^.*ms {2}/u, ""));
+  const options = { print, clock: systemClock, timeoutMs: 30_000, hint: "" };
+  expect(await runChecks(allChecks(sandbox), options)).toBe(true);
+  expect(lines).toEqual([expect.stringMatching(/^lease held: by /u)]);
+  expect(await readFile(config, "utf8")).toBe("{}");
 });
