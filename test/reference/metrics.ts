@@ -35,7 +35,10 @@ const everything = [
 /** Metrics that are registered when work begins. */
 const late = ["node_ipam_controller_cidrset_usage_cidrs", "cloudprovider_azure_limit_used_ratio"];
 
-/** Every metric that a host registers before it runs with all of its controllers. */
+/** The last metric that a host with `--shadow` registers. */
+const lastOfShadow = "host_shadow_plans_total";
+
+/** Every metric that a host registers before it runs with all of its controllers, and those of one that only compares. */
 async function registered(): Promise<readonly Described[]> {
   const found = new Map<string, Described>();
   const { registerMetric } = Object.getOwnPropertyDescriptors(Registry.prototype);
@@ -53,6 +56,8 @@ async function registered(): Promise<readonly Described[]> {
       const running = host.status.locks.flatMap(({ controllers }) => controllers);
       return running.length >= 5 && late.every((name) => found.has(name));
     });
+    await lab.host(["--shadow"]);
+    await eventually("the shadow compares", () => found.has(lastOfShadow));
   } finally {
     Object.defineProperty(Registry.prototype, "registerMetric", registerMetric);
   }
