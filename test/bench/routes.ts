@@ -1,6 +1,7 @@
-import { controllerNames, forEachConcurrently, kinds, type Node } from "cloud-controller-host/sdk";
+import { CodedError, controllerNames, forEachConcurrently, kinds, type Node } from "cloud-controller-host/sdk";
 
 import { freshNode } from "../../host/sandbox/kubelet.ts";
+import { limits } from "../../plugins/azure-cloud/load-balancer/model/limits.ts";
 import { createNode, simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { hostUser, rolesOf } from "../kit/host-roles.ts";
@@ -8,17 +9,23 @@ import { watchProgress } from "./progress.ts";
 import type { Bench, Figure } from "./report.ts";
 import { numberOf, realCluster, until } from "./world.ts";
 
+/** A route table has room for one more, which joins later. */
+const maxNodes = limits.routesPerTable - 1;
+
 /** The time until every node has its route, and the writes of the route table: at the start, per join, on a restart. */
 export const routesBench: Bench = {
   about: "create the routes of many nodes on a real API server and a simulated Azure",
-  options: { nodes: "1000", "arm-latency": "50ms" },
+  options: { nodes: String(maxNodes), "arm-latency": "50ms" },
   async run(options) {
     await using stack = new AsyncDisposableStack();
     const count = numberOf(options, "nodes");
+    if (count > maxNodes)
+      throw new CodedError(
+        "InvalidArgument",
+        `--nodes=${count}: at most ${maxNodes}, for which a route table has room`,
+      );
     const cluster = await realCluster(stack, { audited: false });
-    // A route table holds 400 routes unless Azure has raised the limit.
-    const limits = { routes: count + 1 };
-    const azure = stack.use(await simulateAzure({ latencyMs: numberOf(options, "arm-latency"), limits }));
+    const azure = stack.use(await simulateAzure({ latencyMs: numberOf(options, "arm-latency") }));
     const instances = await azure.simulator.addInstances(count + 1);
     const nodes = instances.map(({ nodeName }, index) => routableNode(nodeName, index));
     const last = nodes.pop();

@@ -54,7 +54,7 @@ async function main(argv: readonly string[]): Promise<number> {
   const [name = "", ...rest] = argv;
   const bench = benches[name];
   if (bench === undefined) {
-    process.stderr.write(usage());
+    process.stderr.write(`${name === "" ? "" : `bench: unknown name "${name}"\n\n`}${usage()}`);
     return 1;
   }
   const isSwitch = (fallback: string): boolean => fallback === "true" || fallback === "false";
