@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 
+import packageFile from "../../package.json" with { type: "json" };
 import { projectFiles, read, root } from "./sources.ts";
 
 const pages = projectFiles.filter((name) => name.endsWith(".md"));
@@ -44,4 +45,30 @@ test("a page has at most 150 lines beside its code, unless it is a reference", a
       long.push(page);
   }
   expect(long).toEqual([]);
+});
+
+test("the commands of the pages name the package and the image by the version of package.json", async () => {
+  const named = await Promise.all(
+    pages.map(async (page) =>
+      [...(await read(page)).matchAll(/cloud-controller-host[-:](\d+\.\d+\.\d+)/gu)].map(([, version]) => ({
+        page,
+        version,
+      })),
+    ),
+  );
+  expect(named.flat().length).toBeGreaterThan(3);
+  expect(named.flat().filter(({ version }) => version !== packageFile.version)).toEqual([]);
+});
+
+test("a command of a page that names a test by its title finds one", async () => {
+  const missing: string[] = [];
+  let commands = 0;
+  for (const page of pages)
+    for (const [command, folder = "", title = ""] of (await read(page)).matchAll(/bun test (\S+) -t "([^"]+)"/gu)) {
+      commands += 1;
+      const files = projectFiles.filter((name) => name.startsWith(`${folder}/`) && name.endsWith(".test.ts"));
+      const texts = await Promise.all(files.map(read));
+      if (!texts.some((text) => text.includes(title))) missing.push(`${page}: ${command}`);
+    }
+  expect([commands > 0, missing]).toEqual([true, []]);
 });
