@@ -212,7 +212,7 @@ export interface AnnotationHelp {
   readonly invalid: string;
 }
 
-/** Context of `access` of a cloud, which `check-credentials` calls without a cluster. */
+/** Context of `checkAccess` of a cloud, which `check-credentials` calls without a cluster. */
 export type AccessContext = Pick<CloudContext, "clock" | "log" | "signal">;
 
 /** The outcome for one read or permission. `missing`: it does not exist. `unknown`: the cloud did not answer. */

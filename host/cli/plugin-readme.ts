@@ -17,11 +17,12 @@ const notes: Readonly<Record<string, (name: string) => string>> = {
   controller: (
     name,
   ) => `\`kill -HUP\` (or the key \`r\` in the sandbox) swaps in a changed source. \`--controllers=*,-${name}\` turns it off.
-In production, put this folder into the image and pass \`--plugin-dir\` with its parent. \`cloud-controller-host rbac\` prints the
-roles from \`permissions\`.`,
+In production, put this folder into the image and pass \`--plugin-dir\` with its parent. \`cloud-controller-host rbac --plugin-dir=..\`
+prints the roles from \`permissions\`.`,
   cloud: () => "With a `simulate` in the plugin, the sandbox can create and delete VMs.",
-  webhook: () =>
-    "The sandbox's API server calls the webhook; a cluster does once its ValidatingWebhookConfiguration exists, which\n`cloud-controller-host rbac --webhooks=…` prints.",
+  webhook: (name) =>
+    `The sandbox's API server calls the webhook; a cluster does once its ValidatingWebhookConfiguration exists, which
+\`cloud-controller-host rbac --plugin-dir=.. --webhooks=${name}\` prints.`,
 };
 
 export const pluginReadme = (kind: string, name: string): string => `# ${name}
