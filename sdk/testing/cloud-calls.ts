@@ -7,7 +7,9 @@ type Capabilities = Instances &
 
 /** Every asynchronous method of a cloud, by its name in the contract. */
 export type CloudMethod = keyof Capabilities;
+/** Arguments of a method. */
 export type CloudArguments<M extends CloudMethod> = Parameters<Capabilities[M]>;
+/** Result of a method. */
 export type CloudResult<M extends CloudMethod> = Awaited<ReturnType<Capabilities[M]>>;
 
 /** One call. `target` is the node's name, the Service's key, or the route's target node. */
@@ -27,7 +29,9 @@ export type CloudInterceptor<M extends CloudMethod> = (call: {
   readonly proceed: () => Promise<CloudResult<M>>;
 }) => Promise<CloudResult<M>>;
 
+/** A method whose calls wait. */
 export interface CloudHold {
+  /** Number of calls that wait now. */
   readonly waiting: number;
   /** Unblocks the waiting calls and all further ones. */
   release(): void;

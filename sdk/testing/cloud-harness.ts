@@ -18,7 +18,9 @@ export interface CloudFixture extends AsyncDisposable {
   readonly delayAnswers: () => void;
 }
 
+/** Provides the cloud under test. */
 export interface CloudHarness {
+  /** Opens a cloud of its own for one test. */
   open(): Promise<CloudFixture>;
 }
 

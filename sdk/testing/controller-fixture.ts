@@ -6,6 +6,7 @@ import type { CreateWork } from "./controller-work.ts";
 import { type MemoryCloud, memoryCloud } from "./memory-cloud.ts";
 import { isWrite, recorded, type RecordedContext } from "./recording.ts";
 
+/** Options of `controllerConformance`. */
 export interface ControllerConformanceOptions {
   /** The plugin's own options. */
   readonly own?: unknown;

@@ -9,14 +9,17 @@ export interface ControllerHarness {
   open(plugin: ControllerPlugin): Promise<ControllerWorld>;
 }
 
+/** An empty cluster for one test. */
 export interface ControllerWorld extends AsyncDisposable {
   /** With periods of a few tens of milliseconds and every feature enabled. */
   readonly config: Omit<CompletedConfig, "own">;
   /** The test's own client. */
   readonly admin: KubeClient;
+  /** Its disposal aborts the signal and closes the fence. */
   generation(plugin: ControllerPlugin): ControllerGeneration;
 }
 
+/** One generation of the plugin: its context, as the host makes it. */
 export interface ControllerGeneration extends AsyncDisposable {
   readonly context: ControllerContext;
   /** Resolves when all informers have synced and show the writes of earlier generations. */

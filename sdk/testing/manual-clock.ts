@@ -13,6 +13,7 @@ interface Sleeper {
   readonly wake: () => void;
 }
 
+/** Creates a clock that stands still at `startMs`, in milliseconds since 1970; default: the beginning of 2026. */
 export function manualClock(startMs: number = Date.UTC(2026, 0, 1)): ManualClock {
   const sleepers = new Set<Sleeper>();
   let elapsed = 0;

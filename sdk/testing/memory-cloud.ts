@@ -18,6 +18,7 @@ export interface MemoryMachine extends Partial<InstanceMetadata> {
   readonly shutdown?: boolean;
 }
 
+/** A load balancer, as the last call for its Service has left it. */
 export interface MemoryBalancer {
   readonly name: string;
   readonly clusterName: string;
@@ -28,13 +29,15 @@ export interface MemoryBalancer {
 
 type Capability = "instances" | "loadBalancers" | "routes" | "nodeMasks";
 
+/** Options of `memoryCloud`. */
 export interface MemoryCloudOptions {
   /** Default `memory`. */
   readonly name?: string;
+  /** Default true. */
   readonly hasClusterID?: boolean;
   /** Capabilities to omit. */
   readonly without?: readonly Capability[];
-  /** Delay of every call on a clock. */
+  /** Delay of every call, in milliseconds of the clock. Default: none. */
   readonly latency?: { readonly clock: Clock; readonly ms: number };
 }
 
@@ -55,6 +58,7 @@ export interface MemoryCloud extends CloudCalls {
   readonly disposed: boolean;
 }
 
+/** Creates a cloud with every capability, and without instances, load balancers and routes. */
 export function memoryCloud(options: MemoryCloudOptions = {}): MemoryCloud {
   const { name = "memory", hasClusterID = true, without = [], latency } = options;
   const script = cloudScript();
