@@ -27,7 +27,7 @@ export default defineController({
   configSchema,
   permissions: [
     { apiGroup: "", resources: ["nodes"], verbs: ["list", "watch", "patch"] },
-    { apiGroup: "", resources: ["events"], verbs: ["create", "patch", "update"] },
+    { apiGroup: "", resources: ["events"], verbs: ["create", "patch"] },
   ],
   construct:
     (_initContext, { own }: { readonly own: Static<typeof configSchema> }) =>
