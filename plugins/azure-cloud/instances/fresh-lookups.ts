@@ -60,7 +60,6 @@ export class VmTable<Row extends Named> {
     const row = this.#byKey.get(key);
     this.#absent.set(key, { atMs: nowMs, row });
     this.#byKey.delete(key);
-    this.#expiry.delete(key);
     if (row !== undefined && this.#byName.get(row.nodeName) === row) this.#byName.delete(row.nodeName);
   }
 

@@ -43,7 +43,7 @@ export async function maintainServiceTaints(context: NodeContext, signal: AbortS
   const slots = new Slots(maxConcurrentWrites);
   const consider = (node: Node): void => {
     const name = keyOf(node);
-    if (serviceTaints(node) === undefined || signal.aborted) return;
+    if (serviceTaints(node) === undefined) return;
     if (work.has(name)) changed.add(name);
     else work.set(name, start(node, name));
   };

@@ -82,7 +82,7 @@ export function parseProviderID(providerID: string): VmName {
   const path = parseArmPath(providerID.slice(scheme.length));
   const [first, second] = path?.names ?? [];
   const type = path?.type.toLowerCase();
-  if (path?.resourceGroup !== undefined && !path.collection && first !== undefined) {
+  if (path?.resourceGroup !== undefined && first !== undefined) {
     const { subscription, resourceGroup } = path;
     if (type === "virtualmachines") return { subscription, resourceGroup, name: first };
     if (type === "virtualmachinescalesets/virtualmachines" && second !== undefined)
