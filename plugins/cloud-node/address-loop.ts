@@ -49,16 +49,14 @@ export async function updateAllAddresses(pass: AddressPass, nodes: readonly Node
 }
 
 /**
- * Writes the cloud's addresses to the node's status where they differ; a node with the uninitialized taint is left
- * alone. Never rejects: addresses are compared again every period. Resolves with false if they could not be written. A
- * write in flight is not canceled by a stop.
+ * Writes the cloud's addresses to the node's status where they differ. Never rejects: addresses are compared again every
+ * period. Resolves with false if they could not be written. A write in flight is not canceled by a stop.
  */
 export async function updateAddresses(
   { client, log, failing }: WriteContext,
   node: Node,
   metadata: InstanceMetadata,
 ): Promise<boolean> {
-  if (isUninitialized(node)) return true;
   const name = keyOf(node);
   let problem = "Failed to update node addresses";
   try {
