@@ -405,6 +405,25 @@ describe("the controller", () => {
     await eventually("the count is 0 again", async () => (await counted()) === 0);
   });
 
+  test("records no event about the initialization of an initialized node whose labels cannot be written for a minute", async () => {
+    await using cluster = await TestCluster.start();
+    const labels = { "failure-domain.beta.kubernetes.io/region": "r1" };
+    cluster.api.create(kinds.Node, { metadata: { name: "node0", labels } });
+    cluster.api.create(kinds.Node, newNode("node1"));
+    cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 500 }, times: 1_000 });
+    const memory = memoryCloud();
+    memory.machines.set("node1", machine);
+    const clock = manualClock();
+    const { controller } = await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: clock });
+    await eventually("both fail", () => controller.status?.()[0]?.title === "nodes that fail: 2");
+    for (let second = 0; second < 130; second++) await clock.advance(1000);
+    await eventually("both are counted", async () => {
+      return (await cluster.metric("cloud_node_controller_failing_nodes", {})) === 2;
+    });
+    await eventually("the event of the other node is recorded", () => cluster.event("FailedToInitializeNode"));
+    expect(cluster.events("FailedToInitializeNode").map((event) => event.involvedObject?.name)).not.toContain("node0");
+  });
+
   test("no longer warns of a failing node and counts it once it is deleted, however long the pause until its next attempt", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();

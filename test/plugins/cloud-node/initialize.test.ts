@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { annotations, kinds, labels, type Node, type NodeAddress, type Taint, taints } from "cloud-controller-host/sdk";
 import { eventually, type MemoryCloud, memoryCloud, type MemoryMachine } from "cloud-controller-host/sdk/testing";
 
+import { hasNode } from "../../../plugins/cloud-node/initialize.ts";
 import cloudNode from "../../../plugins/cloud-node/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
 
@@ -258,4 +259,10 @@ describe("initializing a node", () => {
       expect(after.status?.addresses).toEqual([...(want.addresses ?? [])]);
       if (want.conditions !== undefined) expect(after.status?.conditions).toEqual([...want.conditions]);
     });
+});
+
+test("a set that has a node does not have the one that is recreated under its name", () => {
+  const set = new Map([["node0", "u1"]]);
+  const found = ["u1", "u2"].map((uid) => hasNode(set, { metadata: { name: "node0", uid } }));
+  expect(found).toEqual([true, false]);
 });

@@ -132,4 +132,42 @@ describe("an initialization writes", () => {
       ] as const)
         expect(await cluster.metric(`node_controller_${name}_seconds_${field}`)).toBe(value);
   });
+
+  test("no negative delay where the clock of the API server is ahead", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    memory.machines.set("node0", machine);
+    const node = await cluster.admin.create(kinds.Node, newNode([]));
+    const clock = manualClock(Date.parse(node.metadata?.creationTimestamp ?? "") - 30_000);
+    await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: systemClock });
+    await eventually("the node is initialized", () => cluster.event("Synced"));
+    expect(await cluster.metric("node_controller_initial_node_sync_delay_seconds_sum")).toBe(0);
+  });
+
+  test("the events of initialized nodes although it is stopped before the others are, which is not a failure of these", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    for (const name of ["node0", "node1", "node2"]) {
+      memory.machines.set(name, machine);
+      await cluster.admin.create(kinds.Node, { ...newNode([]), metadata: { name } });
+    }
+    memory.intercept("instanceMetadata", async ({ target, args: [, options], proceed }) => {
+      if (target === "node1")
+        await new Promise((_, reject) => {
+          options?.signal?.addEventListener("abort", () => reject(new Error("interrupted")));
+        });
+      return await proceed();
+    });
+    const running = await cluster.run(cloudNode, { cloud: memory.cloud });
+    await eventually("node1 is being initialized", () =>
+      memory.callsOf("instanceMetadata").some(({ target }) => target === "node1"),
+    );
+    await eventually(
+      "node0 is initialized",
+      () => cluster.sent({ path: "/api/v1/nodes/node0/status", status: 200 })[0],
+    );
+    await running.stop();
+    await eventually("node0 has its event", () => cluster.event("Synced")?.involvedObject.name === "node0");
+    expect(running.controller.status?.()).toEqual([]);
+  });
 });

@@ -47,6 +47,14 @@ describe("applying metadata to a node", () => {
     ]);
   });
 
+  test("has in its patch only the labels that change", () => {
+    const node: Node = { metadata: { uid: "u1", labels: { [labels.zone]: "z1", [labels.zoneBeta]: "z0" } } };
+    expect(applyMetadata(node, { ...empty, zone: "z1" }).patch).toEqual([
+      { op: "test", path: "/metadata/uid", value: "u1" },
+      { op: "add", path: `/metadata/labels/${labels.zoneBeta.replace("/", "~1")}`, value: "z1" },
+    ]);
+  });
+
   test("does not change its input", () => {
     const node: Node = Object.freeze({
       metadata: Object.freeze({ name: "n" }),
@@ -57,7 +65,7 @@ describe("applying metadata to a node", () => {
   });
 });
 
-const keys = ["my.label/a", "my.label/b", "slash/til~de", labels.zone, labels.regionBeta];
+const keys = ["my.label/a", "my.label/b", "slash/til~1de", labels.zone, labels.regionBeta];
 const someLabels = fc.dictionary(fc.constantFrom(...keys), fc.constantFrom("1", "2"), { noNullPrototype: true });
 const someTaints = fc.array(
   fc.constantFrom(taint, { key: "a", effect: "NoSchedule" }, { key: "b", effect: "NoExecute" }),

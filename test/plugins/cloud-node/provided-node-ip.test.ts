@@ -142,13 +142,19 @@ describe("the provided node IP", () => {
 
   test("is rejected in little time when a kubelet has written a hundred kilobytes", () => {
     const before = process.cpuUsage();
-    expect(() => addressesFromNodeIP("1:".repeat(125_000), [])).toThrow("failed to parse node IP");
+    for (let round = 0; round < 5; round++)
+      expect(() => addressesFromNodeIP("1:".repeat(125_000), [])).toThrow("failed to parse node IP");
     const { user, system } = process.cpuUsage(before);
     expect(user + system).toBeLessThan(200_000);
   });
 
   test("reads octets of an IPv4 address as decimal, leading zeros included", () => {
     expect(addressesFromNodeIP("010.000.00.01", cloud)).toEqual(addresses("I 10.0.0.1, H hostname"));
+  });
+
+  test("reads octets of an IPv4 address up to 255", () => {
+    const last = addresses("I 10.255.255.255");
+    expect(addressesFromNodeIP("10.255.255.255", last)).toEqual(last);
   });
 
   test("treats an IPv4 address and its IPv4-mapped IPv6 address as equal", () => {
