@@ -48,6 +48,15 @@ describe("concurrent checks", () => {
     expect(done).toEqual(["check a 2", "check b 2"]);
   });
 
+  test("waits no longer than for the last check", async () => {
+    const checks = makeChecks(1, 600_000);
+    const done: string[] = [];
+    const running = checks.run(nodes("a", "b"), never, async ({ metadata }) => void done.push(metadata?.name ?? ""));
+    const ended = running.then(() => "the last check");
+    expect(await Promise.race([ended, Bun.sleep(5_000)])).toBe("the last check");
+    expect(done).toEqual(["a", "b"]);
+  });
+
   test("starts nothing once its signal has aborted, and drains what was started", async () => {
     const checks = makeChecks(1, 10_000);
     const stop = new AbortController();

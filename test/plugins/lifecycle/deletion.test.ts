@@ -173,6 +173,18 @@ describe("a node is kept", () => {
     expect(reasons(scene)).not.toContain("DeletingNode");
   });
 
+  test("a node is kept when the controller stops before its deletion, which is then not a failure", async () => {
+    await using scene = await Scene.open();
+    scene.node("node0", gone, "missing");
+    scene.cluster.api.faults.add({ match: { verb: "delete" }, effect: { status: 500 } });
+    scene.cluster.api.faults.latency(100);
+    const running = await scene.run();
+    await eventually("the deletion is sent", () => scene.cluster.sent({ method: "DELETE" }).length > 0);
+    await running.stop();
+    expect(reasons(scene)).not.toContain("DeletingNodeFailed");
+    expect(scene.cluster.log.filter((line) => line.includes("Unable to delete node"))).toEqual([]);
+  });
+
   test("a node is kept after a fresh read has found its instance, which is repeated only when the cloud reports it missing again", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone);

@@ -1,8 +1,12 @@
 import { describe, expect, test } from "bun:test";
 
-import type { Taint } from "cloud-controller-host/sdk";
+import { FailingObjects, type Taint } from "cloud-controller-host/sdk";
+import { memoryCloud } from "cloud-controller-host/sdk/testing";
 
-import { hasTaint, withoutTaint, withTaint } from "../../../plugins/lifecycle/node-check.ts";
+import { checkNode, hasTaint, withoutTaint, withTaint } from "../../../plugins/lifecycle/node-check.ts";
+import lifecycle from "../../../plugins/lifecycle/plugin.ts";
+import { TestCluster } from "../../kit/harness.ts";
+import { aNode } from "./scene.ts";
 
 const first: Taint = { key: "foo_1", value: "bar_1", effect: "NoExecute" };
 const second: Taint = { key: "foo_2", value: "bar_2", effect: "NoSchedule" };
@@ -35,4 +39,19 @@ describe("adding a taint", () => {
   test("replaces one with another value", () => {
     expect(withTaint(list, { ...first, value: "new" })).toEqual([{ ...first, value: "new" }, second]);
   });
+});
+
+test("an instance that was found exists, although its power state cannot be read", async () => {
+  await using cluster = await TestCluster.start();
+  const memory = memoryCloud();
+  memory.machines.set("node0", {});
+  memory.fail("instanceShutdown", new Error("the cloud is out of order"));
+  const { instances } = memory.cloud;
+  if (instances === undefined) throw new Error("the cloud has no instances");
+  const { context } = cluster.generation(lifecycle);
+  const failing = new FailingObjects("NodesFail", context.clock, 0);
+  const { signal } = new AbortController();
+  const check = { context, instances, failing, nextRead: () => ({}), signal };
+  expect(await checkNode(check, aNode("node0", { ready: "Unknown" }))).toBe("exists");
+  expect(failing.size).toBe(1);
 });
