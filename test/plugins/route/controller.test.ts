@@ -381,6 +381,25 @@ describe("the watch gate", () => {
     await eventually("its route is created", () => scene.memory.callsOf("createRoute").length === 2);
   });
 
+  test("a route that was deleted at the second attempt is not retried", async () => {
+    await using scene = await open();
+    hold(scene.memory, [aRoute("gone", "10.120.9.0/24")]);
+    scene.memory.fail("deleteRoute", new Error("locked"), { times: 1 });
+    await scene.run(gated);
+    scene.node(node1);
+    await scene.passes(1);
+    await eventually("the route is gone", async () => {
+      await scene.clock.advance(10_000);
+      return scene.memory.routes.size === 1;
+    });
+    await eventually("the pass after a deletion is over", async () => {
+      await scene.clock.advance(10_000);
+      return scene.memory.callsOf("listRoutes").length === 3;
+    });
+    for (let step = 0; step < 8; step++) await scene.clock.advance(10_000);
+    await scene.passes(3);
+  });
+
   test("its handler is resynced every 12 to 24 hours", async () => {
     await using scene = await open();
     const { cluster, memory, clock } = scene;
