@@ -70,6 +70,7 @@ describe("the controller starts", () => {
     expect(outcome).toHaveProperty("run");
     expect(log.join("\n")).toContain("The service range leaves nothing of the cluster CIDR for nodes");
     expect((await init(range)).log).toEqual([]);
+    expect((await init({ clusterCidr: "10.0.0.0/16", serviceClusterIpRange: "10.0.0.0/17" })).log).toEqual([]);
   });
 
   test("the controller does not start without --allocate-node-cidrs, whatever the other flags say", async () => {

@@ -158,6 +158,16 @@ describe("the claim of a node", () => {
     expect(usedBlocks(opened)).toEqual([5]);
   });
 
+  test("frees only what it no longer has when it is replaced", () => {
+    const freed: number[] = [];
+    const opened = openAllocations({ clusters: ["10.0.0.0/21"], masks: [24], freed: (blocks) => freed.push(blocks) });
+    opened.observe("node0", "10.0.1.0/24");
+    opened.observe("node0", "10.0.1.0/24", "10.0.2.0/24");
+    expect(freed).toEqual([]);
+    opened.observe("node0", "10.0.2.0/24", "10.0.4.0/23");
+    expect([freed, usedBlocks(opened)]).toEqual([[1], [2, 4, 5]]);
+  });
+
   test("reserves in every cluster CIDR that it overlaps, whatever its position in the node's list", () => {
     const opened = openAllocations({ clusters: ["10.0.0.0/21", "2001:db8::/61"], masks: [24, 64] });
     opened.observe("node0", "2001:db8:0:2::/64", "10.0.3.0/24");
