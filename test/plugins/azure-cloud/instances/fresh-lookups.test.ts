@@ -87,6 +87,27 @@ describe("a VM that no list has and that was read by itself", () => {
     expect((await list.get("fresh")).get("7")).toBeUndefined();
   });
 
+  test("has the age of its request, however long the reply takes", async () => {
+    const clock = manualClock();
+    const ttlMs = 60_000;
+    const list: SharedRead<VmTable<Row>> = new SharedRead({
+      clock,
+      ttlMs,
+      read: () => Promise.resolve(new VmTable<Row>().inherit(list.last, clock.monotonic(), clock.monotonic())),
+    });
+    const read = async (key: string): Promise<Row> => {
+      await clock.advance(10_000);
+      return rowOf(key);
+    };
+    const lookups = new FreshLookups<Row>(list, { clock, ttlMs, read, onAbsent: () => undefined });
+    await list.get("fresh");
+    await lookups.get("7");
+    await clock.advance(49_999);
+    expect((await list.get("fresh")).get("7")).toEqual(rowOf("7"));
+    await clock.advance(1);
+    expect((await list.get("fresh")).get("7")).toBeUndefined();
+  });
+
   test("gives way to the list's own record", async () => {
     const { list, lookups } = lookupsOver([[], ["7"]], ["7"]);
     await list.get("fresh");

@@ -119,6 +119,30 @@ describe("maintaining the out-of-service taint", () => {
     await eventually("the taint is removed", () => taints() === 1);
   });
 
+  test("a node is read and written once, however late the watch shows that", async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.admin.create(kinds.Node, node("False", [shutdown]));
+    const late = defineController({
+      name: "taint-maintainer",
+      construct: () => (context) => {
+        context.informers.of(kinds.Node);
+        const client: typeof context.client = {
+          ...context.client,
+          async patch(...request) {
+            cluster.api.watches.pause();
+            return context.client.patch(...request);
+          },
+        };
+        return { run: (signal) => maintainServiceTaints({ ...context, client }, signal) };
+      },
+    });
+    await using _ = await cluster.run(late, { cloud: memoryCloud().cloud });
+    await eventually("it is written", () => cluster.sent({ method: "PATCH", status: 200 }).length > 0);
+    await Bun.sleep(50);
+    expect(cluster.sent({ path: "/api/v1/nodes/n" }).map(({ method }) => method)).toEqual(["GET", "PATCH"]);
+    cluster.api.watches.resume();
+  });
+
   test("writes at most sixteen nodes at once, and a write in flight ends before the work does", async () => {
     await using cluster = await TestCluster.start();
     for (let index = 0; index < 40; index++)
