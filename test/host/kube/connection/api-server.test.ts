@@ -74,6 +74,16 @@ describe("the API server", () => {
     expect((await api.credentials()).headers).toEqual({ Authorization: "Bearer abc" });
   });
 
+  test("is reached over https where its address has no scheme and the kubeconfig has any TLS setting, otherwise over http", async () => {
+    const urlOf = async (fields: string): Promise<string> => {
+      const kubeconfig = await write(config({ cluster: `{name: k, cluster: {server: "10.0.0.1:6443"${fields}}}` }));
+      return loadApiServer({ kubeconfig }).url;
+    };
+    expect(await urlOf("")).toBe("http://10.0.0.1:6443");
+    expect(await urlOf(`, certificate-authority-data: ${btoa(pem.ca)}`)).toBe("https://10.0.0.1:6443");
+    expect(await urlOf(", insecure-skip-tls-verify: true")).toBe("https://10.0.0.1:6443");
+  });
+
   test("is that of --master alone without credentials, over http if it has no scheme", async () => {
     const api = loadApiServer({ master: "127.0.0.1:8080" });
     expect(api.url).toBe("http://127.0.0.1:8080");

@@ -134,6 +134,9 @@ describe("credentials", () => {
     expect((await access.credentials()).tls.cert).toBe(pem.cert);
     await clock.advance(60_000);
     expect((await access.credentials()).tls.cert).toBe(`${pem.cert}\n`);
+    await writeFile(certFile, `${pem.cert}\n\n`);
+    await clock.advance(59_999);
+    expect((await access.credentials()).tls.cert).toBe(`${pem.cert}\n`);
     await rm(certFile);
     await clock.advance(60_000);
     expect((await access.credentials()).tls.cert).toBe(`${pem.cert}\n`);
