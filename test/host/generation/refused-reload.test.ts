@@ -110,3 +110,19 @@ test("a reload that was refused for its removals is not tried again, and the con
   refused.proceed();
   expect(requested).toEqual([]);
 });
+
+test("a confirmation that is read only once another reload has begun requests no further one", async () => {
+  const clock = manualClock();
+  await using rig = await SlotRig.start({}, clock);
+  const answer = Promise.withResolvers<boolean>();
+  const confirmations = { isConfirmed: () => answer.promise, command: (hash: string) => hash };
+  const requested: string[] = [];
+  const refused = new RefusedReload({ ...rig.scope, confirmations }, (trigger) => void requested.push(trigger));
+  refused.began("a change");
+  refused.refused(new UnrequestedRemovalsError("abc", "would remove frontend 1"));
+  refused.proceed();
+  refused.began("another change");
+  answer.resolve(true);
+  await Bun.sleep(1);
+  expect(requested).toEqual([]);
+});

@@ -62,6 +62,37 @@ test("the hash of plugins is that of their content, and of their problems where 
   expect(await loader.hash()).not.toBe(after);
 });
 
+test("the hash of plugins changes when an empty folder of them disappears, which a load reports", async () => {
+  const [directory, empty] = [
+    await pluginDirectory({ a: { "plugin.ts": controller("a") } }),
+    await pluginDirectory({}),
+  ];
+  await using copies = new PrivateCopies(systemClock);
+  const options = { copies, clock: systemClock, outstanding: new OutstandingWork(systemClock), importTimeout: 1 };
+  const loader = pluginLoader({ directories: [directory, empty], ...options });
+  const before = await loader.hash();
+  await rm(empty, { recursive: true });
+  expect(await loader.hash()).not.toBe(before);
+});
+
+test("a third-party plugin whose name an earlier one has is left out alone where that is allowed", async () => {
+  const bundled = await pluginDirectory({});
+  const directory = await pluginDirectory({
+    first: { "plugin.ts": controller("twin-controller") },
+    second: { "plugin.ts": controller("twin-controller") },
+  });
+  await using copies = new PrivateCopies(systemClock);
+  const options = { copies, clock: systemClock, outstanding: new OutstandingWork(systemClock), importTimeout: 30_000 };
+  const loaded = await pluginLoader({ directories: [bundled, directory], ...options }).load({
+    mayLeaveOut: () => true,
+  });
+  if (!loaded.ok) throw new Error(loaded.problems.join());
+  const { controllers, refused, sources } = loaded.plugins;
+  expect(controllers).toHaveLength(1);
+  expect(sources.map(({ folder }) => folder)).toEqual([join(directory, "first")]);
+  expect(refused.map(({ plugin }) => plugin)).toEqual([join(directory, "second")]);
+});
+
 test("a load is known to have timed out when nothing is wrong but an import that does not return", async () => {
   const directory = await pluginDirectory({ a: { "plugin.ts": "await new Promise(() => {});" } });
   await using copies = new PrivateCopies(systemClock);

@@ -99,6 +99,27 @@ test("a spare copy is used again for the same content, with modules that are eva
   expect([Reflect.get(globalThis, "evaluations"), copiesOf("a").length]).toEqual([3, 1]);
 });
 
+test("a spare copy is not used for other content", async () => {
+  await write("a", source(""));
+  const take = () => copies.take(join(root, "plugins/a"));
+  await (await take()).release();
+  await write("a", source("globalThis.changed = true;"));
+  expect(readFileSync(join((await take()).folder, "plugin.ts"), "utf8")).toContain("changed");
+});
+
+test("a holder of plugins that releases them twice releases them for no other holder", async () => {
+  await write("a", source(""));
+  const loaded = await load();
+  if (!loaded.ok) throw new Error(loaded.problems.join());
+  const [one, other] = [loaded.plugins.retain(), loaded.plugins.retain()];
+  one();
+  one();
+  await Bun.sleep(20);
+  await copies.take(join(root, "plugins/a"));
+  expect(copiesOf("a")).toHaveLength(2);
+  other();
+});
+
 test("a plugin that overwrites its own files is copied again, and never runs what it wrote", async () => {
   await write("a", source(""));
   const folder = join(root, "plugins/a");

@@ -23,6 +23,14 @@ const refusingConfig = (plugins: LoadedPlugins, problem: string): LoadedPlugins 
 const refusal = (...problems: readonly string[]): unknown =>
   expect.objectContaining({ message: expect.stringContaining("the configuration is refused"), problems });
 
+test("a configuration is refused where several locks are for one of the controllers", async () => {
+  await using rig = await SlotRig.start();
+  const problem = "both first and second name the controller fine-controller";
+  const locks = { ...rig.scope.locks, problems: () => [problem] };
+  const plugins = rig.plugins([rig.controller("fine-controller", main)]);
+  expect(() => bind({ ...rig.scope, locks }, { plugins, config })).toThrow(refusal(problem));
+});
+
 test("a configuration is refused with the problems of the cloud config and of every controller's options at once", async () => {
   await using rig = await SlotRig.start();
   const [fine, one, other] = ["fine", "one", "other"].map((name) => rig.controller(`${name}-controller`, main));

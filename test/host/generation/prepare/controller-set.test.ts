@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { type ControllerPlugin, kinds, skipped } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { prepare } from "../../../../host/generation/prepare/prepare.ts";
 import { rejection } from "../../../kit/rejection.ts";
 import { main, SlotRig, untilAborted } from "../slot-rig.ts";
 
@@ -56,4 +57,19 @@ test.each([
   rig.stop();
   await led;
   expect(sizes).toEqual([...wanted]);
+});
+
+test("a controller that cannot be created because the preparation was ended is not refused", async () => {
+  await using rig = await SlotRig.start();
+  const config = { source: "a test", document: {}, disabled: false, hash: "hash" };
+  const spec = { plugins: rig.plugins([rig.controller("alpha", main)]), config };
+  const newer = new AbortController();
+  rig.createController = () => {
+    newer.abort(new Error("a newer change arrived"));
+    return Promise.reject(new Error("boom"));
+  };
+  const parts = { scope: rig.scope, report: rig.report, number: 1, spec, signal: newer.signal };
+  const preparing = prepare({ ...parts, mayLeaveOut: () => true, mayRetry: () => true });
+  expect(await rejection(preparing)).toContain("a newer change arrived");
+  expect(rig.announced).toEqual([]);
 });

@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test";
 
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
 import { SlotRig } from "../slot-rig.ts";
 
 test("the metrics of reloads count each result, and have the time without controllers and the last outcome", async () => {
@@ -65,4 +67,28 @@ test("a retry that is refused for the reason before it has no record of its own,
     `${retry}: no such scale set; the reload is tried again`,
   ]);
   expect(report.status.lastOutcome).toMatchObject({ trigger: retry, reason: reasons.at(-1)?.slice(retry.length + 2) });
+});
+
+test("the record of a reload has what has changed since the one before", async () => {
+  await using rig = await SlotRig.start();
+  const { report } = rig;
+  report.pluginsChanged();
+  report.swapped(2, "test", 0.5, 20);
+  report.swapped(3, "test", 0.5, 20);
+  expect(report.status.recentReloads.map(({ changed }) => changed)).toEqual([["plugins"], []]);
+});
+
+test("a plugin that is still refused for the same reason keeps the time of its refusal", async () => {
+  const clock = manualClock();
+  await using rig = await SlotRig.start({}, clock);
+  const { report } = rig;
+  const since = new Date(clock.now()).toISOString();
+  const odd = { plugin: "odd", reason: "boom" };
+  report.withoutPlugins([odd]);
+  await clock.advance(60_000);
+  const now = new Date(clock.now()).toISOString();
+  report.withoutPlugins([odd, { plugin: "other", reason: "boom" }]);
+  expect(report.status.refusedPlugins.map(({ at }) => at)).toEqual([since, now]);
+  report.withoutPlugins([{ ...odd, reason: "another" }]);
+  expect(report.status.refusedPlugins.map(({ at }) => at)).toEqual([now]);
 });
