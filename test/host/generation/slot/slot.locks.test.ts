@@ -128,6 +128,27 @@ describe("a generation under several locks", () => {
     await runs("1 alpha", "1 beta");
   });
 
+  test("a lock that is held already starts its controllers once the caches of a new generation are no older than it", async () => {
+    lead();
+    rig.slot.lockWon(side);
+    rig.watchedKinds = [kinds.Service];
+    const read = Promise.withResolvers<void>();
+    let asked: string = main;
+    let since: number | undefined;
+    rig.heldSince = (lock) => {
+      asked = lock;
+      // Asked for once the caches have been listed.
+      return lock === side ? (since ??= performance.now()) : Number.NEGATIVE_INFINITY;
+    };
+    rig.refresh = () => (asked === side ? read.promise : Promise.resolve());
+    await rig.install(alpha(), beta());
+    await runs("1 alpha");
+    await Bun.sleep(20);
+    expect(running()).toEqual(["1 alpha"]);
+    read.resolve();
+    await runs("1 alpha", "1 beta");
+  });
+
   test("resumes under every lock after the cloud provider was disabled", async () => {
     lead();
     await rig.install(alpha(), beta());

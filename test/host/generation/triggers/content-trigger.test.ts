@@ -300,6 +300,28 @@ describe("a watch of the cloud config", () => {
     await ended;
     expect(texts(seen)).toEqual(["written meanwhile"]);
   });
+
+  test("is renewed before every read, and closed once at the end", async () => {
+    const clock = manualClock();
+    const steps: string[] = [];
+    const source = {
+      description: "a test",
+      watch: () => ({ rearm: () => void steps.push("rearm"), close: () => void steps.push("close") }),
+      async read() {
+        steps.push("read");
+        return "known";
+      },
+    };
+    const stop = new AbortController();
+    const changed = (): void => undefined;
+    const ended = watchContent({ source, clock, log, known: hashOf("known"), changed }, stop.signal);
+    await clock.advance(0);
+    await clock.advance(5_000);
+    expect(steps).toEqual(["rearm", "read", "rearm", "read"]);
+    stop.abort();
+    await ended;
+    expect(steps.filter((step) => step === "close")).toHaveLength(1);
+  });
 });
 
 describe("no change of content", () => {
