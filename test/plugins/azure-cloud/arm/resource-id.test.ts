@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { idIn } from "../../../../plugins/azure-cloud/arm/resource-id.ts";
+import { idIn, sameName } from "../../../../plugins/azure-cloud/arm/resource-id.ts";
 
 const network = "/subscriptions/s/resourceGroups/rg0/providers/Microsoft.Network";
 
@@ -20,4 +20,18 @@ test("the id of a nested resource in a text ends with its own name", () => {
   const pool = `${network}/loadBalancers/a.b/backendAddressPools/c.d`;
   expect(idIn(`${pool}, which is gone.`, "loadBalancers", "backendAddressPools")).toBe(pool);
   expect(idIn(`${network}/loadBalancers/a.b is gone.`, "loadBalancers", "backendAddressPools")).toBeUndefined();
+});
+
+test.each([
+  ["web", "web", true],
+  ["web", "WEB", true],
+  ["größe", "GRÖSSE", false],
+  ["größe", "GRÖßE", true],
+  ["web-1", "web", false],
+  ["web", "web-1", false],
+  ["web-1", "wxb-1", false],
+  ["", "", true],
+  ["", "web", false],
+])("the names %j and %j are equal for ARM: %p", (left, right, equal) => {
+  expect(sameName(left, right)).toBe(equal);
 });

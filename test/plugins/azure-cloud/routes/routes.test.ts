@@ -715,6 +715,9 @@ describe("a route table without room", () => {
       code: "LimitReached",
       message: expect.stringContaining("would have 82 characters, 80 at most; use shorter VM names"),
     });
+    const longest = { ...long, targetNode: "n".repeat(62) };
+    const noInstance = { message: expect.stringContaining("not found") };
+    expect(await errorOf(cloud.routes.createRoute("kubernetes", "", longest))).toMatchObject(noInstance);
     expect(putsOf(world.simulator)).toEqual([]);
     expect(await create(cloud, 0)).toBeUndefined();
   });

@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect, spyOn, test } from "bun:test";
 
 import { createHttpHeaders, createPipelineRequest } from "@azure/core-rest-pipeline";
 import { FencedError } from "cloud-controller-host/sdk";
@@ -102,4 +102,21 @@ test("the cloud runs until ARM has answered its last write", async () => {
   await run;
   expect(world.simulator.get(`${networkPath}/routeTables/rt0`)).toMatchObject({ name: "rt0" });
   await creation;
+});
+
+test("writes that have ended leave nothing on the signal of their sender, which outlives thousands of them", async () => {
+  const writes = new WritesInFlight(manualClock());
+  const sender = new AbortController();
+  const [added, removed] = [spyOn(sender.signal, "addEventListener"), spyOn(sender.signal, "removeEventListener")];
+  const request = createPipelineRequest({
+    url: "https://management.example/one",
+    method: "PUT",
+    abortSignal: sender.signal,
+  });
+  const reply = { request, status: 200, headers: createHttpHeaders() };
+  await writes.send(request, async () => reply, new AbortController().signal);
+  await errorOf(writes.send(request, () => Promise.reject(new Error("refused")), new AbortController().signal));
+  const listeners = (spy: typeof added | typeof removed): readonly unknown[] => spy.mock.calls.map(([, what]) => what);
+  expect(listeners(added).length).toBeGreaterThanOrEqual(2);
+  expect(listeners(removed)).toEqual(expect.arrayContaining([...listeners(added)]));
 });

@@ -99,6 +99,29 @@ test("a resource that was invalidated is read beside the list, and again if that
   expect(reads.map(({ id }) => id)).toEqual(["/A", "/B"]);
 });
 
+test("a list that began before a resource was deleted, and one was created, shows neither as it was", async () => {
+  const lists: PromiseWithResolvers<readonly Item[]>[] = [];
+  const cache = new ResourceCache<Item>({
+    clock: manualClock(),
+    ttlMs: 60_000,
+    list() {
+      const list = Promise.withResolvers<readonly Item[]>();
+      lists.push(list);
+      return list.promise;
+    },
+    get: (id) => Promise.reject(new Error(`${id} is not read alone`)),
+  });
+  const all = cache.all();
+  await eventually("the list has begun", () => lists.length === 1);
+  cache.remove("/A");
+  cache.written({ id: "/b", version: 1 });
+  lists[0]?.resolve([
+    { id: "/a", version: 1 },
+    { id: "/c", version: 1 },
+  ]);
+  expect((await all).map(({ id }) => id)).toEqual(["/c", "/b"]);
+});
+
 test("a list that began after a write is newer than the reply to that write", async () => {
   const listed = { version: 1 };
   const { cache, versions } = oneResource(listed);

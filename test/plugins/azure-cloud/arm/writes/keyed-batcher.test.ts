@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, spyOn, test } from "bun:test";
 
 import type { RouteTable } from "@azure/arm-network";
 import { manualClock } from "cloud-controller-host/sdk/testing";
@@ -130,6 +130,19 @@ describe("a change that ARM rejects", () => {
     );
   });
 
+  test("is found by attempts that read again: what the first one has read may be why it was rejected", async () => {
+    const reads: string[] = [];
+    const { batcher } = memoryBatcher({
+      async apply(_key, changes, fresh) {
+        reads.push(`${changes.join("")} ${fresh ? "fresh" : "cached"}`);
+        rejecting(new Set(["b"]))(changes);
+        return changes.map((change) => ({ ok: true, value: change }));
+      },
+    });
+    await Promise.allSettled(["a", "b"].map((change) => batcher.submit("key", change)));
+    expect(reads).toEqual(["ab cached", "a fresh", "b fresh"]);
+  });
+
   test("delays no other when it is tried again: its source is applied apart until it succeeds", async () => {
     const bad = new Set(["b"]);
     const { batcher, attempts } = memoryBatcher({ attempt: rejecting(bad) });
@@ -203,6 +216,18 @@ describe("stopping", () => {
     expect(attempts).toEqual([]);
     expect(await batcher.submit("key", "c")).toBe("c applied");
     expect(attempts).toEqual([["c"]]);
+  });
+
+  test("a caller that has its result leaves nothing on its signal, which outlives thousands of changes", async () => {
+    const { batcher } = memoryBatcher({ attempt: rejecting(new Set(["b"])) });
+    const { signal } = new AbortController();
+    const [added, removed] = [spyOn(signal, "addEventListener"), spyOn(signal, "removeEventListener")];
+    await batcher.submit("key", "a", signal);
+    await errorOf(batcher.submit("key", "b", signal));
+    const listeners = (spy: typeof added | typeof removed): readonly unknown[] =>
+      spy.mock.calls.map(([, what]) => what);
+    expect(listeners(added)).toHaveLength(2);
+    expect(listeners(removed)).toEqual(listeners(added));
   });
 
   test("rejects what still waits when the generation ends, and everything after that", async () => {
