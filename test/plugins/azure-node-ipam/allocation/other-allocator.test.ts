@@ -16,9 +16,13 @@ const minute = 60_000;
 
 async function holdLease(
   cluster: TestCluster,
-  { acquiredAgo = 10 * minute, renewedAgo = 0 }: { acquiredAgo?: number; renewedAgo?: number } = {},
+  {
+    acquiredAgo = 10 * minute,
+    renewedAgo = 0,
+    holderIdentity = "master-0_1",
+  }: { acquiredAgo?: number; renewedAgo?: number; holderIdentity?: string } = {},
 ): Promise<void> {
-  const spec = { holderIdentity: "master-0_1", acquireTime: at(acquiredAgo), renewTime: at(renewedAgo) };
+  const spec = { holderIdentity, acquireTime: at(acquiredAgo), renewTime: at(renewedAgo) };
   const metadata = { name: kcm, namespace: "kube-system" };
   await clientOf(cluster, kcm).patch(kinds.Lease, metadata, "apply", {
     apiVersion: "coordination.k8s.io/v1",
@@ -81,6 +85,13 @@ describe("beside kube-controller-manager", () => {
       async (cluster: TestCluster) => {
         await giveAs(cluster, kcm, "theirs", "10.0.0.0/24");
         await holdLease(cluster, { renewedAgo: 6 * minute });
+      },
+    ],
+    [
+      "that has released its lease",
+      async (cluster: TestCluster) => {
+        await giveAs(cluster, kcm, "theirs", "10.0.0.0/24");
+        await holdLease(cluster, { holderIdentity: "" });
       },
     ],
     [
