@@ -3,7 +3,8 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { kinds, type Service } from "cloud-controller-host/sdk";
 import { eventually, type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
 
-import type { Options } from "../../../host/config/flags/options.ts";
+import { defaultOptions, type Options } from "../../../host/config/flags/options.ts";
+import { complete } from "../../../host/config/validate/complete.ts";
 import plugin from "../../../plugins/service-lb/plugin.ts";
 import { serviceSelection } from "../../../plugins/service-lb/predicates.ts";
 import { syncService } from "../../../plugins/service-lb/sync.ts";
@@ -285,4 +286,35 @@ test("a Service of another class whose type changes keeps its finalizer where a 
   expect(new Set(calls("foreign"))).toEqual(new Set(["getLoadBalancer"]));
   changeType("mine");
   await eventually("its own is cleaned up", () => stored("mine")?.metadata?.finalizers === undefined);
+});
+
+test("a Service that another process is to serve loses the mark of this one, found at the start or set again later", async () => {
+  const mark = { "cloud-controller-host/served-by": "a" };
+  const marked = { meta: { annotations: mark, labels: { shard: "b" }, finalizers: [finalizer] } };
+  const marksOf = (name: string): unknown => stored(name)?.metadata?.annotations ?? {};
+  create("left", marked);
+  const bound = plugin.bind({});
+  if (!bound.ok) throw new Error(bound.problems.join());
+  const generation = cluster.generation(plugin);
+  const { context, signal, synced } = generation;
+  const shards = { own: "a", isAlive: () => Promise.resolve(true) };
+  const config = complete({ ...defaultOptions, serviceSelector: "shard=a" });
+  const controller = await bound.value(config, memory.cloud)({ ...context, shards });
+  if (!("run" in controller)) throw new Error(controller.skipped);
+  await synced();
+  const ended = controller.run(signal);
+  const startedMs = performance.now();
+  await eventually("its mark is removed", () => Bun.deepEquals(marksOf("left"), {}));
+  // Not with the first resync.
+  expect(performance.now() - startedMs).toBeLessThan(29_000);
+  // As a client does that writes what it has read before.
+  cluster.api.update(kinds.Service, place("left"), (now) => ({
+    ...now,
+    metadata: { ...now.metadata, annotations: mark },
+  }));
+  await eventually("it is removed again", () => Bun.deepEquals(marksOf("left"), {}));
+  expect(calls("left")).toEqual([]);
+  expect(stored("left")?.metadata?.finalizers).toEqual([finalizer]);
+  generation.abort();
+  await ended;
 });

@@ -226,3 +226,12 @@ describe(`whatever the Services are (seed ${seed})`, () => {
     );
   });
 });
+
+test("a Service that another deployment has marked wants no load balancer from a process that serves all others", () => {
+  const { wantsLoadBalancer, isLeftAlone } = serviceSelection({}, { own: "a" });
+  const markedBy = (mark: string): Service =>
+    aService({ meta: { annotations: { "cloud-controller-host/served-by": mark } } });
+  const services = [aService(), markedBy("a"), markedBy("b"), markedBy("")];
+  expect(services.map(wantsLoadBalancer)).toEqual([true, true, false, true]);
+  expect(services.map(isLeftAlone)).toEqual([false, false, true, false]);
+});
