@@ -52,6 +52,15 @@ test("a Service of another class that shows what the cloud has of it keeps that:
   expect(parts.patches()).toEqual([]);
 });
 
+test("a Service of another class that shows another address than the cloud's loses what the cloud has of it", async () => {
+  await using parts = await makeParts();
+  const service = parts.seen(aService({ meta, spec, status: showing("203.0.113.7") }));
+  alreadyBalanced(parts.memory, service);
+  await syncService(parts, key, signal);
+  expect(parts.memory.balancers.size).toBe(0);
+  expect([finalizersOf(parts), addressOf(parts)]).toEqual([[], "203.0.113.7"]);
+});
+
 test("a Service of another class whose cleanup had not ended as its finalizer was removed by hand is cleaned up", async () => {
   await using parts = await makeParts();
   const service = parts.seen(aService({ meta, spec }));
