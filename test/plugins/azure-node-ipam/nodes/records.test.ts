@@ -137,6 +137,13 @@ describe("a read of a node", () => {
     expect(recorded).toHaveLength(2);
   });
 
+  test("a read of a node that was recreated unseen reports its problem again", () => {
+    const { records, recorded } = openRecords();
+    records.confirmed(node0("one", "192.168.0.0/24"));
+    records.confirmed(node0("two", "192.168.0.0/24"));
+    expect(recorded).toHaveLength(2);
+  });
+
   test("a read of a node that finds it deleted removes its claim, and problems of the next node are reported again", () => {
     const { records, used, recorded, allocations } = openRecords();
     allocations.observe("node1", "uid", cidrs("10.0.7.0/24"));
