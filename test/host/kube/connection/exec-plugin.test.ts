@@ -201,6 +201,11 @@ describe("a credential plugin", () => {
     expect(await calls(1, "plugin_not_found_error")).toBe(1);
   });
 
+  test("a credential plugin that fails with a long complaint is quoted with the first 500 characters", async () => {
+    const message = await failure(connect(shell("head -c 5000 /dev/zero | tr '\\0' x >&2; exit 3")));
+    expect(message).toMatch(/: x{500}$/u);
+  });
+
   test("a credential plugin that fails is quoted with its stderr, not its stdout", async () => {
     const message = await failure(connect(shell("echo top-secret; echo 'please log in' >&2; exit 3")));
     expect(message).toContain('the credential plugin of user "jane" ended with status 3: please log in');
