@@ -128,6 +128,63 @@ describe("a generation under several locks", () => {
     await runs("1 alpha", "1 beta");
   });
 
+  test("a generation that is replaced while its caches are read again for a lock starts nothing under it", async () => {
+    lead();
+    rig.watchedKinds = [kinds.Service];
+    await rig.install(alpha(), beta());
+    const reads: PromiseWithResolvers<void>[] = [];
+    rig.refresh = () => {
+      const read = Promise.withResolvers<void>();
+      reads.push(read);
+      return read.promise;
+    };
+    const since = performance.now();
+    rig.heldSince = (lock) => (lock === side ? since : Number.NEGATIVE_INFINITY);
+    rig.slot.lockWon(side);
+    await eventually("the caches are being read", () => reads.length > 0);
+    const former = reads.length;
+    rig.refresh = () => Promise.resolve();
+    await rig.install(alpha(), beta());
+    await runs("2 alpha", "2 beta");
+    const checks = rig.checks;
+    for (const read of reads.slice(0, former)) read.resolve();
+    await Bun.sleep(50);
+    expect([running(), rig.overlaps]).toEqual([["2 alpha", "2 beta"], []]);
+    expect(rig.checks).toBe(checks);
+    expect(rig.lines.filter((line) => line.includes('"generation":1') && line.includes(side))).toEqual([]);
+  });
+
+  test("a generation that drains while its caches are read again for a lock starts nothing under it", async () => {
+    lead();
+    rig.watchedKinds = [kinds.Service];
+    const returned = Promise.withResolvers<void>();
+    let begun = false;
+    const slow = rig.controller("alpha", main, async (signal) => {
+      await untilAborted(signal);
+      await returned.promise;
+    });
+    const late = rig.controller("beta", side, async (signal) => {
+      begun = true;
+      await untilAborted(signal);
+    });
+    await rig.install(slow, late);
+    let reads = 0;
+    rig.refresh = () => {
+      reads += 1;
+      return new Promise(() => undefined);
+    };
+    const since = performance.now();
+    rig.heldSince = (lock) => (lock === side ? since : Number.NEGATIVE_INFINITY);
+    rig.slot.lockWon(side);
+    await eventually("the caches are being read", () => reads > 0);
+    const disabled = rig.slot.disable("hash");
+    await Bun.sleep(50);
+    expect([running(), begun]).toEqual([["1 alpha"], false]);
+    returned.resolve();
+    await disabled;
+    expect(running()).toEqual([]);
+  });
+
   test("a lock that is held already starts its controllers once the caches of a new generation are no older than it", async () => {
     lead();
     rig.slot.lockWon(side);
