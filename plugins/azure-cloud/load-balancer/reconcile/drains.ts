@@ -32,6 +32,8 @@ const longestPauseMs = 300_000;
 const conflictPauseMs = 1_000;
 /** Until the Services of a pool are planned whose node should have left: this pass may not have planned them. */
 const overduePauseMs = 10_000;
+/** Passes at once. One lasts for as long as the slowest write, and delays no node on another load balancer. */
+const maxPasses = 8;
 
 export interface DrainsOptions {
   readonly context: Pick<CloudContext, "client" | "clock" | "informers" | "log" | "planning" | "signal">;
@@ -59,6 +61,9 @@ export class Drains {
   readonly #writing = new Map<string, Promise<void>>();
   /** Nodes whose record could not be written: they leave in one step. */
   readonly #skipped = new Set<string>();
+  /** In flight; the latest one is about all that those before are about. */
+  readonly #passes = new Set<Promise<void>>();
+  #latest = 0;
   #ticker: Ticker | undefined;
   #failures = 0;
 
@@ -77,7 +82,7 @@ export class Drains {
 
   async run(signal: AbortSignal): Promise<void> {
     const { informers, clock } = this.#options.context;
-    this.#ticker = new Ticker({ clock, signal }, () => this.#pass());
+    this.#ticker = new Ticker({ clock, signal }, () => this.#startPass());
     const handler = informers.of(kinds.Node).handle({
       updated: (before, after) => this.#changed(before, after),
       deleted: (last) => void this.#skipped.delete(nodeName(last)),
@@ -175,15 +180,23 @@ export class Drains {
     this.#ticker?.soon();
   }
 
+  async #startPass(): Promise<void> {
+    if (this.#ensured.size === 0) return;
+    while (this.#passes.size >= maxPasses) await Promise.race(this.#passes);
+    const pass: Promise<void> = this.#pass().finally(() => this.#passes.delete(pass));
+    this.#passes.add(pass);
+  }
+
   /** Never rejects. */
   async #pass(): Promise<void> {
     const { log, signal } = this.#options.context;
-    if (this.#ensured.size === 0) return;
+    this.#latest += 1;
+    const number = this.#latest;
     try {
       await this.#options.services().refreshNodes(this.#ensured);
-      this.#failures = 0;
+      if (number === this.#latest) this.#failures = 0;
     } catch (error) {
-      if (signal.aborted) return;
+      if (signal.aborted || number !== this.#latest) return;
       const delayMs = Math.min(longestPauseMs, firstPauseMs * 2 ** this.#failures);
       this.#failures += 1;
       log.warn("Failed to update backend pools for nodes that are about to leave; trying again", { delayMs, error });

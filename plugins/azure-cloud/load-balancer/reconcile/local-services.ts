@@ -70,24 +70,22 @@ export class LocalServices {
       updated: (before, after) => (nodesOf(before) === nodesOf(after) ? undefined : note(after)),
     });
     try {
-      await repeat({ clock: context.clock, signal, periodMs: intervalMs }, () => this.#refreshChanged());
+      await repeat({ clock: context.clock, signal, periodMs: intervalMs }, async () => this.#refreshChanged());
     } finally {
       handler.remove();
+      await Promise.all(this.#refreshing.values());
     }
   }
 
-  async #refreshChanged(): Promise<void> {
-    const changed = [...this.#changed];
-    this.#changed.clear();
+  /** Waits for none: one whose load balancer is being written for minutes delays no other. It has its turn afterwards. */
+  #refreshChanged(): void {
+    const changed = [...this.#changed].filter((key) => !this.#refreshing.has(key));
     this.#early = new Set(changed.filter((key) => !this.#ensured.has(key)));
-    await Promise.all(
-      changed.map(async (key) => {
-        const refreshing = this.#refresh(key);
-        this.#refreshing.set(key, refreshing);
-        await refreshing;
-        this.#refreshing.delete(key);
-      }),
-    );
+    for (const key of changed) {
+      this.#changed.delete(key);
+      const refreshing = this.#refresh(key).finally(() => this.#refreshing.delete(key));
+      this.#refreshing.set(key, refreshing);
+    }
   }
 
   /** Never rejects; a Service that fails is tried again after the next interval. */

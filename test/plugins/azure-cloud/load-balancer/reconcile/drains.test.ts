@@ -31,12 +31,17 @@ interface LabOptions {
   readonly refused?: readonly ApiError[];
   /** Default: as it is. */
   readonly nowMs?: number;
+  /** Of each write of a record. */
+  readonly written?: Promise<void>;
+  /** The end of each pass in turn; further ones end at once. */
+  readonly ends?: readonly Promise<void>[];
 }
 
 function open(options: LabOptions = {}) {
   const sleepsMs: number[] = [];
   const stop = new AbortController();
   const refused = [...(options.refused ?? [])];
+  const ends = [...(options.ends ?? [])];
   const patches: unknown[] = [];
   const warnings: string[] = [];
   const passes: string[] = [];
@@ -65,17 +70,17 @@ function open(options: LabOptions = {}) {
           const isAny = (object: KubeObject): object is never => object.metadata !== undefined;
           handlers.push((before, after) => isAny(before) && isAny(after) && handler.updated?.(before, after));
           deleted.push((last) => isAny(last) && handler.deleted?.(last));
-          return { remove: ignore };
+          return { remove: () => void handlers.splice(0) };
         },
         hasSynced: () => true,
       }),
     },
     client: {
       ...client,
-      patch(_kind, _name, _type, body) {
+      async patch(_kind, _name, _type, body) {
         patches.push(body);
-        const error = refused.shift();
-        return error === undefined ? Promise.reject(new ApiError(404, "NotFound", "gone")) : Promise.reject(error);
+        await options.written;
+        throw refused.shift() ?? new ApiError(404, "NotFound", "gone");
       },
     },
     ...(options.planning === true && { planning: { record: ignore, unknown: ignore, hold: ignore, inFlight: ignore } }),
@@ -85,7 +90,10 @@ function open(options: LabOptions = {}) {
     config,
     services: () => ({
       returned: ({ metadata }) => void returned.push(metadata?.name ?? ""),
-      refreshNodes: (keys) => Promise.resolve(void passes.push([...keys].join())),
+      refreshNodes(keys) {
+        passes.push([...keys].join());
+        return ends.shift() ?? Promise.resolve();
+      },
     }),
   });
   const running = drains.run(stop.signal);
@@ -154,6 +162,28 @@ describe("the records of drains", () => {
     },
   );
 
+  test("are written for a node that has just been deleted without a warning or another pass", async () => {
+    const lab = open();
+    lab.drains.keep(lab.observed(both(disrupted)), []);
+    await systemClock.sleep(60);
+    expect([lab.patches.length, lab.warnings, lab.passes]).toEqual([1, [], []]);
+    expect(lab.drains.read([disrupted]).get("node-0")?.record).toBe("none");
+    await lab.stop();
+  });
+
+  test("are waited for when the process stops, which follows no node any more and reports no failure of them", async () => {
+    const writing = Promise.withResolvers<void>();
+    const lab = open({ written: writing.promise, refused: [new ApiError(403, "Forbidden", "no")] });
+    lab.drains.keep(lab.observed(both(disrupted)), []);
+    let hasStopped = false;
+    const stopping = lab.stop().then(() => void (hasStopped = true));
+    await systemClock.sleep(20);
+    expect([hasStopped, lab.handlers]).toEqual([false, []]);
+    writing.resolve();
+    await stopping;
+    expect(lab.warnings).toEqual([]);
+  });
+
   test("are written again with the next pass if they meet a newer version of the node", async () => {
     const lab = open({ refused: [new ApiError(409, "Conflict", "newer")] });
     lab.drains.keep(lab.observed(both(disrupted)), []);
@@ -190,6 +220,60 @@ describe("the records of drains", () => {
     await lab.stop();
   });
 
+  test("are followed while a load balancer is being written for long, by eight passes at most", async () => {
+    const slow = Array.from({ length: 8 }, () => Promise.withResolvers<void>());
+    const lab = open({ ends: slow.map(({ promise }) => promise) });
+    for (let passes = 1; passes <= 8; passes += 1) {
+      for (const handler of lab.handlers) handler(first ?? {}, disrupted);
+      await eventually("it is planned again", () => lab.passes.length === passes);
+    }
+    for (const handler of lab.handlers) handler(first ?? {}, disrupted);
+    await systemClock.sleep(60);
+    expect(lab.passes).toHaveLength(8);
+    slow[3]?.resolve();
+    await eventually("one has ended", () => lab.passes.length === 9);
+    await lab.stop();
+  });
+
+  test("lead to another pass after one that failed, unless another one has begun since", async () => {
+    const [earlier, later] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const lab = open({ ends: [earlier.promise, later.promise] });
+    for (const passes of [1, 2]) {
+      for (const handler of lab.handlers) handler(first ?? {}, disrupted);
+      await eventually("it is planned", () => lab.passes.length === passes);
+    }
+    earlier.reject(new Error("throttled"));
+    await systemClock.sleep(60);
+    expect(lab.passes).toHaveLength(2);
+    expect(lab.warnings).toEqual([]);
+    later.reject(new Error("throttled"));
+    await eventually("it is tried again", () => lab.passes.length === 3);
+    expect(lab.warnings).toHaveLength(1);
+    expect(lab.sleepsMs).toContain(5000);
+    await lab.stop();
+  });
+
+  test("lead to further passes after growing pauses as long as these fail, and to none once the process stops", async () => {
+    const failed = (): Promise<never> => {
+      const error = Promise.reject(new Error("throttled"));
+      error.catch(() => undefined);
+      return error;
+    };
+    const last = Promise.withResolvers<void>();
+    const done = Promise.resolve();
+    const lab = open({ ends: [failed(), failed(), done, failed(), done, last.promise, last.promise] });
+    for (const passes of [3, 5, 6]) {
+      for (const handler of lab.handlers) handler(first ?? {}, disrupted);
+      await eventually("the passes have ended", () => lab.passes.length === passes);
+    }
+    expect(lab.sleepsMs.filter((ms) => ms >= 5_000)).toEqual([5_000, 10_000, 5_000]);
+    await lab.stop();
+    await eventually("the last pass has begun", () => lab.passes.length === 7);
+    last.reject(new Error("the process stops"));
+    await systemClock.sleep(5);
+    expect(lab.warnings).toHaveLength(3);
+  });
+
   test("a record removed from a node without a sign of leaving does not bring it back: it may have left the list for another reason", async () => {
     const lab = open();
     const recorded: Node = { ...first, metadata: { ...first?.metadata, annotations: { [drainRecord]: "requested" } } };
@@ -205,6 +289,15 @@ describe("the records of drains", () => {
     expect(lab.drains.read([invalid]).get("node-0")?.record).toBe("invalid");
     await lab.stop();
   });
+});
+
+test("the time of a drain leads to no plan once its node does not leave any more", async () => {
+  const lab = open();
+  const annotations = { [drainRecord]: new Date(systemClock.now()).toISOString() };
+  const stays: Node = { ...first, metadata: { ...first?.metadata, annotations } };
+  lab.drains.keep(lab.observed(both(stays)), []);
+  expect(lab.sleepsMs).toEqual([]);
+  await lab.stop();
 });
 
 test("a drain leads to another plan when its time is over, and to further ones while its address is still there", async () => {

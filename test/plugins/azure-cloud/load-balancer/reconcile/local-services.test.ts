@@ -153,7 +153,7 @@ describe("endpoint slices of a local Service", () => {
 
   function follow({
     current = (service: Service): Service | undefined => service,
-    result = (): Promise<Reconciled> => Promise.resolve({ status: undefined, writes: 0 }),
+    result = (_name: string): Promise<Reconciled> => Promise.resolve({ status: undefined, writes: 0 }),
   } = {}) {
     const clock = manualClock();
     const handlers = new Set<Required<InformerHandler<EndpointSlice>>>();
@@ -180,19 +180,22 @@ describe("endpoint slices of a local Service", () => {
       intervalMs: 30_000,
       current,
       refresh(service) {
-        refreshed.push(service.metadata?.name ?? "");
-        return result();
+        const name = service.metadata?.name ?? "";
+        refreshed.push(name);
+        return result(name);
       },
     });
     const stop = new AbortController();
     const running = locals.run(stop.signal);
-    /** Number of refreshes in the interval after the change. */
-    const refreshes = async (change: (handler: Required<InformerHandler<EndpointSlice>>) => void): Promise<number> => {
+    /** Names of the Services that are refreshed in the interval after the change. */
+    const refreshes = async (
+      change: (handler: Required<InformerHandler<EndpointSlice>>) => void,
+    ): Promise<readonly string[]> => {
       refreshed.length = 0;
       await eventually("it waits for the next interval", () => clock.sleepers === 1);
       for (const handler of handlers) change(handler);
       await clock.advance(30_000);
-      return refreshed.length;
+      return [...refreshed];
     };
     return { locals, handlers, refreshes, events, stop: () => (stop.abort(), running) };
   }
@@ -200,15 +203,19 @@ describe("endpoint slices of a local Service", () => {
   test("change its pool when they are created, move to other nodes or are deleted, all in an interval together", async () => {
     const { locals, handlers, refreshes, events, stop } = follow();
     locals.ensured(local);
-    expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toBe(1);
-    expect(await refreshes((handler) => handler.updated(sliceOf("a", "node-0"), sliceOf("a", "node-1")))).toBe(1);
-    expect(await refreshes((handler) => handler.updated(sliceOf("a", "b", "c"), sliceOf("a", "c", "b", "c")))).toBe(0);
+    expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toEqual(["web"]);
+    expect(await refreshes((handler) => handler.updated(sliceOf("a", "node-0"), sliceOf("a", "node-1")))).toEqual([
+      "web",
+    ]);
+    expect(await refreshes((handler) => handler.updated(sliceOf("a", "b", "c"), sliceOf("a", "c", "b", "c")))).toEqual(
+      [],
+    );
     const both = (handler: Required<InformerHandler<EndpointSlice>>): void => {
       handler.deleted(sliceOf("a"));
       handler.deleted(sliceOf("b"));
     };
-    expect(await refreshes(both)).toBe(1);
-    expect(await refreshes(() => undefined)).toBe(0);
+    expect(await refreshes(both)).toEqual(["web"]);
+    expect(await refreshes(() => undefined)).toEqual([]);
     await stop();
     // The pool was found unchanged each time.
     expect(events).toEqual([]);
@@ -217,49 +224,86 @@ describe("endpoint slices of a local Service", () => {
 
   test("change nothing while its load balancer was not ensured, or once it is no longer local", async () => {
     const { locals, refreshes, stop } = follow();
-    expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toBe(0);
+    expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toEqual([]);
     locals.ensured(local);
     locals.ensured(serviceOf("web"));
-    expect(await refreshes((handler) => handler.deleted(sliceOf("a", "node-0")))).toBe(0);
+    expect(await refreshes((handler) => handler.deleted(sliceOf("a", "node-0")))).toEqual([]);
     await stop();
   });
 
   test("change its pool once its load balancer exists, if they have changed while an ensure that planned without them ended", async () => {
     const { locals, refreshes, stop } = follow();
-    expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toBe(0);
+    expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toEqual([]);
     locals.ensured(local);
-    expect(await refreshes(() => undefined)).toBe(1);
+    expect(await refreshes(() => undefined)).toEqual(["web"]);
     locals.ensured(local);
-    expect(await refreshes(() => undefined)).toBe(0);
+    expect(await refreshes(() => undefined)).toEqual([]);
     locals.deleted(local);
-    expect(await refreshes((handler) => handler.deleted(sliceOf("a", "node-0")))).toBe(0);
-    expect(await refreshes(() => undefined)).toBe(0);
+    expect(await refreshes((handler) => handler.deleted(sliceOf("a", "node-0")))).toEqual([]);
+    expect(await refreshes(() => undefined)).toEqual([]);
     locals.ensured(local);
     // An ensure that takes longer than an interval has seen them.
-    expect(await refreshes(() => undefined)).toBe(0);
+    expect(await refreshes(() => undefined)).toEqual([]);
     await stop();
   });
 
   test("change nothing once the Service is gone from the API server, and are not reported as failed", async () => {
     const { locals, refreshes, events, stop } = follow({ current: () => undefined });
     locals.ensured(local);
-    expect(await refreshes((handler) => handler.deleted(sliceOf("a", "node-0")))).toBe(0);
+    expect(await refreshes((handler) => handler.deleted(sliceOf("a", "node-0")))).toEqual([]);
     expect(events).toEqual([]);
     await stop();
+  });
+
+  test("change its pool while that of another Service is being written for long, and that one's afterwards", async () => {
+    const slow = Promise.withResolvers<Reconciled>();
+    const done = { status: undefined, writes: 0 };
+    const { locals, refreshes, stop } = follow({
+      result: (name) => (name === "web" ? slow.promise : Promise.resolve(done)),
+    });
+    const other = serviceOf("other", { spec: { externalTrafficPolicy: "Local" } });
+    const sliceOfOther = (...nodeNames: readonly string[]): EndpointSlice => ({
+      ...sliceOf("o", ...nodeNames),
+      metadata: { name: "o", namespace: "default", labels: { "kubernetes.io/service-name": "other" } },
+    });
+    for (const service of [local, other]) locals.ensured(service);
+    expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toEqual(["web"]);
+    const both = (handler: Required<InformerHandler<EndpointSlice>>): void => {
+      handler.added(sliceOfOther("node-1"));
+      handler.updated(sliceOf("a", "node-0"), sliceOf("a", "node-1"));
+    };
+    expect(await refreshes(both)).toEqual(["other"]);
+    slow.resolve(done);
+    expect(await refreshes(() => undefined)).toEqual(["web"]);
+    expect(await refreshes(() => undefined)).toEqual([]);
+    await stop();
+  });
+
+  test("are waited for when the process stops", async () => {
+    const slow = Promise.withResolvers<Reconciled>();
+    const { locals, refreshes, stop } = follow({ result: () => slow.promise });
+    locals.ensured(local);
+    expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toEqual(["web"]);
+    let hasStopped = false;
+    const stopping = stop().then(() => void (hasStopped = true));
+    for (const _ of [1, 2, 3]) await setImmediate();
+    expect(hasStopped).toBe(false);
+    slow.resolve({ status: undefined, writes: 0 });
+    await stopping;
   });
 
   test("are waited for before another process serves the Service, and change nothing from then on, even if that failed", async () => {
     const underway = Promise.withResolvers<never>();
     const { locals, refreshes, stop } = follow({ result: () => underway.promise });
     locals.ensured(local);
-    expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toBe(1);
+    expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toEqual(["web"]);
     let hasLeft = false;
     const leaving = locals.left(local).then(() => void (hasLeft = true));
     for (const _ of [1, 2, 3]) await setImmediate();
     expect(hasLeft).toBe(false);
     underway.reject(new Error("refused"));
     await leaving;
-    expect(await refreshes((handler) => handler.updated(sliceOf("a", "node-0"), sliceOf("a", "node-1")))).toBe(0);
+    expect(await refreshes((handler) => handler.updated(sliceOf("a", "node-0"), sliceOf("a", "node-1")))).toEqual([]);
     await stop();
   });
 });
