@@ -1,6 +1,6 @@
 import type { Clock } from "cloud-controller-host/sdk";
 
-import { sameName, startsWithName } from "../../arm/resource-id.ts";
+import { sameName } from "../../arm/resource-id.ts";
 import type { Observed, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 import { heldBy, movesNodes, subjectsOf } from "./held-resources.ts";
@@ -100,8 +100,7 @@ export class InFlight {
   isFree(write: Write, observed: Observed, earlier: readonly Flight[]): boolean {
     if (this.#isPaused(write.id)) return false;
     const subjects = subjectsOf(write, observed);
-    const isSubject = (id: string): boolean =>
-      subjects.some((one) => sameName(id, one) || startsWithName(one, `${id}/`));
+    const isSubject = (id: string): boolean => subjects.some((one) => sameName(id, one));
     return ![...earlier, ...this.#flights].some(({ holds }) => holds.some(isSubject));
   }
 

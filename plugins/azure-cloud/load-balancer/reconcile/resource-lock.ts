@@ -74,7 +74,6 @@ export class ResourceLock {
       this.#isHeld = false;
       await reported("unlock", () => this.#amongDeployments(() => this.#giveBack()));
       this.#lease = undefined;
-      this.#isUnsure = false;
     });
   }
 
@@ -171,24 +170,19 @@ const longestPauseMs = 60_000;
 /** Renews the lock while anything is in flight, and releases it afterwards. */
 export class LockKeeper {
   readonly #lock: ResourceLock;
-  readonly #context: { readonly log: Logger; readonly signal: AbortSignal };
+  readonly #log: Logger;
   readonly #again: (ms: number) => void;
   #pauseMs = firstPauseMs;
 
-  /** `again`: asks for another call of `keep`. */
-  constructor(
-    lock: ResourceLock,
-    context: { readonly log: Logger; readonly signal: AbortSignal },
-    again: (ms: number) => void,
-  ) {
+  /** `again`: asks for another call of `keep`, unless the process stops. */
+  constructor(lock: ResourceLock, { log }: { readonly log: Logger }, again: (ms: number) => void) {
     this.#lock = lock;
-    this.#context = context;
+    this.#log = log;
     this.#again = again;
   }
 
   /** `isIdle`: nothing is wanted. Resolves with the error of a release that failed. */
   async keep({ isWriting, isIdle }: { readonly isWriting: boolean; readonly isIdle: boolean }): Promise<unknown> {
-    const { log, signal } = this.#context;
     if (isWriting) this.#again(renewalMs);
     if (!this.#lock.isLeft || (!isWriting && !isIdle)) return undefined;
     try {
@@ -197,11 +191,11 @@ export class LockKeeper {
       this.#pauseMs = firstPauseMs;
       return undefined;
     } catch (error) {
-      log.warn(isWriting ? "Failed to renew the lock of azure resources" : "Failed to unlock azure resources", {
+      this.#log.warn(isWriting ? "Failed to renew the lock of azure resources" : "Failed to unlock azure resources", {
         error,
       });
       if (isWriting) return undefined;
-      if (!signal.aborted) this.#again(this.#pauseMs);
+      this.#again(this.#pauseMs);
       this.#pauseMs = Math.min(longestPauseMs, this.#pauseMs * 2);
       return error;
     }

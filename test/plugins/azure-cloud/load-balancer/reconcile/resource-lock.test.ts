@@ -257,6 +257,8 @@ describe("the lock of Azure resources", () => {
 
 describe("the lock of a process", () => {
   const ours = "cloud-controller-manager";
+  const ignore = (): void => undefined;
+  const log: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore, with: () => log };
   const setUp = () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const lock = new ResourceLock({ client: leases.client, clock: { ...clock, sleep: () => Promise.resolve() } });
@@ -372,6 +374,43 @@ describe("the lock of a process", () => {
     expect([lock.isLeft, spec()?.holderIdentity]).toEqual([false, "aks-rp"]);
   });
 
+  test("is requested again after a release that failed: another component may hold it since", async () => {
+    const { lock, leases, clock } = setUp();
+    await lock.take();
+    leases.before = (verb) => {
+      if (verb === "update") throw new ApiError(500, "InternalError", "not now");
+    };
+    expect(await errorOf(lock.release())).toBeDefined();
+    leases.before = () => undefined;
+    const renewTime = new Date(clock.now()).toISOString();
+    leases.put({ holderIdentity: "aks-rp", leaseDurationSeconds: 900, renewTime }, { name });
+    expect(await errorOf(lock.take())).toMatchObject({ code: "ResourcesLocked" });
+  });
+
+  test("is released with one request again once it was taken after a release that failed", async () => {
+    const { lock, leases } = setUp();
+    await lock.take();
+    leases.before = (verb) => {
+      if (verb === "update") throw new ApiError(500, "InternalError", "not now");
+    };
+    expect(await errorOf(lock.release())).toBeDefined();
+    leases.before = () => undefined;
+    await lock.take();
+    leases.calls.splice(0);
+    await lock.release();
+    expect(leases.calls).toHaveLength(1);
+  });
+
+  test("outdates what is known of Azure once where another component has held it before, and never with a new Lease", async () => {
+    const { lock, leases, clock } = setUp();
+    expect(await lock.take()).toBe(false);
+    await lock.release();
+    leases.put({ holderIdentity: "", leaseDurationSeconds: 900 }, { name, annotations: { [previous]: "aks-rp" } });
+    expect(await lock.take()).toBe(true);
+    await clock.advance(460_000);
+    expect(await lock.take()).toBe(false);
+  });
+
   test("is renewed in the second half of its time, so that it does not expire under a write", async () => {
     const { lock, clock, spec } = setUp();
     await lock.take();
@@ -387,10 +426,8 @@ describe("the lock of a process", () => {
   test("is still good for its Services when a renewal fails, and the first pause after a failed release is as short as ever", async () => {
     const { lock, leases, clock } = setUp();
     await lock.take();
-    const ignore = (): void => undefined;
-    const log: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore, with: () => log };
     const pauses: number[] = [];
-    const keeper = new LockKeeper(lock, { log, signal: new AbortController().signal }, (ms) => void pauses.push(ms));
+    const keeper = new LockKeeper(lock, { log }, (ms) => void pauses.push(ms));
     leases.before = () => {
       throw new ApiError(403, "Forbidden", "no");
     };
@@ -398,6 +435,25 @@ describe("the lock of a process", () => {
     expect(await keeper.keep({ isWriting: true, isIdle: false })).toBeUndefined();
     expect(await keeper.keep({ isWriting: false, isIdle: true })).toMatchObject({ code: "ResourcesLocked" });
     expect(pauses).toEqual([300_000, 5_000]);
+  });
+
+  test("is released again after pauses of 5 s to a minute, which start over after a release that succeeded", async () => {
+    const { lock, leases } = setUp();
+    const pauses: number[] = [];
+    const keeper = new LockKeeper(lock, { log }, (ms) => void pauses.push(ms));
+    const release = () => keeper.keep({ isWriting: false, isIdle: true });
+    const failing = (): never => {
+      throw new ApiError(403, "Forbidden", "no");
+    };
+    await lock.take();
+    leases.before = failing;
+    for (let attempts = 0; attempts < 6; attempts += 1) await release();
+    leases.before = () => undefined;
+    expect(await release()).toBeUndefined();
+    await lock.take();
+    leases.before = failing;
+    await release();
+    expect(pauses).toEqual([5_000, 10_000, 20_000, 40_000, 60_000, 60_000, 5_000]);
   });
 
   test("is held when a write begins while the lock is being released", async () => {
@@ -413,8 +469,13 @@ describe("the lock of a process", () => {
     expect(spec()?.holderIdentity).toBe(ours);
   });
 
-  test("is left to another component that took it after it had expired", async () => {
+  test("is left to another component that took it after it had expired, and costs no request from then on", async () => {
     const { lock, leases, clock, spec } = setUp();
+    await lock.take();
+    await clock.advance(901_000);
+    leases.calls.splice(0);
+    await lock.release();
+    expect(leases.calls).toEqual([]);
     await lock.take();
     await clock.advance(901_000);
     leases.put({ holderIdentity: "aks-rp", leaseDurationSeconds: 900 }, { name });

@@ -98,8 +98,11 @@ describe("a tick at a later time", () => {
     await clock.advance(0);
     await Bun.sleep(1);
     expect(atMs[0]).toBe(1_000);
+    const ticks = atMs.length;
     ticker.after(1_000);
     expect(clock.sleepers).toBe(0);
+    await Bun.sleep(5);
+    expect(atMs).toHaveLength(ticks);
   });
 });
 
