@@ -55,6 +55,23 @@ describe("the status of an existing load balancer", () => {
   });
 });
 
+test.each([
+  ["before it is wanted", (stop: AbortController) => stop.abort("given up")],
+  ["before it is planned", (stop: AbortController) => void setTimeout(() => stop.abort("given up"))],
+])("a Service whose caller gives up %s is not written, and is when it is wanted again", async (_when, giveUp) => {
+  const web = serviceOf("web");
+  const stop = new AbortController();
+  const { nodes } = cluster;
+  cluster.world.simulator.clearLog();
+  giveUp(stop);
+  const ensured = generation.balancers.ensureLoadBalancer("kubernetes", web, nodes, { signal: stop.signal });
+  expect(await ensured.catch((error: unknown) => error)).toBe("given up");
+  await Bun.sleep(100);
+  expect(cluster.writes()).toEqual([]);
+  await cluster.ensure(generation, web);
+  await cluster.remove(generation, web);
+});
+
 describe("deleting a load balancer", () => {
   test.each([
     ["external flipped to internal: both cleaned", {}, internal],
