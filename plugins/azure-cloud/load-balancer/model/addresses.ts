@@ -63,8 +63,6 @@ export function parsePrefix(text: string): Prefix | undefined {
   return (base >> host) << host === base ? { family, base, length } : undefined;
 }
 
-export const isEverything = ({ length }: Prefix): boolean => length === 0;
-
 const lastOf = ({ family, base, length }: Prefix): bigint => base + (1n << BigInt(bitsOf(family) - length)) - 1n;
 
 export function prefixContains(prefix: Prefix, address: string): boolean {

@@ -1,4 +1,4 @@
-import { aggregate, isEverything, parsePrefix } from "../../model/addresses.ts";
+import { aggregate, parsePrefix } from "../../model/addresses.ts";
 import { limits } from "../../model/limits.ts";
 import type { Family } from "../../model/model.ts";
 import { oncePer } from "../../model/once-per.ts";
@@ -15,7 +15,7 @@ export type RuleProtocol = (typeof ruleProtocols)[number];
 
 /** Clients that may connect to a Service. Source: upstream `loadbalancer.AccessControl`. */
 export interface Access {
-  /** Service tags, `Internet` last if access is unrestricted. */
+  /** Service tags; `Internet` alone for a Service that neither restricts its clients nor is internal. */
   readonly tags: readonly string[];
   readonly ranges: Readonly<Record<Family, readonly string[]>>;
   readonly denyAll: boolean;
@@ -33,16 +33,10 @@ function readAccess(subject: Subject): Access {
   const valid = [...ofSpec.valid, ...annotated.flatMap((one) => one.valid)];
   const invalid = [...ofSpec.invalid, ...annotated.flatMap((one) => one.invalid)];
   const tags = settings.get(annotations.allowedServiceTags);
-  const unrestricted = valid.some(isEverything);
   const bothGiven = ofSpec.valid.length > 0 && annotated.some((one) => one.valid.length > 0);
-  const fromInternet =
-    tags.length === 0 &&
-    invalid.length === 0 &&
-    !restricts(ofSpec.valid) &&
-    !restricts(annotated.flatMap((one) => one.valid)) &&
-    !subject.internalInAnyCase;
+  const isOpen = tags.length + valid.length + invalid.length === 0 && !subject.internalInAnyCase;
   return {
-    tags: fromInternet && !unrestricted ? [...tags, "Internet"] : tags,
+    tags: isOpen ? ["Internet"] : tags,
     ranges: { IPv4: aggregate(valid, "IPv4"), IPv6: aggregate(valid, "IPv6") },
     denyAll: invalid.length > 0 || (settings.get(annotations.denyAllExceptRanges) && valid.length > 0),
     problems: [...(bothGiven ? [conflict] : []), ...(inSpec.length > maxRanges ? [tooManyRanges(inSpec.length)] : [])],
@@ -84,8 +78,6 @@ function split(texts: readonly string[]): Ranges {
   }
   return { valid, invalid };
 }
-
-const restricts = (ranges: readonly RulePrefix[]): boolean => ranges.length > 0 && !ranges.some(isEverything);
 
 type Ports = ReadonlyMap<RuleProtocol, readonly number[]>;
 
