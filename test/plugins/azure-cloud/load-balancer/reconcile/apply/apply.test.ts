@@ -6,6 +6,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { networkResources } from "../../../../../../plugins/azure-cloud/arm/writes/network-resources.ts";
 import { decodeConfig } from "../../../../../../plugins/azure-cloud/config/decode.ts";
 import { parseJson } from "../../../../../../plugins/azure-cloud/json.ts";
+import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { PoolMembers } from "../../../../../../plugins/azure-cloud/load-balancer/pools/membership.ts";
 import { PoolReads } from "../../../../../../plugins/azure-cloud/load-balancer/pools/pool-reads.ts";
 import {
@@ -144,4 +145,92 @@ test.each<[string, WriteOutcome["kind"], boolean]>([
   const started = applier.start([deletion], observedWith({ loadBalancers, publicIPs }));
   expect((await Promise.all(started.map(({ promise }) => promise))).map((outcome) => outcome.kind)).toEqual([kind]);
   expect(addresses(cluster)).toBe(1);
+});
+
+/** A write of the load balancer as it is by a process of its own, whose public IPs are read before. */
+async function rewritten(
+  { world }: Cluster,
+  { applier, network, group }: Awaited<ReturnType<typeof applierOf>>,
+  seen?: Observed["publicIPs"],
+): Promise<WriteOutcome["kind"] | undefined> {
+  const publicIPs = seen ?? (await network.publicIPs.all(group));
+  const body = (await network.loadBalancers.all(group)).find((one) => one.name === "kubernetes") ?? {};
+  const { id = "", name = "" } = body;
+  const write = { kind: "put-load-balancer", id, name, body, resourceGroup: group, services: ["default/web"] } as const;
+  const [started] = applier.start([write], observedWith({ loadBalancers: [body], publicIPs }));
+  const outcome = await started?.promise;
+  world.simulator.clearLog();
+  return outcome?.kind;
+}
+
+test.each<[string, WriteOutcome["kind"], (cluster: Cluster, parts: Awaited<ReturnType<typeof applierOf>>) => unknown]>([
+  [
+    "that fails: it may have moved them all the same",
+    "failed",
+    ({ world }) =>
+      world.simulator.failNext({ method: "PUT", path: "/loadBalancers/" }, { status: 400, code: "InvalidRequest" }),
+  ],
+  [
+    "after which one of them cannot be read",
+    "written",
+    async ({ world }, { network, group }) => {
+      const [{ id = "" } = {}] = await network.publicIPs.all(group);
+      const hold = world.simulator.hold({ method: "PUT", path: "/loadBalancers/" });
+      const path = id.slice(id.lastIndexOf("/"));
+      void (async () => {
+        await eventually("the load balancer is being written", () => hold.waiting() === 1);
+        network.publicIPs.invalidate(id);
+        world.simulator.failNext({ method: "GET", path }, { status: 403, code: "AuthorizationFailed" });
+        hold.release();
+      })();
+    },
+  ],
+])("public IPs are listed again after a write of their load balancer %s", async (_what, kind, prepare) => {
+  await using cluster = await openCluster(1);
+  await cluster.ensure(await cluster.start(), serviceOf("web"));
+  const parts = await applierOf(cluster.world);
+  await prepare(cluster, parts);
+  expect(await rewritten(cluster, parts)).toBe(kind);
+  await parts.network.publicIPs.all(parts.group);
+  expect(cluster.world.simulator.log.map(({ path }) => path.split("/").at(-1))).toContain("publicIPAddresses");
+});
+
+test("a public IP that something else uses stays known as its own after a write of a load balancer", async () => {
+  await using cluster = await openCluster(1);
+  await cluster.ensure(await cluster.start(), serviceOf("web"));
+  const parts = await applierOf(cluster.world);
+  const { simulator } = cluster.world;
+  const [publicIP] = simulator.resources().filter(({ type }) => /\/publicIPAddresses$/iu.test(type));
+  if (publicIP === undefined) throw new Error("no public IP");
+  const balancer = simulator.get("/providers/Microsoft.Network/loadBalancers/kubernetes");
+  if (balancer === undefined) throw new Error("no load balancer");
+  const id = publicIP.id.replace(/[^/]+$/u, "theirs");
+  const user = { id: `${balancer.id}-theirs/frontendIPConfigurations/one` };
+  const frontend = { name: "one", id: user.id, properties: { publicIPAddress: { id } } };
+  const properties = { frontendIPConfigurations: [frontend] };
+  simulator.put(id, { ...publicIP, id, name: "theirs" });
+  simulator.put(`${balancer.id}-theirs`, {
+    ...balancer,
+    id: `${balancer.id}-theirs`,
+    name: "kubernetes-theirs",
+    properties,
+  });
+  expect(await rewritten(cluster, parts)).toBe("written");
+  const known = await parts.network.publicIPs.all(parts.group);
+  expect(simulator.log).toEqual([]);
+  const theirs = known.find(({ name }) => name === "theirs");
+  expect(theirs?.ipConfiguration?.id).toBe(user.id);
+  // The next write of one whose frontend is the same needs no read.
+  expect(known.map(({ etag }) => typeof etag)).toEqual(["string", "string"]);
+});
+
+test("a public IP that was created since the plan was observed is known with its frontend after the write of that", async () => {
+  await using cluster = await openCluster(1);
+  await cluster.ensure(await cluster.start(), serviceOf("web"));
+  const parts = await applierOf(cluster.world);
+  const { publicIPs } = parts.network;
+  const [{ ipConfiguration, ...created } = {}] = await publicIPs.all(parts.group);
+  publicIPs.store(created);
+  expect(await rewritten(cluster, parts, [])).toBe("written");
+  expect((await publicIPs.all(parts.group))[0]?.ipConfiguration).toEqual(ipConfiguration);
 });
