@@ -33,7 +33,7 @@ export async function confirmGone(
   await forEachConcurrently({ workers, signal }, sample, async (owner) => {
     if (owner !== undefined && (await isGoneInTime(owner))) gone.add(idOf(owner));
   });
-  const isAllGone = sample.length > 0 && gone.size === sample.length;
+  const isAllGone = gone.size === sample.length;
   const asked = new Set(all.map(idOf));
   return (owner) => (isAllGone ? asked.has(idOf(owner)) : gone.has(idOf(owner)));
 }

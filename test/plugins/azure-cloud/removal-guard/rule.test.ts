@@ -37,6 +37,8 @@ describe("the rule of the removal guard", () => {
   test("counts those that went within the window", () => {
     expect(heldOf(1, 30, { recent: 9 })).toBe(0);
     expect(heldOf(1, 30, { recent: 10 })).toBe(1);
+    // Both are counted among all that there were.
+    expect(heldOf(1, 50, { recent: 10 })).toBe(0);
     const none = { before: items(30), after: new Set(items(30).map(itemKey)), isExplained: never };
     expect(heldRemovals({ ...none, recent: items(30, "rules", 10_000) }, limits)).toEqual([]);
     expect(heldRemovals({ ...none, after: new Set(), recent: items(30, "probes") }, limits)[0]?.count).toBe(30);
