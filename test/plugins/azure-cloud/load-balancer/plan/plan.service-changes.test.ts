@@ -611,6 +611,14 @@ describe("finding the public IP of a Service", () => {
 });
 
 describe("a loadBalancerIP that is invalid or not public", () => {
+  test("a loadBalancerIP that is not an address is an error", () => {
+    const { stages, results } = plan([intentOf({ spec: { loadBalancerIP: "nowhere" } })], start(), interfaces);
+    expect(stages).toEqual([]);
+    expect(results.get("default/web")?.problem?.messages).toEqual([
+      'spec.loadBalancerIP: "nowhere" is not an IP address',
+    ]);
+  });
+
   test.each([
     ["10.0.0.1", "IPv4"],
     ["172.16.5.4", "IPv4"],

@@ -124,3 +124,48 @@ test("a write of the security group is for the Services whose rules it changes",
     ["put-security-group", ["default/b"]],
   ]);
 });
+
+describe("a load balancer without frontends", () => {
+  const config = plannerConfigOf();
+  const inside = intentOf({ nodes, annotations: { "azure-load-balancer-internal": "true" } });
+
+  test("is left alone by a plan for Services that have nothing to do with it", () => {
+    const empty = { id: "/lb/kubernetes", name: "kubernetes", backendAddressPools: [{ name: "kubernetes" }] };
+    const { stages } = plan([inside], world({ nodes, loadBalancers: [empty] }), config);
+    const ids = stages.flatMap(({ writes }) => writes.map(({ id }) => id));
+    expect([ids.length > 0, ids.includes("/lb/kubernetes")]).toEqual([true, false]);
+  });
+
+  test("is emptied by a write with its etag where it is another shard's, which may be adding a Service to it", () => {
+    const before = converge([intentOf({ nodes })], world({ nodes }), config).observed;
+    const shard = { ...config, shardSuffix: "-a", loadBalancerName: "kubernetes-a" };
+    const { stages } = plan([intentOf({ action: "delete" })], before, shard);
+    const writes = stages.flatMap((stage) => stage.writes).filter(({ id }) => id.endsWith("loadBalancers/kubernetes"));
+    expect(writes.map(({ kind }) => kind)).toEqual(["release-pools", "put-load-balancer"]);
+    const [, put] = writes;
+    const body = put?.kind === "put-load-balancer" ? put.body : {};
+    expect([body.frontendIPConfigurations, body.backendAddressPools]).toEqual([[], undefined]);
+  });
+});
+
+test("a load balancer is written with the ids and names of subnets alone, whatever ARM shows of them", () => {
+  const config = plannerConfigOf();
+  const at = (minutes: string) => {
+    const annotations = {
+      "azure-load-balancer-internal": "true",
+      "azure-load-balancer-tcp-idle-timeout": minutes,
+    };
+    return intentOf({ nodes, annotations });
+  };
+  const { loadBalancers, ...rest } = converge([at("4")], world({ nodes }), config).observed;
+  const shown = loadBalancers.map((one) => ({
+    ...one,
+    frontendIPConfigurations: (one.frontendIPConfigurations ?? []).map((frontend) => ({
+      ...frontend,
+      subnet: { ...frontend.subnet, addressPrefix: "10.240.0.0/16", etag: "W/1" },
+    })),
+  }));
+  const [write] = plan([at("10")], { ...rest, loadBalancers: shown }, config).stages.flatMap(({ writes }) => writes);
+  const body = write?.kind === "put-load-balancer" ? write.body : {};
+  expect(body.frontendIPConfigurations?.map(({ subnet }) => Object.keys(subnet ?? {}))).toEqual([["id", "name"]]);
+});

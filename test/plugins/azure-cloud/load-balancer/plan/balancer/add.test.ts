@@ -37,6 +37,21 @@ describe("the frontend of a Service", () => {
   });
 });
 
+test("a private frontend that is replaced keeps its zones while those of the region cannot be read", () => {
+  const inside = (subnet: string) =>
+    intentOf({
+      nodes,
+      annotations: { "azure-load-balancer-internal": "true", "azure-load-balancer-internal-subnet": subnet },
+    });
+  const before = converge([inside("subnet0")], world({ nodes, vmSets }), standard).observed;
+  const unread = { ...before, zones: [], zonesError: new Error("throttled") };
+  const { results, stages } = plan([inside("lb-subnet")], unread, standard);
+  expect(results.get("default/web")).not.toContainKey("problem");
+  const [write] = stages.flatMap(({ writes }) => writes.filter(({ kind }) => kind === "put-load-balancer"));
+  const [frontend] = (write?.kind === "put-load-balancer" ? write.body.frontendIPConfigurations : undefined) ?? [];
+  expect([frontend?.subnet?.name, frontend?.zones]).toEqual(["lb-subnet", ["1", "2", "3"]]);
+});
+
 test.each([
   ["has not changed", {}, []],
   ["changes itself", { "azure-load-balancer-tcp-idle-timeout": "10" }, ["load-balancers"]],

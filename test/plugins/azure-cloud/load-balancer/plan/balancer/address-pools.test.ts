@@ -80,6 +80,30 @@ describe("a pool of node addresses, of which one is drained", () => {
     expect(states).toEqual(["node-0 Down", "node-1 undefined"]);
   });
 
+  test("puts the address of a node up again that does not leave after all, and joins it again if it had left", () => {
+    const config = plannerConfigOf({ ...nodeIP, ...seconds });
+    const intents = [intentOf({ nodes })];
+    const { observed } = converge(intents, world({ services: intents.map(({ service }) => service), nodes }), config);
+    const statesAfter = (adminState: string | undefined): readonly string[] => {
+      const loadBalancers = observed.loadBalancers.map((balancer) => ({
+        ...balancer,
+        backendAddressPools: (balancer.backendAddressPools ?? []).map((pool) => ({
+          ...pool,
+          loadBalancerBackendAddresses: (pool.loadBalancerBackendAddresses ?? []).flatMap((address) =>
+            address.name !== "node-0" ? [address] : adminState === undefined ? [] : [{ ...address, adminState }],
+          ),
+        })),
+      }));
+      const drain: NodeDrain = { cause: undefined, record: "down", elapsedMs: 0 };
+      const now: Observed = { ...observed, loadBalancers, drains: new Map([["node-0", drain]]) };
+      const [write] = plan(intents, now, config).stages.flatMap((stage) => stage.writes);
+      const [pool] = (write?.kind === "put-load-balancer" ? write.body.backendAddressPools : undefined) ?? [];
+      return (pool?.loadBalancerBackendAddresses ?? []).map((one) => `${one.name} ${one.adminState}`).toSorted();
+    };
+    expect(statesAfter("Down")).toEqual(["node-0 None", "node-1 undefined"]);
+    expect(statesAfter(undefined)).toEqual(["node-0 undefined", "node-1 undefined"]);
+  });
+
   test("is not joined again by a node that is about to leave, and is without a drain time", () => {
     const wanted = ["node-0", "node-1"];
     expect(membersAfter(drained(0), { wanted, keys: seconds, isAbsent: true })).toEqual(["node-1"]);
@@ -231,6 +255,14 @@ describe("a pool that a plan has left as it is", () => {
     ]);
     const after = withAddresses(pool, { ...wanted, draining: { ...nothing, addresses } }, config);
     expect(after.loadBalancerBackendAddresses?.map(({ adminState }) => adminState)).toEqual([undefined, "Down"]);
+  });
+
+  test("has its network, which an address of it has as well, on the pool alone", () => {
+    const virtualNetwork = { id: virtualNetworkId(config) };
+    const pool = poolOf([{ name: "node-0", ipAddress: address, virtualNetwork }]);
+    const wanted = { nodes: named.slice(0, 1), pool: { family: "IPv4", local: false }, id: "/pool" } as const;
+    const after = withAddresses(pool, { ...wanted, draining: nothing }, config);
+    expect(after).toEqual(poolOf([{ name: "node-0", ipAddress: address }]));
   });
 
   test("gets the network of the config, however often it was planned", () => {

@@ -31,6 +31,14 @@ describe("basic load balancers", () => {
     expect([...poolMembers.values()].flat().map(({ node }) => node)).toEqual(["node-2"]);
   });
 
+  test("the primary set has the load balancer that the config names", () => {
+    const named = plannerConfigOf({ loadBalancerSku: "basic", loadBalancerName: "edge" });
+    const { observed, last } = converge([intentOf({ nodes })], start, named);
+    expect(observed.loadBalancers.map(({ name }) => name)).toEqual(["edge"]);
+    expect([...observed.poolMembers.values()].flat().map(({ node }) => node)).toEqual(["node-0", "node-1"]);
+    expect(last.stages).toEqual([]);
+  });
+
   test("mode `__auto__` takes the load balancer with the fewest rules", () => {
     const first = converge([intentOf({ nodes, name: "first" })], start, basic).observed;
     const auto = { "azure-load-balancer-mode": "__AUTO__" };
@@ -85,6 +93,17 @@ describe("cleaning up a basic load balancer", () => {
       plannerConfigOf(),
     );
     expect(stages.flatMap(({ writes }) => writes.map(({ kind }) => kind))).not.toContain("delete-load-balancer");
+  });
+
+  test.each([
+    ["that has nothing", {}],
+    ["of another cluster", left.loadBalancers[0] ?? {}],
+  ])("leaves a basic load balancer of another name alone %s", (_what, parts) => {
+    const others = { ...parts, name: "other", id: `${left.loadBalancers[0]?.id}`.replace(/kubernetes$/u, "other") };
+    const from = { ...start, loadBalancers: [{ ...others, sku: { name: "Basic" } }] };
+    const other = intentOf({ nodes, name: "inside", annotations: { "azure-load-balancer-internal": "true" } });
+    const written = plan([other], from, plannerConfigOf()).stages.flatMap(({ writes }) => writes);
+    expect(written.map(({ name }) => name)).toEqual(["kubernetes-internal", "kubernetes"]);
   });
 
   test("standard kept", () => {

@@ -154,6 +154,13 @@ describe("joining pools", () => {
   });
 });
 
+test("a local Service has the pool of all where the cluster has one load balancer", () => {
+  const local = intentOf({ nodes, spec: { externalTrafficPolicy: "Local", healthCheckNodePort: 32_000 } });
+  const { loadBalancers } = converge([local], world({ nodes }), addresses).observed;
+  const pools = loadBalancers.flatMap(({ backendAddressPools = [] }) => backendAddressPools);
+  expect(pools.map(({ name }) => name)).toEqual(["kubernetes"]);
+});
+
 describe("pools by node IP", () => {
   const names = (observed: Observed) =>
     observed.loadBalancers[0]?.backendAddressPools?.[0]?.loadBalancerBackendAddresses?.map(({ name }) => name);

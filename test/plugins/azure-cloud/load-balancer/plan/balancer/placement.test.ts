@@ -155,3 +155,29 @@ describe("a node that moves from a load balancer beside one that no node is assi
     });
   });
 });
+
+test("a node that a selector takes goes to no load balancer whose selector is empty", () => {
+  const loadBalancers = [
+    { name: "kubernetes", primaryVMSet: "vmss0", nodeSelector: {} },
+    { name: "lb-x", primaryVMSet: "vmss-x", nodeSelector: { matchLabels: { pool: "x" } } },
+  ];
+  const by = configOf({ multipleStandardLoadBalancerConfigurations: loadBalancers });
+  const nodes = labeled("x", "", "x");
+  const { loadBalancers: found } = settled(services(nodes, "kubernetes", "lb-x"), world({ nodes }), by);
+  expect(membersIn(found)).toEqual({ kubernetes: ["node-1"], "lb-x": ["node-0", "node-2"] });
+});
+
+test("a user's pool on one of several load balancers is not filled", () => {
+  const nodes = labeled();
+  const before = settled(services(nodes, "kubernetes"), world({ nodes }));
+  const theirs = { name: "users-pool", loadBalancerBackendAddresses: [{ name: "vm", ipAddress: "10.9.9.9" }] };
+  const loadBalancers = before.loadBalancers.map((one) => ({
+    ...one,
+    backendAddressPools: [...(one.backendAddressPools ?? []), theirs],
+  }));
+  const more = [...nodes, ...nodesNamed("", "", "", "node-3").slice(3)];
+  const intents = services(more, "kubernetes");
+  const { loadBalancers: after } = settled(intents, { ...before, loadBalancers, nodes: more });
+  expect(membersIn(after)).toEqual({ kubernetes: more.map(({ metadata }) => metadata?.name ?? "") });
+  expect(after.flatMap((one) => one.backendAddressPools ?? [])).toContainEqual(expect.objectContaining(theirs));
+});

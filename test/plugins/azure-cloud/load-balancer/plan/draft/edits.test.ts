@@ -3,8 +3,11 @@ import { describe, expect, test } from "bun:test";
 import { equalRules } from "../../../../../../plugins/azure-cloud/load-balancer/plan/balancer/rules.ts";
 import {
   hasPartsOf,
+  isAbandoned,
+  isOrphan,
   namedFor,
   rulesOn,
+  usersOf,
   withoutPools,
   withoutRules,
   withPool,
@@ -95,4 +98,40 @@ test("a pool is added, replaces another one of its name, and leaves with its nam
   expect(withPool({}, one).backendAddressPools).toEqual([one]);
   expect(withoutPools(balancer, ({ name }) => name === "one").backendAddressPools).toEqual([two]);
   expect(withoutPools(balancer, () => false)).toBe(balancer);
+});
+
+describe("the users of a frontend", () => {
+  const frontend = { id: "/front", name: `a${"0".repeat(31)}` };
+  const user = { name: "user", frontendIPConfiguration: { id: "/FRONT" } };
+
+  test.each([
+    ["a load-balancing rule of another Service", { loadBalancingRules: [user] }],
+    ["an inbound NAT rule", { inboundNatRules: [user] }],
+    ["an inbound NAT pool", { inboundNatPools: [user] }],
+    ["an outbound rule", { outboundRules: [{ name: "user", frontendIPConfigurations: [{ id: "/FRONT" }] }] }],
+  ])("a frontend is kept by %s", (_what, balancer) => {
+    expect(usersOf(balancer, "/front", () => false)).toEqual(["user"]);
+    expect(usersOf(balancer, "/other", () => false)).toEqual([]);
+    expect([isOrphan(balancer, frontend), isOrphan({}, frontend)]).toEqual([false, true]);
+  });
+
+  test("a frontend is kept by no rule of its own Service, and one of a user by none", () => {
+    expect(usersOf({ loadBalancingRules: [user] }, "/front", () => true)).toEqual([]);
+    expect(isOrphan({}, { ...frontend, name: "users-frontend" })).toBe(false);
+  });
+});
+
+test.each([
+  "frontendIPConfigurations",
+  "loadBalancingRules",
+  "probes",
+  "inboundNatRules",
+  "inboundNatPools",
+  "outboundRules",
+  "backendAddressPools",
+])("a load balancer with one of a user's %s is not abandoned", (list) => {
+  const isOwnPool = (name: string): boolean => name === "kubernetes";
+  const pools = { backendAddressPools: [{ name: "kubernetes" }] };
+  expect(isAbandoned(pools, isOwnPool)).toBe(true);
+  expect(isAbandoned({ ...pools, [list]: [{ name: "users" }] }, isOwnPool)).toBe(false);
 });

@@ -14,6 +14,7 @@ import {
   frontendsOf,
   type FrontendTarget,
   isChanged,
+  subnetProblem,
 } from "../../../../../../plugins/azure-cloud/load-balancer/plan/draft/frontends.ts";
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import {
@@ -412,4 +413,12 @@ describe("internal frontends", () => {
       ),
     ).toEqual([["aweb-lb-subnet"], ["aweb-lb-subnet-TCP-80"], ["aweb-lb-subnet-TCP-80"]]);
   });
+});
+
+test("an address that a Service asks for is refused where the subnet has other prefixes, and not where none are known", () => {
+  const subject = subjectOf({ annotations: { ...internalOn("inside"), "azure-load-balancer-ipv4": "10.1.0.4" } });
+  const problemIn = (prefixes: object) => subnetProblem(subject, "IPv4", { name: "inside", ...prefixes });
+  expect(problemIn({ addressPrefix: "10.0.0.0/16" })).toBe("address 10.1.0.4 is not in subnet inside (10.0.0.0/16)");
+  expect(problemIn({ addressPrefixes: ["10.0.0.0/16", "10.1.0.0/24"] })).toBeUndefined();
+  expect(problemIn({})).toBeUndefined();
 });

@@ -38,6 +38,17 @@ describe("the private link service of a Service", () => {
     expect(write).toMatchObject({ kind: "put-private-link-service", body });
   });
 
+  test("a link is in the subnet of its frontend unless the Service names another one", () => {
+    const subnetsOf = (annotations: Readonly<Record<string, string>>) =>
+      created({ ...linked, ...annotations }).privateLinkServices.flatMap(({ ipConfigurations = [] }) =>
+        ipConfigurations.map(({ subnet }) => subnet?.id?.split("/").at(-1)),
+      );
+    const inside = { "azure-load-balancer-internal-subnet": "lb-subnet" };
+    expect(subnetsOf({})).toEqual(["subnet0"]);
+    expect(subnetsOf(inside)).toEqual(["lb-subnet"]);
+    expect(subnetsOf({ ...inside, "azure-pls-ip-configuration-subnet": "subnet0" })).toEqual(["subnet0"]);
+  });
+
   test("two links in one subnet disable its policies for both Services in one write", () => {
     const intents = ["a", "b"].map((name) => intent(linked, { name }));
     const stages = plan(intents, world({ nodes }), config).stages.flatMap(({ writes }) => writes);

@@ -496,6 +496,20 @@ describe("the life of public IPs", () => {
   });
 });
 
+test("a Service whose DNS label another one has is refused by each plan of what it was refused for", () => {
+  const own = publicIP("kubernetes-aweb", "20.1.1.1", {
+    tags: {
+      "k8s-azure-service": "default/web",
+      "k8s-azure-cluster-name": "kubernetes",
+      "k8s-azure-dns-label-service": "default/other",
+    },
+  });
+  const observed = world({ publicIPs: [own] });
+  const intent = intentOf({ annotations: { "azure-dns-label-name": "web" } });
+  for (let plans = 0; plans < 2; plans += 1)
+    expect(plan([intent], observed, config).results.get("default/web")?.problem?.code).toBe("DNSLabelTaken");
+});
+
 test("a public IP is deleted when its Service names another resource group, although the new one has its name", () => {
   const former = publicIP("kubernetes-aweb", "20.1.1.1", {
     id: "/subscriptions/sub0/resourceGroups/former/providers/Microsoft.Network/publicIPAddresses/kubernetes-aweb",

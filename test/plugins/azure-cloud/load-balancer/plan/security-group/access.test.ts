@@ -636,6 +636,16 @@ describe("removing destinations from rules", () => {
   });
 });
 
+test("destinations leave the rules without any of the retained ports, apart from rules of port ranges", () => {
+  const withPorts = (name: string, ...ports: readonly string[]) => ({
+    ...allowed(ports, { destinationAddressPrefix: "20.1.1.1" }),
+    name: `k8s-azure-lb_${name}`,
+  });
+  const set = new RuleSet([withPorts("used", "80", "443"), withPorts("unused", "443"), withPorts("range", "400-500")]);
+  set.removeUnused("Tcp", ["20.1.1.1"], new Set([80]));
+  expect(set.list().map(({ name }) => name)).toEqual(["k8s-azure-lb_used", "k8s-azure-lb_range"]);
+});
+
 describe("keeping destinations of rules", () => {
   test("kept and removed; only managed priorities", () => {
     const users = { ...allowed(["80"], { destinationAddressPrefix: "1.1.1.1" }), name: "users" };

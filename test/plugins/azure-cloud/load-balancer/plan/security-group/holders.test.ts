@@ -101,6 +101,20 @@ test("a port of a Service that was recreated stays open although a load balancer
   expect(rules?.flatMap(({ destinationPortRanges = [] }) => destinationPortRanges)).toEqual(["80"]);
 });
 
+test("the port of a Service that asks for another one, which is taken, stays open on its own address while others there are planned", () => {
+  const withPort = (name: string, port: number, more = {}) =>
+    intentOf({ name, nodes, spec: { ports: [{ protocol: "TCP", port, nodePort: 30_000 + port }] }, ...more });
+  const before = converge([withPort("b-owner", 80)], world({ nodes }), config);
+  const [{ ip = "" } = {}] = before.last.results.get("default/b-owner")?.status?.ingress ?? [];
+  const onIt = { annotations: { "azure-load-balancer-ipv4": ip } };
+  const chooser = withPort("a-chooser", 443, onIt);
+  const { observed } = converge([withPort("b-owner", 80), chooser], before.observed, config);
+  const asks = withPort("b-owner", 443, { ingress: [ip] });
+  const changed = withPort("a-chooser", 443, { annotations: { ...onIt.annotations, ...slower } });
+  const { stages } = plan([changed], { ...observed, services: [asks.service, changed.service] }, config);
+  expect(stages.map(({ name }) => name)).toEqual(["load-balancers"]);
+});
+
 describe("rules of an address that Services share", () => {
   const asking = (name: string, ports: readonly number[], ...loadBalancerSourceRanges: readonly string[]) =>
     intentOf({
@@ -149,6 +163,13 @@ describe("rules of an address that Services share", () => {
     const older = asking("a-older", [80], "192.0.2.0/24");
     const narrower = asking("a-older", [80], "192.0.2.0/25");
     expect(openedBy(narrower, older, [older])).toEqual(["192.0.2.0/25,80"]);
+  });
+
+  test("a port that another Service has is closed to former sources, although one that shows the address asks for it", () => {
+    const [older, narrower] = [asking("a-older", [80]), asking("a-older", [80], "192.0.2.0/24")];
+    const ports = [{ protocol: "TCP", port: 80, nodePort: 30_080 }];
+    const shows = intentOf({ name: "b-newer", nodes, ingress: ["20.9.9.9"], spec: { ports } });
+    expect(openedBy(narrower, older, [older, elsewhere], shows)).toEqual(["192.0.2.0/24,80"]);
   });
 
   test("a port that a Service gives up is closed, although a waiting one asks for it", () => {

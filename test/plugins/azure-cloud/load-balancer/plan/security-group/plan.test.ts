@@ -552,3 +552,30 @@ test("the cleanup of a Service leaves the rules of the one that was created unde
   const last = intentOf({ nodes, ...shape, uid: "new", action: "delete" });
   expect(summary(converge([last], observed, config).observed)).toEqual([]);
 });
+
+describe("the node ports of Services without floating IP", () => {
+  const withPorts = (name: string, port: number, nodePort: number, annotations = {}) => ({
+    name,
+    uid: name.repeat(8).slice(0, 32),
+    annotations,
+    spec: { ports: [{ protocol: "TCP", port, nodePort }] },
+  });
+  const onNodes = (observed: Observed) => summary(observed).filter((text) => text.includes("10.240.0.4"));
+
+  test("are closed although a Service with floating IP has a port of that number on its own address", () => {
+    const other = withPorts("other", 30_080, 30_443);
+    const before = after(start(), withPorts("web", 80, 30_080, direct), other);
+    expect(onNodes(before).join()).toEndWith(": 30080");
+    expect(onNodes(after(before, withPorts("web", 80, 30_081, direct), other)).join()).toEndWith(": 30081");
+  });
+
+  test("are closed by a write that the deleted Service waits for, with the changes of another one", () => {
+    const gone = { ...withPorts("web", 80, 30_080, direct), nodes };
+    const before = after(start(), gone, withPorts("other", 443, 30_443, direct));
+    const changed = intentOf({ ...withPorts("other", 443, 30_444, direct), nodes });
+    const intents = [intentOf({ ...gone, action: "delete", ingress: [] }), changed];
+    const { stages } = plan(intents, { ...before, services: [changed.service] }, config);
+    const [write] = stages.find(({ name }) => name === "security-group")?.writes ?? [];
+    expect(write?.services).toEqual(["default/other", "default/web"]);
+  });
+});
