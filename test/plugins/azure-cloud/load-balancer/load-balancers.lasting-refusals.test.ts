@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test";
 
+import { RetryAfterError } from "cloud-controller-host/sdk";
+
 import type { Failure, RequestMatcher } from "../../../../plugins/azure-cloud/simulator/faults.ts";
 import { errorOf } from "../../../kit/rejection.ts";
 import { openGatewayTo } from "../arm/gateway.ts";
@@ -51,6 +53,25 @@ for (const [matcher, failure, most] of refusals)
     await cluster.ensure(generation, serviceOf("web"));
     expectConverged(cluster);
   });
+
+test("a Service that ARM rejects is tried again after growing pauses, which are short again once it has succeeded or left", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const generation = await cluster.start({}, fast(100));
+  const web = serviceOf("web");
+  const pauseOf = async (minutes: string): Promise<number | undefined> => {
+    const changed = serviceOf("web", { annotations: { "azure-load-balancer-tcp-idle-timeout": minutes } });
+    simulator.failNext(putsOfBalancers, { status: 400, code: "InvalidRequestFormat", times: 9 });
+    const error = await errorOf(cluster.ensure(generation, changed));
+    simulator.clearFailures();
+    return error instanceof RetryAfterError ? error.delayMs : undefined;
+  };
+  expect([await pauseOf("5"), await pauseOf("6")]).toEqual([60_000, 120_000]);
+  await cluster.ensure(generation, web);
+  expect(await pauseOf("7")).toBe(60_000);
+  await generation.balancers.leaveLoadBalancer("kubernetes", web);
+  expect(await pauseOf("8")).toBe(60_000);
+});
 
 test("a load balancer whose operation has failed without a reason is named in the error", async () => {
   await using cluster = await openCluster(1, { operationStyle: "none" });

@@ -268,6 +268,16 @@ describe("instances of a uniform scale set", () => {
     expect((await one.apply([join], nodes(1))).late.size).toBe(0);
   });
 
+  test("instances of a uniform scale set that may not be read fail where the list lacks them, too", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const one = await open(world);
+    world.simulator.failNext({ method: "GET", path: instancePath(7) }, { status: 403, code: "AuthorizationFailed" });
+    const join = update({ join: ["node-7"] });
+    const result = await one.apply([join], nodes(8));
+    expect(result.failed.get(join)).toMatchObject({ status: 403 });
+  });
+
   test("instances of a uniform scale set wait for its own model and for no other, and are listed meanwhile", async () => {
     await using world = await openWorld({ operationStyle: "none" });
     await world.simulator.addInstances(5);
@@ -878,6 +888,18 @@ describe("standalone virtual machines", () => {
     expect(one.writes()).toEqual(["Microsoft.Network/networkInterfaces/vm-0-nic"]);
     world.simulator.delete("/providers/Microsoft.Compute/virtualMachines/other");
     expect(await one.membersOf(poolId(), known)).toMatchObject([{ node: "vm-0" }]);
+  });
+
+  test("standalone virtual machines whose network interface is gone are left out without an error", async () => {
+    await using world = await openWorld();
+    putMachine(world, "vm-0");
+    const one = await open(world);
+    const known = [nodeOf("vm-0", { providerID: machineOf("vm-0") })];
+    world.simulator.failNext(
+      { method: "GET", path: "/networkInterfaces/vm-0-nic" },
+      { status: 404, code: "ResourceNotFound" },
+    );
+    expect(await one.apply([update({ join: ["vm-0"] })], known)).toEqual(written(0));
   });
 
   /** One whose network interface is in state `Failed`. `refuse` lets ARM refuse its next writes. */

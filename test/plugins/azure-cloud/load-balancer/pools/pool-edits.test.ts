@@ -22,6 +22,22 @@ test("an instance joins a pool with its primary interface, and leaves it with al
   expect(left).toEqual(interfacesIn([], []));
 });
 
+test("an instance joins a pool with its only interface, and leaves it however its id is spelled", () => {
+  const edit = { poolId: pool.id.toUpperCase(), family: "IPv4" } as const;
+  const [, primary] = interfacesIn([], [pool]);
+  const only = { ipConfigurations: primary?.ipConfigurations ?? [] };
+  expect(editInterfaces([only], [{ ...edit, change: "leave" }], options)).toEqual([
+    { ipConfigurations: [{ primary: true, loadBalancerBackendAddressPools: [] }] },
+  ]);
+  const [, empty] = interfacesIn([], []);
+  const joined = editInterfaces(
+    [{ ipConfigurations: empty?.ipConfigurations ?? [] }],
+    [{ ...edit, change: "join" }],
+    options,
+  );
+  expect(joined?.[0]?.ipConfigurations[0]?.loadBalancerBackendAddressPools).toEqual([{ id: edit.poolId }]);
+});
+
 /** The model of a scale set that is in the pool. */
 const modelIn = (more: { readonly ipv4Only?: boolean; readonly deleting?: boolean }) => {
   const configuration = { name: "ipconfig0", primary: true, loadBalancerBackendAddressPools: [pool] };

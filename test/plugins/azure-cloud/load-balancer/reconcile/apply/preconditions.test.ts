@@ -1,9 +1,23 @@
 import { describe, expect, test } from "bun:test";
 
-import { annotations as annotationKeys, isObject, keyOf } from "cloud-controller-host/sdk";
+import {
+  annotations as annotationKeys,
+  defaultLoadBalancerName,
+  type InformerHandler,
+  isObject,
+  keyOf,
+  type Service,
+} from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../../../plugins/azure-cloud/json.ts";
+import {
+  hasSameChildren,
+  hasSameClaim,
+  hasSameOwners,
+  isSameExceptEtags,
+  NewServices,
+} from "../../../../../../plugins/azure-cloud/load-balancer/reconcile/apply/preconditions.ts";
 import type { Resource } from "../../../../../../plugins/azure-cloud/simulator/state/store.ts";
 import { errorOf } from "../../../../../kit/rejection.ts";
 import { type Cluster, fast, type Generation, openCluster, serviceOf } from "../../cluster.ts";
@@ -206,15 +220,21 @@ test("every write names the state that it was planned on", async () => {
 });
 
 describe("a deletion rests on a read made for it", () => {
-  test("a deletion rests on a read made for it: an outbound rule that another writer added keeps the load balancer of the last Service", async () => {
-    await using cluster = await openCluster(1);
-    const generation = await cluster.start();
-    await cluster.ensure(generation, serviceOf("web"));
-    addEgress(cluster);
-    await cluster.remove(generation, serviceOf("web"));
-    expect(namesAt(balancer(cluster), "outboundRules")).toEqual(["egress"]);
-    expect(namesAt(balancer(cluster), "frontendIPConfigurations")).toEqual(["egress"]);
-  });
+  test.each([
+    ["network interfaces", {}],
+    ["addresses", { loadBalancerBackendPoolConfigurationType: "nodeIP" }],
+  ])(
+    "a deletion rests on a read made for it: an outbound rule that another writer added keeps the load balancer of the last Service, with pools of %s",
+    async (_members, keys) => {
+      await using cluster = await openCluster(1);
+      const generation = await cluster.start(keys);
+      await cluster.ensure(generation, serviceOf("web"));
+      addEgress(cluster);
+      await cluster.remove(generation, serviceOf("web"));
+      expect(namesAt(balancer(cluster), "outboundRules")).toEqual(["egress"]);
+      expect(namesAt(balancer(cluster), "frontendIPConfigurations")).toEqual(["egress"]);
+    },
+  );
 
   const frontend = { id: `${path}/frontendIPConfigurations/theirs` };
   const pool = { id: `${path}/backendAddressPools/theirs` };
@@ -270,12 +290,16 @@ describe("a deletion rests on a read made for it", () => {
 
   test("a deletion rests on a read made for it: a private link service whose owner tags were removed stays, with its endpoint connections", async () => {
     await using cluster = await openCluster(1);
-    const generation = await cluster.start();
     const linked = serviceOf("linked", { annotations: { ...internal, "azure-pls-create": "true" } });
+    await cluster.ensure(await cluster.start(), linked);
+    const link = (): Resource => found(cluster, /privateLinkServices\//u);
+    change(cluster, link(), { privateEndpointConnections: [{ name: "peer" }] });
+    const generation = await cluster.start();
     await cluster.ensure(generation, linked);
-    change(cluster, found(cluster, /privateLinkServices\//u), {}, { tags: { of: "a person" } });
+    change(cluster, link(), {}, { tags: { of: "a person" } });
     expect(await errorOf(cluster.remove(generation, linked))).toMatchObject({ code: "UnmanagedPrivateLinkService" });
-    expect(objectAt(found(cluster, /privateLinkServices\//u), "tags")).toEqual({ of: "a person" });
+    expect(objectAt(link(), "tags")).toEqual({ of: "a person" });
+    expect(namesAt(link(), "privateEndpointConnections")).toEqual(["peer"]);
   });
 });
 
@@ -694,5 +718,107 @@ describe("a write of a load balancer corrects what is known of its public IPs", 
       1,
     );
     expect(generation.events).toContain("web DeletePublicIPAddress");
+  });
+});
+
+test.each([
+  "frontendIPConfigurations",
+  "backendAddressPools",
+  "loadBalancingRules",
+  "probes",
+  "inboundNatRules",
+  "inboundNatPools",
+  "outboundRules",
+])("a load balancer is as planned only with the same names in %s, in whatever order and case", (list) => {
+  const withNames = (...names: readonly string[]) => ({ [list]: names.map((name) => ({ name })) });
+  expect(hasSameChildren(withNames("A", "b"), withNames("B", "a"))).toBe(true);
+  expect(hasSameChildren(withNames("a", "b"), withNames("a"))).toBe(false);
+  expect(hasSameChildren(withNames("a"), undefined)).toBe(false);
+  expect(hasSameChildren({}, withNames())).toBe(true);
+});
+
+test("a public IP is as planned only with the same tags and IP tags", () => {
+  const planned = { tags: { owner: "web" }, ipTags: [{ ipTagType: "RoutingPreference", tag: "Internet" }] };
+  expect(hasSameOwners({ ...planned, ipAddress: "20.0.0.1" }, planned)).toBe(true);
+  expect(hasSameOwners({ ...planned, tags: {} }, planned)).toBe(false);
+  expect(hasSameOwners({ ...planned, ipTags: [] }, planned)).toBe(false);
+  expect(hasSameOwners({}, undefined)).toBe(true);
+});
+
+test("a private link service is as planned only with the same tags and frontends, and with no further connection", () => {
+  const planned = { tags: { owner: "web" }, loadBalancerFrontendIpConfigurations: [{ id: "/LB/One" }] };
+  const connected = { ...planned, privateEndpointConnections: [{ name: "known" }] };
+  expect(hasSameClaim({ ...planned, loadBalancerFrontendIpConfigurations: [{ id: "/lb/one" }] }, planned, [])).toBe(
+    true,
+  );
+  expect(hasSameClaim({ ...planned, loadBalancerFrontendIpConfigurations: [{ id: "/lb/two" }] }, planned, [])).toBe(
+    false,
+  );
+  expect(hasSameClaim({ ...planned, tags: {} }, planned, [])).toBe(false);
+  expect([hasSameClaim(connected, planned, ["known"]), hasSameClaim(connected, planned, [])]).toEqual([true, false]);
+});
+
+test("replies that differ in nothing but etags, at whatever depth, are the same", () => {
+  const reply = (etag: string, name = "one") => ({ etag, ipConfigurations: [{ name, etag }] });
+  expect(isSameExceptEtags(reply("1"), reply("2"))).toBe(true);
+  expect(isSameExceptEtags(reply("1"), reply("1", "two"))).toBe(false);
+});
+
+describe("a Service is new", () => {
+  function watching({ isShared = false } = {}) {
+    const services = new Map<string, Service>();
+    const handlers: InformerHandler<Service>[] = [];
+    let hasSynced = false;
+    const news = new NewServices(() => isShared);
+    news.watch({
+      store: {
+        get: (key) => services.get(key),
+        list: () => [...services.values()],
+        get size() {
+          return services.size;
+        },
+      },
+      handle: (handler) => (handlers.push(handler), { remove: () => undefined }),
+      hasSynced: () => hasSynced,
+    });
+    const add = (service: Service): void => void services.set(keyOf(service), service);
+    return { news, services, handlers, add, synced: () => void (hasSynced = true) };
+  }
+  const web = serviceOf("web");
+  const creationOf = (service: Service, name = `kubernetes-${defaultLoadBalancerName(service)}`) =>
+    ({ kind: "put-public-ip", id: name, name, resourceGroup: "rg0", services: [keyOf(service)], body: {} }) as const;
+
+  test("a Service is new if it comes after the process has begun to lead with all others", () => {
+    const { news, add, synced } = watching();
+    const old = serviceOf("old");
+    add(old);
+    news.begin();
+    expect([old, web].map((one) => news.has(one))).toEqual([false, false]);
+    synced();
+    news.begin();
+    add(web);
+    news.begin();
+    expect([old, web].map((one) => news.has(one))).toEqual([false, true]);
+  });
+
+  test("a Service is new for no deployment that shares the Services", () => {
+    const { news, add, synced } = watching({ isShared: true });
+    synced();
+    news.begin();
+    add(web);
+    expect([news.has(web), news.take(creationOf(web))]).toEqual([false, false]);
+  });
+
+  test("a Service is new for one creation, of a resource with its name, until it is deleted", () => {
+    const { news, handlers, add, synced } = watching();
+    synced();
+    news.begin();
+    const other = serviceOf("other");
+    for (const one of [web, other]) add(one);
+    expect(news.take({ ...creationOf(web), services: [web, other].map(keyOf) })).toBe(false);
+    expect([news.take(creationOf(web)), news.take(creationOf(web))]).toEqual([true, false]);
+    expect(news.take(creationOf(other, "theirs"))).toBe(false);
+    for (const handler of handlers) handler.deleted?.(web);
+    expect(news.take(creationOf(web))).toBe(true);
   });
 });

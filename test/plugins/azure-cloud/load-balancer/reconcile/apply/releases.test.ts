@@ -1,9 +1,15 @@
 import { expect, test } from "bun:test";
 
+import type { LoadBalancer } from "@azure/arm-network";
 import { annotations, type CloudContext, type Service } from "cloud-controller-host/sdk";
 
+import { ArmError } from "../../../../../../plugins/azure-cloud/arm/errors.ts";
+import type { MembersWrite } from "../../../../../../plugins/azure-cloud/load-balancer/pools/member-jobs.ts";
+import { refusedReleases } from "../../../../../../plugins/azure-cloud/load-balancer/reconcile/apply/releases.ts";
 import { azureState } from "../../azure-state.ts";
 import { openCluster, serviceOf } from "../../cluster.ts";
+import { plannerConfigOf } from "../../fixtures.ts";
+import { usersBalancer, world } from "../../world.ts";
 
 const servedBy = (name: string, lease: string): Service => {
   const { metadata, ...rest } = serviceOf(name);
@@ -51,4 +57,37 @@ async function readsOfDeletion(web: Service, own: Partial<CloudContext>): Promis
 test("the deletion of a last Service takes one read of its load balancer more where deployments share it", async () => {
   const alone = await readsOfDeletion(serviceOf("web"), {});
   expect(await readsOfDeletion(servedBy("web", "one"), deployment("one"))).toBe(alone + 1);
+});
+
+const balancer = usersBalancer("kubernetes");
+const release: MembersWrite = {
+  kind: "release-pools",
+  id: balancer.id ?? "",
+  name: "kubernetes",
+  resourceGroup: "rg0",
+  services: ["default/web"],
+  poolIds: [],
+};
+
+test.each<[string, () => Promise<LoadBalancer | undefined>, object, "conflict" | "failed" | undefined]>([
+  ["is as planned is carried out", () => Promise.resolve(balancer), {}, undefined],
+  ["is gone is carried out", () => Promise.resolve(undefined), {}, undefined],
+  ["has got something is in conflict", () => Promise.resolve({ ...balancer, probes: [] }), {}, "conflict"],
+  [
+    "cannot be read fails",
+    () => Promise.reject(new ArmError(403, "AuthorizationFailed", "no", { method: "GET" })),
+    {},
+    "failed",
+  ],
+  [
+    "no other deployment writes is carried out without a read",
+    () => Promise.reject(new Error("not needed")),
+    { shardSuffix: undefined },
+    undefined,
+  ],
+])("the release of the pools of a load balancer that %s", async (_what, read, keys, kind) => {
+  const config = { ...plannerConfigOf(), shardSuffix: "", ...keys };
+  const observed = world({ loadBalancers: [balancer] });
+  const refused = await refusedReleases([release], observed, { network: { loadBalancers: { read } }, config });
+  expect(refused.get(release)?.kind).toBe(kind);
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
 import {
+  annotations,
   type CloudContext,
   type Informer,
   type InformerHandler,
@@ -106,7 +107,7 @@ async function observerOf(world: World, objects: Objects, changes: Readonly<Reco
     network,
     members,
     newServices: new NewServices(() => false),
-    context: { informers: objects.informers, clock },
+    context: { informers: objects.informers, clock, shards: { own: "own" } },
   });
 }
 
@@ -252,4 +253,20 @@ test("a Service that has the name of a known one is another one", async () => {
   const successor = { ...intentOf({ name: "web", uid: "two" }).service, kind: "Service" };
   expect((await observerOf(world, new Objects([known]))).service(known)).toEqual(known);
   expect((await observerOf(world, new Objects([successor]))).service(known)).toBeUndefined();
+});
+
+test("a Service is taken by the deployment that marks it, and by none that marks another one of its name", async () => {
+  await using world = await openWorld();
+  const isTaken = async (uid: string, mark?: string): Promise<boolean> => {
+    const { service } = intentOf({ name: "web", uid });
+    const marks = mark === undefined ? {} : { [annotations.servedBy]: mark };
+    const stored = { ...service, kind: "Service", metadata: { ...service.metadata, annotations: marks } };
+    return (await observerOf(world, new Objects([stored]))).isTaken(intentOf({ name: "web", uid: "one" }).service);
+  };
+  expect([await isTaken("one"), await isTaken("one", "own"), await isTaken("one", "other")]).toEqual([
+    false,
+    false,
+    true,
+  ]);
+  expect(await isTaken("two", "other")).toBe(false);
 });
