@@ -1,11 +1,5 @@
 import { sameName } from "../../../arm/resource-id.ts";
-import {
-  internalSuffix,
-  isInternalName,
-  isServiceFrontend,
-  sharedProbeName,
-  withoutInternal,
-} from "../../model/names.ts";
+import { internalSuffix, isInternalName, isServiceFrontend, withoutInternal } from "../../model/names.ts";
 import { fullKey } from "../../service/annotation-rows.ts";
 import { annotations } from "../../service/annotations.ts";
 import { quoted } from "../../service/readers.ts";
@@ -85,7 +79,7 @@ export function retireBasic(draft: Draft): void {
     const isOurs = sameName(withoutInternal(one.name), loadBalancerName || clusterName);
     if (!isOurs || !sameName(one.current?.sku?.name ?? "", "Basic") || one.current === undefined) continue;
     draft.retired.add(one);
-    const isOwn = ({ name }: { name?: string }): boolean => isServiceFrontend(name) || name === sharedProbeName;
+    const isOwn = ({ name }: { name?: string }): boolean => isServiceFrontend(name);
     const { loadBalancingRules = [], probes = [] } = one.current;
     const emptied = withoutProbes(withoutRules(one.current, loadBalancingRules.filter(isOwn)), probes.filter(isOwn));
     one.current = withoutFrontends(emptied, isOwn);

@@ -188,8 +188,7 @@ function emptiest(draft: Draft, subject: Subject, names: readonly string[], plan
       : (present?.current?.loadBalancingRules?.length ?? 0) + (coming ?? 0);
   };
   const empty = names.find((name) => rulesOf(name) === 0);
-  const missing = names.find((name) => rulesOf(name) === undefined);
   const [fewest] = names.toSorted((left, right) => (rulesOf(left) ?? 0) - (rulesOf(right) ?? 0));
-  const chosen = empty ?? missing ?? fewest;
+  const chosen = empty ?? fewest;
   return chosen !== undefined && (rulesOf(chosen) ?? 0) < maxRules ? chosen : undefined;
 }

@@ -31,6 +31,21 @@ describe("the frontend of a Service", () => {
     expect(chainAfter([{ [key]: gateway }, {}])).toBe(gateway);
   });
 
+  test("is chained by its own Service alone, and by none that shares it", () => {
+    const shared = { "azure-load-balancer-ipv4": "20.9.9.9" };
+    const withPort = (name: string, port: number, annotations = {}) =>
+      intentOf({
+        name,
+        nodes,
+        annotations: { ...shared, ...annotations },
+        spec: { ports: [{ protocol: "TCP", port, nodePort: 30_000 + port }] },
+      });
+    const intents = [withPort("a-owner", 80), withPort("b-sharer", 443, { [key]: gateway })];
+    const { loadBalancers } = converge(intents, world({ nodes, vmSets }), standard).observed;
+    const frontends = loadBalancers.flatMap(({ frontendIPConfigurations = [] }) => frontendIPConfigurations);
+    expect(frontends.map(({ gatewayLoadBalancer }) => gatewayLoadBalancer)).toEqual([undefined]);
+  });
+
   test("is chained to no Gateway Load Balancer if it is internal or basic", () => {
     expect(chainAfter([{ [key]: gateway, "azure-load-balancer-internal": "true" }])).toBeUndefined();
     expect(chainAfter([{ [key]: gateway }], plannerConfigOf({ loadBalancerSku: "basic" }))).toBeUndefined();

@@ -116,6 +116,30 @@ describe("a pool of node addresses, of which one is drained", () => {
     expect(membersAfter(drained(600_000), found)).toEqual(["node-1"]);
   });
 
+  test("loses no other address where the sync of nodes has left out all", () => {
+    const pool = {
+      loadBalancerBackendAddresses: ["10.240.0.4", "10.240.0.5"].map((ipAddress) => ({ name: ipAddress, ipAddress })),
+    };
+    const place = { balancer: "/lb", isDown: false, hasOthers: true, isLocal: false, drainMs: 600_000 };
+    const addresses = new Map([[placeKey("/pool", "10.240.0.4"), { node: "node-0", drain: drained(0), place }]]);
+    const wanted = { nodes: [], pool: { family: "IPv4", local: false }, id: "/pool" } as const;
+    const draining = { addresses, leaving: new Map<string, ReadonlySet<string>>() };
+    expect(withAddresses(pool, { ...wanted, draining }, plannerConfigOf(nodeIP))).toBe(pool);
+  });
+
+  test("puts an address up again where no time is configured any more and its node is to stay", () => {
+    const address = { name: "node-0", ipAddress: "10.240.0.4", adminState: "Down" } as const;
+    const place = { balancer: "/lb", isDown: true, hasOthers: true, isLocal: false, drainMs: 0 };
+    const addresses = new Map([[placeKey("/pool", "10.240.0.4"), { node: "node-0", drain: drained(0), place }]]);
+    const wanted = { nodes: nodes.slice(0, 1), pool: { family: "IPv4", local: false }, id: "/pool" } as const;
+    const after = withAddresses(
+      { loadBalancerBackendAddresses: [address] },
+      { ...wanted, draining: { addresses, leaving: new Map() } },
+      plannerConfigOf(nodeIP),
+    );
+    expect(after.loadBalancerBackendAddresses?.map(({ adminState }) => adminState)).toEqual(["None"]);
+  });
+
   test("loses the address at once where no time is configured any more", () => {
     expect(membersAfter(drained(0), { wanted: ["node-1"] })).toEqual(["node-1"]);
   });

@@ -1,5 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
+import type { LoadBalancer } from "@azure/arm-network";
+
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { intentOf, plannerConfigOf } from "../../fixtures.ts";
 import { converge, nodesNamed, publicIP, usersBalancer, world } from "../../world.ts";
@@ -45,6 +47,19 @@ describe("basic load balancers", () => {
     expect(balancersAfter(auto, first).loadBalancers.map(({ name }) => name)).toEqual(["kubernetes", "other"]);
   });
 
+  test("mode `__auto__` spreads Services that are planned together", () => {
+    const annotations = { "azure-load-balancer-mode": "__auto__" };
+    const intents = ["a", "b"].map((name) => intentOf({ nodes, name, annotations }));
+    const { loadBalancers } = converge(intents, start, basic).observed;
+    expect(loadBalancers.map(({ name }) => name)).toEqual(["kubernetes", "other"]);
+  });
+
+  test("a Service that becomes internal has an internal load balancer alone", () => {
+    const before = balancersAfter({});
+    const { loadBalancers } = balancersAfter({ "azure-load-balancer-internal": "true" }, before);
+    expect(loadBalancers.map(({ name }) => name)).toEqual(["kubernetes-internal"]);
+  });
+
   test("an unknown set is refused", () => {
     const intent = intentOf({ nodes, annotations: { "azure-load-balancer-mode": "nowhere" } });
     const { stages, results } = plan([intent], start, basic);
@@ -79,6 +94,18 @@ describe("cleaning up a basic load balancer", () => {
       ipAddress: asBasic.publicIPs.find(({ name }) => name === "kubernetes-aweb")?.ipAddress ?? "",
     });
     expect(rounds).toBeLessThanOrEqual(3);
+  });
+
+  test.each<[string, object, Readonly<Record<string, string>>, (one: LoadBalancer) => LoadBalancer]>([
+    ["without pools", {}, {}, ({ backendAddressPools: _pools, ...rest }) => rest],
+    ["with a probe that its Services share", { clusterServiceLoadBalancerHealthProbeMode: "shared" }, {}, (one) => one],
+    ["of an internal Service", {}, { "azure-load-balancer-internal": "true" }, (one) => one],
+  ])("standard config: basic removed %s", (_what, keys, annotations, change) => {
+    const intents = [intentOf({ nodes, annotations })];
+    const former = converge(intents, start, plannerConfigOf({ loadBalancerSku: "basic", ...keys })).observed;
+    const loadBalancers = former.loadBalancers.map((one) => ({ ...change(one), sku: { name: "Basic" } }));
+    const { observed } = converge(intents, { ...former, loadBalancers }, plannerConfigOf({ ...keys }));
+    expect(observed.loadBalancers.map(({ sku }) => sku?.name)).toEqual(["Standard"]);
   });
 
   test("a basic config is skipped", () => {

@@ -4,6 +4,7 @@ import type { LoadBalancer } from "@azure/arm-network";
 
 import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { destinationsOf } from "../../../../../../plugins/azure-cloud/load-balancer/plan/security-group/rule-contents.ts";
 import { matches } from "../../../../../../plugins/azure-cloud/load-balancer/service/selectors.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../../fixtures.ts";
 import { converge, publicIP, world } from "../../world.ts";
@@ -249,6 +250,38 @@ describe("nodes of several load balancers", () => {
       "node-1",
       "node-2",
     ]);
+  });
+
+  test("the pool of a local Service has the nodes with its endpoints, whatever their load balancer, and so have its rules for node ports", () => {
+    const config = configOf({ name: "lb2", primaryVMSet: "vmss1" });
+    const local = (nodePort: number) =>
+      intentOf({
+        nodes,
+        name: "a",
+        annotations: { "azure-disable-load-balancer-floating-ip": "true" },
+        spec: {
+          externalTrafficPolicy: "Local",
+          healthCheckNodePort: 32_000,
+          ports: [{ protocol: "TCP", port: 80, nodePort }],
+        },
+      });
+    const others = ["kubernetes", "lb2"].map((name) =>
+      intentOf({ nodes, name: `on-${name}`, annotations: { "azure-load-balancer-configurations": name } }),
+    );
+    const endpointNodes = new Map([["default/a", ["node-1"]]]);
+    const { observed: before } = converge([local(30_080), ...others], start({ vmSets, endpointNodes }), config);
+    const { observed } = converge(
+      [local(30_443)],
+      { ...before, services: others.map(({ service }) => service) },
+      config,
+    );
+    const pools = observed.loadBalancers.flatMap(({ backendAddressPools = [] }) => backendAddressPools);
+    const own = pools.find(({ name }) => name === "default-a");
+    expect(own?.loadBalancerBackendAddresses?.map(({ ipAddress }) => ipAddress)).toEqual(["10.240.0.5"]);
+    const opened = (observed.securityGroup?.securityRules ?? []).filter(({ destinationPortRanges = [] }) =>
+      destinationPortRanges.includes("30443"),
+    );
+    expect(opened.flatMap(destinationsOf)).toEqual(["10.240.0.5"]);
   });
 
   test("a load balancer that no node is assigned to takes all nodes", () => {
