@@ -36,6 +36,21 @@ test("a Service that changes while it is being read is not done before its chang
   expectConverged(cluster);
 });
 
+test("a Service whose deletion is requested while it is being read is not done before it is deleted", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const generation = await cluster.start({ disableAPICallCache: true });
+  const web = serviceOf("web");
+  await cluster.ensure(generation, web);
+  const hold = simulator.hold({ method: "GET", path: /\/loadBalancers$/u });
+  const unchanged = errorOf(generation.balancers.ensureLoadBalancer("kubernetes", web, cluster.nodes));
+  await eventually("it is being read", () => hold.waiting() === 1);
+  const deleted = generation.balancers.ensureLoadBalancerDeleted("kubernetes", web);
+  hold.release();
+  await Promise.all([unchanged, deleted]);
+  expect(azureState(simulator).frontends).toEqual([]);
+});
+
 test("nothing that a Service wants no more when it has been read is written", async () => {
   await using cluster = await openCluster(1);
   const { simulator } = cluster.world;
