@@ -56,6 +56,23 @@ describe("two Services that share an address", () => {
     });
 });
 
+test("two Services that share an address and ask for different tags are done, and a restart writes nothing", async () => {
+  await using cluster = await openCluster(1);
+  const first = await cluster.start();
+  const creator = onPort("creator", 80, { "azure-pip-tags": "a=1" });
+  await cluster.ensure(first, creator);
+  const guest = onPort("guest", 443, {
+    "azure-pip-tags": "a=2,b=3",
+    "azure-load-balancer-ipv4": addressOf(cluster, "creator"),
+  });
+  await cluster.ensure(first, guest);
+  first.crash();
+  cluster.world.simulator.clearLog();
+  const next = await cluster.start();
+  await Promise.all([creator, guest].map((service) => cluster.ensure(next, service)));
+  expect(cluster.writes()).toEqual([]);
+});
+
 test("a Service does not get the port of an older one on its address whose security rules are being written", async () => {
   await using cluster = await openCluster(2);
   const { simulator } = cluster.world;

@@ -1,4 +1,4 @@
-import type { PublicIPAddress } from "@azure/arm-network";
+import type { IpTag, PublicIPAddress } from "@azure/arm-network";
 import type { ErrorCode } from "cloud-controller-host/sdk";
 
 import { sameName } from "../../../arm/resource-id.ts";
@@ -20,6 +20,14 @@ type Ensured = { readonly publicIP: PublicIP } | { readonly problem: PlanProblem
 
 const problem = (code: ErrorCode, message: string): Ensured => ({ problem: { code, messages: [message] } });
 
+interface Circumstances {
+  readonly config: PlannerConfig;
+  /** Of a public IP that is created. */
+  readonly zones: readonly string[];
+  /** Other Services that share the public IP. */
+  readonly sharers?: readonly Subject[];
+}
+
 /**
  * The public IP as the Service wants it; the same object as observed when nothing changes. One that a user
  * created is only checked, apart from a DNS label that the Service asks for. Source: upstream `ensurePublicIPExists`.
@@ -28,13 +36,14 @@ export function ensurePublicIP(
   subject: Subject,
   family: Family,
   { name, current }: DesiredPublicIP,
-  { config, zones }: { readonly config: PlannerConfig; readonly zones: readonly string[] },
+  circumstances: Circumstances,
 ): Ensured {
+  const { config, zones } = circumstances;
   const start = current ?? newPublicIP(subject, family, { name, config, zones });
   const userAssigned = current !== undefined && ownership(current, subject, config.clusterName).userAssigned;
   const unfit = userAssigned ? unfitness(start, family, config) : undefined;
   if (unfit !== undefined) return problem("PublicIPUnfit", `public IP ${name} ${unfit}`);
-  const owned = userAssigned ? start : withManagedFields(start, subject, family, config);
+  const owned = userAssigned ? start : withManagedFields(start, subject, family, circumstances);
   const labeled = withDnsLabel(owned, subject, userAssigned);
   if (typeof labeled === "string") return problem("DNSLabelTaken", labeled);
   return { publicIP: labeled };
@@ -71,13 +80,17 @@ function unfitness(publicIP: PublicIP, family: Family, { sku }: PlannerConfig): 
   return undefined;
 }
 
-function withManagedFields(publicIP: PublicIP, subject: Subject, family: Family, config: PlannerConfig): PublicIP {
+function withManagedFields(
+  publicIP: PublicIP,
+  subject: Subject,
+  family: Family,
+  { config, sharers = [] }: Circumstances,
+): PublicIP {
   const standard = config.sku === "standard";
   const allocation = family === "IPv6" && !standard ? "Dynamic" : "Static";
   const method = family === "IPv6" ? allocation : (publicIP.publicIPAllocationMethod ?? "Static");
-  const tags = managedTags(publicIP.tags, subject, config);
-  const asked = subject.settings.get(annotations.pipIPTags);
-  const ipTags = config.mutateIPTags && asked !== undefined ? parseIPTags(asked) : undefined;
+  const tags = managedTags(publicIP.tags, subject, config, sharers);
+  const ipTags = config.mutateIPTags ? desiredIPTags(publicIP, subject, sharers) : undefined;
   return changed(publicIP, {
     ...(tags !== publicIP.tags && { tags: { ...tags } }),
     ...(standard && publicIP.sku?.name !== "Standard" && { sku: { ...publicIP.sku, name: "Standard" } }),
@@ -91,20 +104,55 @@ function withManagedFields(publicIP: PublicIP, subject: Subject, family: Family,
 const changed = (publicIP: PublicIP, changes: Partial<PublicIPAddress>): PublicIP =>
   Object.keys(changes).length === 0 ? publicIP : { ...publicIP, ...changes };
 
+const ipTagsAsked = ({ settings }: Subject): readonly IpTag[] | undefined => {
+  const asked = settings.get(annotations.pipIPTags);
+  return asked === undefined ? undefined : parseIPTags(asked);
+};
+
+/** Undefined: the present ones stay, as one of the Services asks for them, or none does for any. */
+function desiredIPTags(
+  { ipTags }: PublicIP,
+  subject: Subject,
+  sharers: readonly Subject[],
+): readonly IpTag[] | undefined {
+  const isAsked = sharers.map(ipTagsAsked).some((asked) => asked !== undefined && sameIPTags(asked, ipTags));
+  return isAsked ? undefined : ipTagsAsked(subject);
+}
+
 /** Owner tags, and the configured tags under those of the annotation. Source: upstream `ensurePIPTagged`. */
-function managedTags(tags: Tags | undefined, subject: Subject, config: PlannerConfig): Tags {
+function managedTags(
+  tags: Tags | undefined,
+  subject: Subject,
+  config: PlannerConfig,
+  sharers: readonly Subject[],
+): Tags {
   const bound = withOwner(tags, subject.key);
-  const own = parseTags(subject.settings.get(annotations.pipTags));
-  const desired = overrideTags(config.tags, own);
-  if (desired.size === 0) return bound;
+  const desired = overrideTags(config.tags, tagsAsked(subject));
+  addTagsOfSharers(desired, bound, sharers);
+  const removes = config.systemTags.length > 0;
+  if (desired.size === 0 && !removes) return bound;
   const owners = {
     [serviceTag]: servicesIn(bound).join(","),
     [clusterTag]: clusterIn(bound),
     [dnsTag]: dnsOwnerIn(bound),
   };
   for (const [key, value] of Object.entries(owners))
-    if (value !== "" && bound[key] !== undefined) desired.set(key, bound[key]);
+    if (value !== "" && (removes || bound[key] !== undefined)) desired.set(key, bound[key] ?? value);
   return reconcileTags(bound, desired, config.systemTags) ?? bound;
+}
+
+const tagsAsked = ({ settings }: Subject): ReadonlyMap<string, string> => parseTags(settings.get(annotations.pipTags));
+
+/**
+ * Tags that only others ask for stay, and of several values for one tag the present one does: two Services that took turns
+ * in writing theirs would never be done.
+ */
+function addTagsOfSharers(desired: Map<string, string>, present: Tags, sharers: readonly Subject[]): void {
+  for (const [key, value] of sharers.flatMap((sharer) => [...tagsAsked(sharer)])) {
+    const wanted = desired.keys().find((known) => sameName(known, key));
+    const isPresent = Object.entries(present).some(([known, text]) => sameName(known, key) && sameName(text, value));
+    if (wanted === undefined || isPresent) desired.set(wanted ?? key, value);
+  }
 }
 
 /** The public IP with the DNS label of the annotation, or why it cannot have it. Source: upstream `reconcileDNSSettings`. */

@@ -1,5 +1,5 @@
 import type { PublicIPAddress } from "@azure/arm-network";
-import { defaultLoadBalancerName, keyOf, type Service } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, isBeingDeleted, keyOf, type Service } from "cloud-controller-host/sdk";
 
 import { groupOf, sameName, startsWithName } from "../../../arm/resource-id.ts";
 import { lowerId, sameId } from "../../model/ids.ts";
@@ -8,10 +8,16 @@ import { isPublicIPNameOf } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import { annotations } from "../../service/annotations.ts";
-import type { Subject } from "../../service/subject.ts";
+import { readSubject, type Subject } from "../../service/subject.ts";
 import { type Draft, edit, type PlannedService, reject, zonesFor } from "../draft/draft.ts";
 import { type Balancer, frontendsWith } from "../draft/edits.ts";
-import { type DesiredPublicIP, desiredPublicIP, indexPublicIPs, type PublicIPIndex } from "./desired.ts";
+import {
+  type DesiredPublicIP,
+  desiredPublicIP,
+  indexPublicIPs,
+  type PublicIPIndex,
+  wantedPublicIPs,
+} from "./desired.ts";
 import { ensurePublicIP } from "./ensure.ts";
 import { parseIPTags, sameIPTags } from "./ip-tags.ts";
 import { servicesIn, withoutOwner } from "./owners.ts";
@@ -41,6 +47,8 @@ interface Settled {
   readonly chosen: ReadonlyMap<Family, DesiredPublicIP>;
   /** All that it wants as they are, by lower-case id. */
   readonly publicIPs: ReadonlyMap<string, PublicIP>;
+  /** The other Services on them. */
+  readonly sharers: readonly Subject[];
 }
 
 /** By everything that it follows from, as long as no other Service changes one of its public IPs. */
@@ -57,7 +65,7 @@ export function planPublicIPs(draft: Draft): PublicIPTargets {
   const known = settledBy(config)(observed.publicIPs)(observed.loadBalancers);
   const settled = ({ subject, action }: PlannedService): Settled | undefined => {
     const one = action === "ensure" ? known.get(subject) : undefined;
-    return one !== undefined && isAsObserved(draft, one) ? one : undefined;
+    return one !== undefined && isAsObserved(draft, one) && hasSameSharers(draft, subject, one) ? one : undefined;
   };
   const targets = new Map<ServiceKey, ReadonlyMap<Family, DesiredPublicIP>>();
   for (const planned of services)
@@ -77,6 +85,14 @@ export function planPublicIPs(draft: Draft): PublicIPTargets {
 const isAsObserved = ({ publicIPs: drafts }: Draft, { publicIPs }: Pick<Settled, "publicIPs">): boolean =>
   publicIPs.entries().every(([id, one]) => drafts.get(id)?.current === one);
 
+const hasSameSharers = (draft: Draft, subject: Subject, { publicIPs, sharers }: Settled): boolean => {
+  const now = sharersOfAll(draft, subject, publicIPs);
+  return now.length === sharers.length && now.every((sharer, index) => sharer === sharers[index]);
+};
+
+const sharersOfAll = (draft: Draft, subject: Subject, publicIPs: Settled["publicIPs"]): readonly Subject[] =>
+  [...publicIPs.values()].flatMap((one) => sharersOf(draft, subject, one));
+
 /** Undefined for a Service that is refused, needs an edit, or waits: it lacks a public IP then. */
 function settledWith(draft: Draft, subject: Subject, chosen: Settled["chosen"]): Settled | undefined {
   const { key, internal, families } = subject;
@@ -85,7 +101,9 @@ function settledWith(draft: Draft, subject: Subject, chosen: Settled["chosen"]):
   if (wanted.includes(undefined)) return undefined;
   const all = new Set([...wanted, ...taggedFor(draft, subject)].filter((one) => one !== undefined));
   const publicIPs = new Map([...all].map((one) => [lowerId(one), one]));
-  return isAsObserved(draft, { publicIPs }) ? { chosen, publicIPs } : undefined;
+  return isAsObserved(draft, { publicIPs })
+    ? { chosen, publicIPs, sharers: sharersOfAll(draft, subject, publicIPs) }
+    : undefined;
 }
 
 function ensureAll(draft: Draft, subject: Subject, index: PublicIPIndex): ReadonlyMap<Family, DesiredPublicIP> {
@@ -153,7 +171,8 @@ function ensureOne(draft: Draft, subject: Subject, family: Family, desired: Desi
   const current = known?.current;
   const { config } = draft;
   const zones = current === undefined ? zonesFor(draft, subject.key) : [];
-  const ensured = ensurePublicIP(subject, family, { ...desired, current }, { config, zones });
+  const sharers = current === undefined ? [] : sharersOf(draft, subject, current);
+  const ensured = ensurePublicIP(subject, family, { ...desired, current }, { config, zones, sharers });
   if ("problem" in ensured) reject(draft, subject.key, ensured.problem.code, ...ensured.problem.messages);
   else if (known !== undefined) edit(known, subject.key, () => ensured.publicIP);
   else
@@ -166,6 +185,16 @@ function ensureOne(draft: Draft, subject: Subject, family: Family, desired: Desi
       services: new Set([subject.key]),
     });
 }
+
+/** The other Services that its tags name and that still use it. */
+const sharersOf = ({ observed, config }: Draft, { key }: Subject, { id, tags }: PublicIP): readonly Subject[] =>
+  servicesIn(tags).flatMap((owner) => {
+    const service = sameName(owner, key) ? undefined : byKey(observed.services).get(owner);
+    if (service === undefined || isBeingDeleted(service) || service.spec?.type !== "LoadBalancer") return [];
+    const { subject } = readSubject(service, config);
+    const wanted = subject.internal ? [] : wantedPublicIPs(subject, indexPublicIPs(observed.publicIPs), config);
+    return wanted.some((one) => sameId(one.id, id)) ? [subject] : [];
+  });
 
 /** By the owners that their tags name, in lower case. */
 const byOwner = oncePer((publicIPs: readonly PublicIP[]): ReadonlyMap<string, readonly PublicIP[]> => {

@@ -262,6 +262,22 @@ describe("the tags of a public IP", () => {
     expect(tags).toEqual({ ...ownTags, a: "x" });
   });
 
+  test("tags of an annotation that is gone are removed when systemTags is set, also without tags of the config", () => {
+    expect(tagsAfter({ systemTags: "sys" }, { a: "b", sys: "2" })).toEqual({ ...ownTags, sys: "2" });
+    expect(tagsAfter({}, { a: "b" })).toEqual({ ...ownTags, a: "b" });
+  });
+
+  test("owner tags in the spelling of older releases are replaced by those of today when systemTags is set", () => {
+    const legacy = { service: "default/web", "kubernetes-cluster-name": "kubernetes" };
+    const current = publicIP("pip", "1.2.3.4", { tags: legacy });
+    for (const keys of [{ tags: "a=x", systemTags: "sys" }, { systemTags: "sys" }]) {
+      const ensured = ensure({}, current, { config: plannerConfigOf(keys) });
+      expect(ensured).toMatchObject({ tags: ownTags });
+      expect(ensured).not.toHaveProperty(["tags", "service"]);
+    }
+    expect(ensure({}, current)).toBe(current);
+  });
+
   test("tagsMap supported", () => {
     expect(tagsAfter({ tags: "a=x", tagsMap: { a: "m", b: "n" } }, {})).toEqual({ ...ownTags, a: "m", b: "n" });
   });

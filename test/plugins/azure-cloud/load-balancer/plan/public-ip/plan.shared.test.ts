@@ -1,0 +1,108 @@
+import { expect, test } from "bun:test";
+
+import type { Service } from "cloud-controller-host/sdk";
+
+import type { ServiceIntent } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { intentOf, plannerConfigOf } from "../../fixtures.ts";
+import { converge, world } from "../../world.ts";
+
+type Annotations = Readonly<Record<string, string>>;
+
+/** The first public address of a world. */
+const address = "20.0.0.1";
+
+const creator = (annotations: Annotations): ServiceIntent =>
+  intentOf({ name: "creator", annotations, spec: portOf(80) });
+
+const guest = (annotations: Annotations): ServiceIntent =>
+  intentOf({
+    name: "guest",
+    annotations: { "azure-load-balancer-ipv4": address, ...annotations },
+    spec: portOf(443),
+  });
+
+const portOf = (port: number): NonNullable<Service["spec"]> => ({
+  ports: [{ name: "p", protocol: "TCP", port, targetPort: port, nodePort: 30_000 + port }],
+});
+
+/** The public IP of the creator, once it is shared with the guest and nothing is left to write. */
+function shared(first: Annotations, second: ServiceIntent, keys: Readonly<Record<string, unknown>> = {}, now = first) {
+  const config = plannerConfigOf(keys);
+  const alone = converge([creator(first)], world({ services: [creator(first).service] }), config).observed;
+  const both = [creator(now), second];
+  const { observed } = converge(both, { ...alone, services: both.map(({ service }) => service) }, config);
+  const one = observed.publicIPs.find(({ ipAddress }) => ipAddress === address);
+  const { "k8s-azure-service": _service, "k8s-azure-cluster-name": _cluster, ...tags } = one?.tags ?? {};
+  return { tags, ipTags: one?.ipTags?.map(({ ipTagType, tag }) => `${ipTagType}=${tag}`) };
+}
+
+const tags = (text: string): Annotations => ({ "azure-pip-tags": text });
+
+test.each([
+  ["the value of one tag stays that of the first one", tags("a=1"), tags("A=2"), {}, { a: "1" }],
+  ["each has its tags", tags("a=1"), tags("b=2"), {}, { a: "1", b: "2" }],
+  ["systemTags removes no tag of the other one", tags("a=1"), {}, { systemTags: "sys" }, { a: "1" }],
+  ["systemTags leaves the tags of both", tags("a=1"), tags("b=2"), { systemTags: "sys" }, { a: "1", b: "2" }],
+  ["a tag over that of the config stays", tags("a=1"), {}, { tags: "a=x,c=y" }, { a: "1", c: "y" }],
+] as const)("two Services that share a public IP are done: %s", (_title, first, second, keys, expected) => {
+  expect(shared(first, guest(second), keys).tags).toEqual({ ...expected });
+});
+
+test("two Services that share a public IP and ask for different IP tags are done", () => {
+  const asks = (text: string): Annotations => ({ "azure-pip-ip-tags": text });
+  const keys = { enableIPTagMutationForExistingPublicIP: true };
+  expect(shared(asks("FirstPartyUsage=/a"), guest(asks("FirstPartyUsage=/b")), keys).ipTags).toEqual([
+    "FirstPartyUsage=/a",
+  ]);
+  expect(shared({}, guest(asks("FirstPartyUsage=/b")), keys).ipTags).toEqual(["FirstPartyUsage=/b"]);
+});
+
+test("a tag of a shared public IP changes when no Service there asks for its value any more", () => {
+  expect(shared(tags("a=1"), guest(tags("a=2")), {}, tags("a=3")).tags).toEqual({ a: "3" });
+});
+
+const withService = (intent: ServiceIntent, change: (service: Service) => Service): ServiceIntent => ({
+  ...intent,
+  service: change(intent.service),
+});
+
+test.each([
+  ["is internal", (one: ServiceIntent) => withAnnotation(one, "azure-load-balancer-internal", "true")],
+  ["has another public IP", (one: ServiceIntent) => withAnnotation(one, "azure-pip-name", "my-pip")],
+  [
+    "is being deleted",
+    (one: ServiceIntent) =>
+      withService(one, (service) => ({
+        ...service,
+        metadata: { ...service.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" },
+      })),
+  ],
+  [
+    "has another type",
+    (one: ServiceIntent) =>
+      withService(one, (service) => ({ ...service, spec: { ...service.spec, type: "ClusterIP" } })),
+  ],
+] as const)(
+  "the tags of a Service whose name is left on a public IP make no difference when it %s",
+  (_title, change) => {
+    const config = plannerConfigOf({ systemTags: "sys" });
+    const [first, second] = [creator(tags("a=1")), guest(tags("b=2"))];
+    const services = [first.service, second.service];
+    const alone = converge([first], world({ services: [first.service] }), config).observed;
+    const both = converge([first, second], { ...alone, services }, config).observed;
+    const left = { ...both, services: [first.service, change(second).service] };
+    const { observed } = converge([first], left, config);
+    const one = observed.publicIPs.find(({ ipAddress }) => ipAddress === address);
+    expect(one?.tags).toMatchObject({ "k8s-azure-service": "default/creator,default/guest", a: "1" });
+    expect(one?.tags).not.toHaveProperty("b");
+  },
+);
+
+const withAnnotation = (intent: ServiceIntent, key: string, value: string): ServiceIntent =>
+  withService(intent, (service) => ({
+    ...service,
+    metadata: {
+      ...service.metadata,
+      annotations: { ...service.metadata?.annotations, [`service.beta.kubernetes.io/${key}`]: value },
+    },
+  }));
