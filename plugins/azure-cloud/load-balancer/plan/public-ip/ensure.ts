@@ -151,7 +151,7 @@ function addTagsOfSharers(desired: Map<string, string>, present: Tags, sharers: 
   for (const [key, value] of sharers.flatMap((sharer) => [...tagsAsked(sharer)])) {
     const wanted = desired.keys().find((known) => sameName(known, key));
     const isPresent = Object.entries(present).some(([known, text]) => sameName(known, key) && sameName(text, value));
-    if (wanted === undefined || isPresent) desired.set(wanted ?? key, value);
+    if (isPresent) desired.set(wanted ?? key, value);
   }
 }
 

@@ -58,7 +58,8 @@ test("two Services that share a public IP and ask for different IP tags are done
 });
 
 test("a tag of a shared public IP changes when no Service there asks for its value any more", () => {
-  expect(shared(tags("a=1"), guest(tags("a=2")), {}, tags("a=3")).tags).toEqual({ a: "3" });
+  const { tags: changed } = shared(tags("a=1,c=2"), guest(tags("a=2")), {}, tags("a=3,c=2"));
+  expect(changed).toEqual({ a: "3", c: "2" });
 });
 
 const withService = (intent: ServiceIntent, change: (service: Service) => Service): ServiceIntent => ({
@@ -68,6 +69,7 @@ const withService = (intent: ServiceIntent, change: (service: Service) => Servic
 
 test.each([
   ["is internal", (one: ServiceIntent) => withAnnotation(one, "azure-load-balancer-internal", "true")],
+  ["asks for other tags", (one: ServiceIntent) => withAnnotation(one, "azure-pip-tags", "c=3")],
   ["has another public IP", (one: ServiceIntent) => withAnnotation(one, "azure-pip-name", "my-pip")],
   [
     "is being deleted",
