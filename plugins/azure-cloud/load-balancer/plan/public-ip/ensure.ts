@@ -24,7 +24,7 @@ interface Circumstances {
   readonly config: PlannerConfig;
   /** Of a public IP that is created. */
   readonly zones: readonly string[];
-  /** Other Services that share the public IP. */
+  /** Services that share the public IP. */
   readonly sharers?: readonly Subject[];
 }
 
@@ -38,13 +38,13 @@ export function ensurePublicIP(
   { name, current }: DesiredPublicIP,
   circumstances: Circumstances,
 ): Ensured {
-  const { config, zones } = circumstances;
+  const { config, zones, sharers = [] } = circumstances;
   const start = current ?? newPublicIP(subject, family, { name, config, zones });
   const userAssigned = current !== undefined && ownership(current, subject, config.clusterName).userAssigned;
   const unfit = userAssigned ? unfitness(start, family, config) : undefined;
   if (unfit !== undefined) return problem("PublicIPUnfit", `public IP ${name} ${unfit}`);
   const owned = userAssigned ? start : withManagedFields(start, subject, family, circumstances);
-  const labeled = withDnsLabel(owned, subject, userAssigned);
+  const labeled = withDnsLabel(owned, subject, userAssigned, sharers);
   if (typeof labeled === "string") return problem("DNSLabelTaken", labeled);
   return { publicIP: labeled };
 }
@@ -155,18 +155,30 @@ function addTagsOfSharers(desired: Map<string, string>, present: Tags, sharers: 
   }
 }
 
-/** The public IP with the DNS label of the annotation, or why it cannot have it. Source: upstream `reconcileDNSSettings`. */
-function withDnsLabel(publicIP: PublicIP, subject: Subject, userAssigned: boolean): PublicIP | string {
+/**
+ * The public IP with the DNS label of the annotation, or why it cannot have it. No tag of a user's public IP names the
+ * Service that has set the label: it stays as long as one of those that share it asks for it. Source: upstream
+ * `reconcileDNSSettings`.
+ */
+function withDnsLabel(
+  publicIP: PublicIP,
+  subject: Subject,
+  userAssigned: boolean,
+  sharers: readonly Subject[],
+): PublicIP | string {
   const label = subject.settings.get(annotations.dnsLabel);
   if (label === undefined) return publicIP;
   const owner = dnsOwnerIn(publicIP.tags);
   if (owner !== "" && !sameName(owner, subject.key))
     return `annotation ${fullKey(annotations.dnsLabel)}: the DNS label of public IP ${publicIP.name} belongs to Service ${quoted(owner)}`;
+  const present = publicIP.dnsSettings?.domainNameLabel ?? "";
+  const isAsked = sharers.some(({ settings }) => sameName(settings.get(annotations.dnsLabel) ?? "", present));
+  if (userAssigned && present !== "" && isAsked) return publicIP;
   if (label === "") {
     const { dnsSettings, ...rest } = publicIP;
     return dnsSettings === undefined ? publicIP : rest;
   }
-  const isSet = sameName(publicIP.dnsSettings?.domainNameLabel ?? "", label);
+  const isSet = sameName(present, label);
   return changed(publicIP, {
     ...(!isSet && { dnsSettings: { ...publicIP.dnsSettings, domainNameLabel: label } }),
     ...(!userAssigned && owner === "" && { tags: { ...publicIP.tags, [dnsTag]: subject.key } }),

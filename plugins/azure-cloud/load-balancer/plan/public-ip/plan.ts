@@ -1,5 +1,5 @@
 import type { PublicIPAddress } from "@azure/arm-network";
-import { defaultLoadBalancerName, isBeingDeleted, keyOf, type Service } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName } from "cloud-controller-host/sdk";
 
 import { groupOf, sameName, startsWithName } from "../../../arm/resource-id.ts";
 import { lowerId, sameId } from "../../model/ids.ts";
@@ -8,20 +8,15 @@ import { isPublicIPNameOf } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import { annotations } from "../../service/annotations.ts";
-import { readSubject, type Subject } from "../../service/subject.ts";
+import type { Subject } from "../../service/subject.ts";
 import { type Draft, edit, type PlannedService, reject, zonesFor } from "../draft/draft.ts";
 import { type Balancer, frontendsWith } from "../draft/edits.ts";
-import {
-  type DesiredPublicIP,
-  desiredPublicIP,
-  indexPublicIPs,
-  type PublicIPIndex,
-  wantedPublicIPs,
-} from "./desired.ts";
+import { type DesiredPublicIP, desiredPublicIP, indexPublicIPs, type PublicIPIndex } from "./desired.ts";
 import { ensurePublicIP } from "./ensure.ts";
 import { parseIPTags, sameIPTags } from "./ip-tags.ts";
 import { servicesIn, withoutOwner } from "./owners.ts";
 import { familyOfPublicIP, ownership } from "./ownership.ts";
+import { byKey, sharersOf } from "./sharers.ts";
 
 type PublicIP = Readonly<PublicIPAddress>;
 
@@ -186,16 +181,6 @@ function ensureOne(draft: Draft, subject: Subject, family: Family, desired: Desi
     });
 }
 
-/** The other Services that its tags name and that still use it. */
-const sharersOf = ({ observed, config }: Draft, { key }: Subject, { id, tags }: PublicIP): readonly Subject[] =>
-  servicesIn(tags).flatMap((owner) => {
-    const service = sameName(owner, key) ? undefined : byKey(observed.services).get(owner);
-    if (service === undefined || isBeingDeleted(service) || service.spec?.type !== "LoadBalancer") return [];
-    const { subject } = readSubject(service, config);
-    const wanted = subject.internal ? [] : wantedPublicIPs(subject, indexPublicIPs(observed.publicIPs), config);
-    return wanted.some((one) => sameId(one.id, id)) ? [subject] : [];
-  });
-
 /** By the owners that their tags name, in lower case. */
 const byOwner = oncePer((publicIPs: readonly PublicIP[]): ReadonlyMap<string, readonly PublicIP[]> => {
   const owned = new Map<string, PublicIP[]>();
@@ -236,11 +221,6 @@ function isOfSuccessor({ observed, config }: Draft, { key, base }: Subject, { na
   const own = successor && defaultLoadBalancerName(successor);
   return own !== undefined && own !== base && isPublicIPNameOf(config.clusterName, own, name);
 }
-
-const byKey = oncePer(
-  (services: readonly Service[]): ReadonlyMap<ServiceKey, Service> =>
-    new Map(services.map((service) => [keyOf(service), service])),
-);
 
 function remove(one: { current: unknown; readonly services: Set<ServiceKey> }, key: ServiceKey): void {
   one.current = undefined;

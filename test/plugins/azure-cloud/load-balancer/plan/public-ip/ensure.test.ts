@@ -233,6 +233,33 @@ describe("a public IP in an edge zone", () => {
   });
 });
 
+describe("the DNS label of a public IP that another Service asks for, too", () => {
+  const asking = readSubject(intentOf({ name: "other", ...label("web") }).service, standard).subject;
+  const labelAfter = (text: string, current: PublicIPAddress) => {
+    const desired = { id: "/pip", name: "pip", group: "rg0", current };
+    const subject = subjectOf({ annotations: { ...label(text).annotations, "azure-pip-name": "pip" } });
+    return ensurePublicIP(subject, "IPv4", desired, { config: standard, zones, sharers: [asking] });
+  };
+  const present = (text: string) => ({ dnsSettings: { domainNameLabel: text } });
+
+  test("stays on a user's public IP, and gives way to no empty one", () => {
+    const current = publicIP("pip", "1.2.3.4", present("web"));
+    expect(labelAfter("mine", current)).toEqual({ publicIP: current });
+    expect(labelAfter("", current)).toEqual({ publicIP: current });
+  });
+
+  test("changes on a user's public IP when it is another one", () => {
+    const current = publicIP("pip", "1.2.3.4", present("old"));
+    expect(labelAfter("mine", current)).toMatchObject({ publicIP: present("mine") });
+    expect(labelAfter("", current)).not.toHaveProperty(["publicIP", "dnsSettings"]);
+  });
+
+  test("gets an owner on a public IP of Services", () => {
+    const owner = { "k8s-azure-dns-label-service": "default/web" };
+    expect(labelAfter("web", own({}, present("web")))).toMatchObject({ publicIP: { tags: owner } });
+  });
+});
+
 describe("the tags of a public IP", () => {
   const tagsAfter = (keys: Readonly<Record<string, unknown>>, tags: Tags, annotations = {}) => {
     const ensured = ensure({ annotations }, own(tags), { config: plannerConfigOf(keys) });

@@ -108,3 +108,23 @@ const withAnnotation = (intent: ServiceIntent, key: string, value: string): Serv
       annotations: { ...service.metadata?.annotations, [`service.beta.kubernetes.io/${key}`]: value },
     },
   }));
+
+test.each([
+  ["the label of the first one stays", "one", "two", "one"],
+  ["an empty one does not remove it", "", "two", "two"],
+])(
+  "two Services that share a user's public IP and ask for different DNS labels are done: %s",
+  (_title, first, second, expected) => {
+    const config = plannerConfigOf();
+    const asks = (label: string): Annotations => ({ "azure-dns-label-name": label, "azure-pip-name": "my-pip" });
+    const both = [creator(asks(first)), creator(asks(second))].map((intent, index) =>
+      withService(intent, (service) => ({
+        ...service,
+        metadata: { ...service.metadata, name: `web-${index}`, uid: `web-${index}` },
+        spec: { ...service.spec, ...portOf(80 + index) },
+      })),
+    );
+    const { observed } = converge(both, world({ services: both.map(({ service }) => service) }), config);
+    expect(observed.publicIPs.find(({ name }) => name === "my-pip")?.dnsSettings?.domainNameLabel).toBe(expected);
+  },
+);
