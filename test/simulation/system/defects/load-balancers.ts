@@ -289,7 +289,7 @@ export const loadBalancerDefects: Defects = {
   },
   "leaves security rules of addresses that are gone": {
     file: `${balancing}/plan/security-group/edits.ts`,
-    from: "(one) => portsFor(protocol, openAt(one)),\n        asUpstream ? portsFor(protocol, retained) : undefined,",
+    from: "(one) => portsFor(protocol, openAt(one)),",
     to: "() => new Set(Array.from({ length: 65_536 }, (_, port) => port)),",
     needs: ["deleteService", "changeService"],
     kept: "Services want less",
@@ -317,8 +317,8 @@ export const loadBalancerDefects: Defects = {
   },
   "leaves the address of a Service open for a port on another address of its": {
     file: "plugins/azure-cloud/load-balancer/plan/security-group/plan.ts",
-    from: 'asUpstream: holder.action === "ensure"',
-    to: "asUpstream: true",
+    from: 'asUpstream: holder.action === "ensure" ? holder.subject : undefined',
+    to: "asUpstream: holder.subject",
     needs: ["serveElsewhere"],
     kept: "a Service goes to another controller while no process runs",
   },

@@ -4,7 +4,7 @@ import { oncePer } from "../../model/once-per.ts";
 import { annotations } from "../../service/annotations.ts";
 import type { Subject } from "../../service/subject.ts";
 import { accessOf, portsOf, type RuleProtocol, ruleProtocols } from "./access.ts";
-import { contentOfAllowing, contentOfDenying, type Opening } from "./rule-contents.ts";
+import { contentOfAllowing, contentOfDenying, hasSources, type Opening } from "./rule-contents.ts";
 import { allowRuleName, denyRuleName, type RuleSet } from "./rules.ts";
 
 /** A Service of the cluster with the addresses that its security rules are for. */
@@ -40,12 +40,13 @@ export interface SharedDestinations {
 
 /**
  * Closes everything on these destinations that none of `sharers` has open. `asUpstream`: a rule that has only ports of
- * sharers keeps them all, so that a cluster of upstream's is taken over without a write.
+ * sharers keeps them all, so that a cluster of upstream's is taken over without a write. Its sources must be allowed by
+ * that Service: no port of its own address stays open to others.
  */
 export function clean(
   set: RuleSet,
   { destinations, sharers, at }: SharedDestinations,
-  { asUpstream }: { readonly asUpstream: boolean },
+  { asUpstream }: { readonly asUpstream: Subject | undefined },
 ): void {
   const subjectsOf = (holders: readonly Holder[]) => holders.map(({ subject }) => subject);
   const retained = openPorts(subjectsOf(sharers));
@@ -66,7 +67,10 @@ export function clean(
         protocol,
         removed,
         (one) => portsFor(protocol, openAt(one)),
-        asUpstream ? portsFor(protocol, retained) : undefined,
+        (rule, ports) =>
+          asUpstream !== undefined &&
+          ports.every((port) => portsFor(protocol, retained).has(port)) &&
+          openingsOf(asUpstream).allowed.some(({ sources }) => hasSources(rule, sources)),
       );
   const denied = new Set(sharers.flatMap((one) => one.denied));
   set.removeDenied(destinations.filter((one) => !denied.has(one)));

@@ -131,8 +131,8 @@ function removeDestinations(set: RuleSet, edited: readonly Holder[], sharing: Sh
   for (const holder of edited) {
     if (holder.action !== "keep")
       for (const shared of sharing.onDestinations(holder))
-        clean(set, shared, { asUpstream: holder.action === "ensure" });
-    clean(set, sharing.onLeft(holder), { asUpstream: false });
+        clean(set, shared, { asUpstream: holder.action === "ensure" ? holder.subject : undefined });
+    clean(set, sharing.onLeft(holder), { asUpstream: undefined });
     if (holder.action === "ensure" && !holder.subject.floatingIP) cleanFormerPorts(set, holder, sharing.shared(holder));
   }
 }

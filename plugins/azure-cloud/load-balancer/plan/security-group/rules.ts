@@ -135,21 +135,21 @@ export class RuleSet {
 
   /**
    * Takes destinations out of the rules of a protocol. A destination stays in a rule all of whose ports other Services
-   * use there (`portsOn`); from another one, the ports that are in use move to a rule of their own. A rule that has only
-   * `retained` ports stays as it is. Source: upstream `RemoveDestinationFromRules`, which retains the ports that are in
-   * use on any of the destinations.
+   * use there (`portsOn`); from another one, the ports that are in use move to a rule of their own. A rule that `isRetained`
+   * stays as it is. Source: upstream `RemoveDestinationFromRules`, which retains the ports that are in use on any of the
+   * destinations.
    */
   remove(
     protocol: RuleProtocol,
     removed: readonly string[],
     portsOn: (destination: string) => ReadonlySet<number>,
-    retained: ReadonlySet<number> = new Set(),
+    isRetained: (rule: Rule, ports: readonly number[]) => boolean = () => false,
   ): void {
     for (const { rule, destinations } of this.#rules.values()) {
       if (rule.protocol !== protocol || rule.access !== "Allow") continue;
       const present = among(removed, destinations);
       const ports = present.length === 0 ? undefined : portsOfRule(rule);
-      if (ports === undefined || ports.every((port) => retained.has(port))) continue;
+      if (ports === undefined || isRetained(rule, ports)) continue;
       const affected = present.filter((one) => !ports.every((port) => portsOn(one).has(port)));
       for (const one of affected) destinations.delete(one);
       const family = familyOf(affected[0] ?? "") ?? "IPv4";

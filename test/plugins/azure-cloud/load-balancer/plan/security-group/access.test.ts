@@ -265,6 +265,26 @@ describe("the security rules of a Service", () => {
     );
   });
 
+  test("a Service that narrows its sources has no port open to others on its own address, whatever one on an additional address has", () => {
+    const shape = (name: string, range: string): ServiceShape => ({
+      name,
+      annotations: { "azure-additional-public-ips": "198.51.100.8", "azure-pip-name": name },
+      ingress: [name === "a" ? "20.1.1.1" : "20.1.1.2", "198.51.100.8"],
+      spec: {
+        ports: [{ protocol: "TCP", port: 80, nodePort: 30_080 }],
+        loadBalancerSourceRanges: [range],
+      },
+    });
+    const start = world({ nodes, publicIPs: [pip("a", "20.1.1.1"), pip("b", "20.1.1.2")] });
+    const open = after([shape("a", "0.0.0.0/0"), shape("b", "0.0.0.0/0")], start);
+    expect(summary(open)).toEqual(["500 Allow Tcp 0.0.0.0/0 > 198.51.100.8,20.1.1.1,20.1.1.2 : 80"]);
+    const narrowed = [shape("a", "0.0.0.0/0"), shape("b", "10.0.0.0/8")];
+    expect(summary(after(narrowed, open))).toEqual([
+      "500 Allow Tcp 0.0.0.0/0 > 198.51.100.8,20.1.1.1 : 80",
+      "502 Allow Tcp 10.0.0.0/8 > 198.51.100.8,20.1.1.2 : 80",
+    ]);
+  });
+
   test("a Service without floating IP closes nothing of another one on an additional address of both", () => {
     const additional = { "azure-additional-public-ips": "198.51.100.8" };
     const direct = { ...additional, "azure-disable-load-balancer-floating-ip": "true" };
