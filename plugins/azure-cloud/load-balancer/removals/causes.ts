@@ -48,7 +48,11 @@ export function causesOf(input: CausesInput): (item: Item, change: ResourceChang
   const nodes = new Map(input.observed.nodes.map((node) => [nodeName(node), node]));
   const byOwner: Readonly<Record<Owner["kind"], (name: string, item: Item, change: ResourceChange) => Cause>> = {
     Service: (name, item, change) => causeOfService(name, item, change, { ...input, intent: intents.get(name) }),
-    Node: (name, item) => causeOfNode(nodes.get(name), item, input),
+    // Its address is open for Services, and each of them may want less now.
+    Node: (name, item) =>
+      item.kind === "security rules" && item.services.every((key) => hasChanged(key, input))
+        ? "known"
+        : causeOfNode(nodes.get(name), item, input),
     endpoint: (name, item) => {
       const [key = "", node = ""] = name.split(" ");
       if (input.observed.endpointNodes.get(key)?.includes(node) !== true) return "unconfirmed";
@@ -77,7 +81,7 @@ function causeOfService(
   change: ResourceChange,
   input: CausesInput & { readonly intent: ServiceIntent | undefined },
 ): Cause {
-  const { intent, config, current, settled } = input;
+  const { intent, config, current } = input;
   const stored = current(key);
   const service = intent?.service;
   if (service !== undefined && intent?.action === "delete" && isBeingDeleted(service)) return "known";
@@ -85,8 +89,7 @@ function causeOfService(
   // Another one has the name now.
   if (service !== undefined && service.metadata?.uid !== stored.metadata?.uid) return "known";
   if (intent?.action === "delete" || isBeingDeleted(stored) || stored.spec?.type !== "LoadBalancer") return "known";
-  const before = settled(key);
-  if (before !== undefined && !isDeepStrictEqual(wishOf(before), wishOf(stored))) return "known";
+  if (hasChanged(key, input)) return "known";
   const { subject } = readSubject(stored, config);
   if (!wants(subject, item, change, input)) return "known";
   return isPlacedElsewhere(subject, item, change, input) ? "placement" : "none";
@@ -124,6 +127,12 @@ function balancerOfLink(name: string, { privateLinkServices }: Observed): string
 function clusterOf(publicIP: string, { base }: Subject): string | undefined {
   const end = publicIP.toLowerCase().indexOf(`-${base}`);
   return end < 0 ? undefined : publicIP.slice(0, end);
+}
+
+/** True if a Service is not as it was when its load balancer last matched it. */
+function hasChanged(key: ServiceKey, { current, settled }: CausesInput): boolean {
+  const [before, stored] = [settled(key), current(key)];
+  return before !== undefined && stored !== undefined && !isDeepStrictEqual(wishOf(before), wishOf(stored));
 }
 
 const wishOf = ({ spec, metadata }: Service): unknown => [spec, metadata?.annotations, metadata?.labels];

@@ -10,6 +10,7 @@ import { defaultLoadBalancerName, keyOf } from "cloud-controller-host/sdk";
 import { lastSegment } from "../../arm/resource-id.ts";
 import type { ResourceChange } from "../../removal-guard/guard.ts";
 import type { Item, Owner } from "../../removal-guard/rule.ts";
+import { familyOf } from "../model/addresses.ts";
 import { sameId } from "../model/ids.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { isIPv6Name, isServiceFrontend, localPoolName } from "../model/names.ts";
@@ -19,7 +20,7 @@ import { statusAddresses } from "../plan/draft/ingress.ts";
 import { internalAddresses, nodeName } from "../plan/draft/nodes.ts";
 import { ownerTag } from "../plan/private-link/remove.ts";
 import { servicesIn } from "../plan/public-ip/owners.ts";
-import { portsOf } from "../plan/security-group/access.ts";
+import { opensPorts, portsOf } from "../plan/security-group/access.ts";
 import { destinationsOf } from "../plan/security-group/rule-contents.ts";
 import { isManaged } from "../plan/security-group/rules.ts";
 import { readSubject } from "../service/subject.ts";
@@ -31,7 +32,7 @@ export const interfaceMembers = "members by interface";
 export interface Owners {
   readonly keyByBase: ReadonlyMap<string, ServiceKey>;
   readonly byAddress: ReadonlyMap<string, readonly Owner[]>;
-  /** Services whose security rules are for node ports, by protocol and port. */
+  /** Services whose security rules are for node ports, by family, protocol and port. */
   readonly byNodePort: ReadonlyMap<string, readonly ServiceKey[]>;
   /** Services with a pool of their own, by its lower-case name. */
   readonly keyByPool: ReadonlyMap<string, ServiceKey>;
@@ -49,9 +50,11 @@ export function ownersOf(
     .map((service) => readSubject(service, config).subject)
     .filter(({ floatingIP, key }) => !floatingIP && !deleted.has(key));
   const byNodePort = new Map<string, ServiceKey[]>();
-  for (const subject of ofNodePorts)
-    for (const [protocol, ports] of portsOf(subject))
-      for (const port of ports) byNodePort.getOrInsertComputed(opening(protocol, port), () => []).push(subject.key);
+  for (const family of ["IPv4", "IPv6"] as const)
+    for (const subject of ofNodePorts.filter((one) => opensPorts(one, family)))
+      for (const [protocol, ports] of portsOf(subject))
+        for (const port of ports)
+          byNodePort.getOrInsertComputed(`${family} ${opening(protocol, port)}`, () => []).push(subject.key);
   const byAddress = new Map<string, Owner[]>();
   const add = (address: string, owner: Owner): void => {
     const known = byAddress.getOrInsertComputed(address, () => []);
@@ -229,7 +232,7 @@ function openedFor(address: string, name: string, owners: Owners): Pick<Item, "o
   const all = owners.byAddress.get(address) ?? [];
   const nodes = all.filter(({ kind }) => kind === "Node");
   if (nodes.length === 0) return { owners: all, services: all.map((owner) => owner.name) };
-  const services = owners.byNodePort.get(name.slice(address.length + 1)) ?? [];
+  const services = owners.byNodePort.get(`${familyOf(address)} ${name.slice(address.length + 1)}`) ?? [];
   return { owners: services.length === 0 ? [] : nodes, services };
 }
 

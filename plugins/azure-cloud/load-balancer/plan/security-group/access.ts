@@ -47,6 +47,12 @@ function readAccess(subject: Subject): Access {
   };
 }
 
+/** True if a Service opens its ports on destinations of the family: an internal one does so for its own sources only. */
+export const opensPorts = (subject: Subject, family: Family): boolean => {
+  const { tags, ranges } = accessOf(subject);
+  return !subject.settings.get(annotations.disableSecurityRules) && (tags.length > 0 || ranges[family].length > 0);
+};
+
 const rows = [annotations.allowedIPRanges, annotations.sourceRanges] as const;
 
 /** upstream: `EventMessageOfInvalidSourceRanges`. */

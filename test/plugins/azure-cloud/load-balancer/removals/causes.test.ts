@@ -211,6 +211,28 @@ describe("an opening that would go", () => {
       expect(causeOf("security rules", "20.0.0.1 tcp 80", { ...annotated({ [key]: "true" }), observed })).toBe("known");
   });
 
+  test("goes from the address of a node once all Services that use the port there have changed", () => {
+    const [node] = nodesNamed("node-0");
+    const causeWith = (...changed: readonly string[]): Cause => {
+      const services = ["default/one", "default/two"];
+      const owners = [{ kind: "Node" as const, name: "node-0" }];
+      const item = { kind: "security rules", name: "10.240.0.4 tcp 30080", owners, services };
+      const stored = (key: string) => intentOf({ name: key.slice("default/".length) }).service;
+      const former = (key: string) => ({ ...stored(key), spec: { type: "LoadBalancer", ports: [] } });
+      return causesOf({
+        batch: [],
+        observed: world({ nodes: node === undefined ? [] : [node] }),
+        config: plannerConfigOf(),
+        current: stored,
+        settled: (key) => (changed.includes(key) ? former(key) : stored(key)),
+        joining: new Set(),
+      })(item, { id: "", title: "", before: [item], after: [], writers: services });
+    };
+    expect(causeWith()).toBe("none");
+    expect(causeWith("default/one")).toBe("none");
+    expect(causeWith("default/one", "default/two")).toBe("known");
+  });
+
   test("goes with the public IP that another one has replaced by name", () => {
     expect(causeOf("security rules", "20.0.0.2 tcp 80", { ...chosen, observed })).toBe("none");
     expect(causeOf("security rules", "20.0.0.1 tcp 80", { ...chosen, observed })).toBe("known");

@@ -55,6 +55,29 @@ test("a security rule for the address of a Service is that Service's, whatever n
   ]);
 });
 
+test.each([
+  ["is its node's while a Service opens the node port there", {}, ["node-0", "node-0"]],
+  ["has no owner where the Service has no security rules", { "azure-disable-load-balancer-nsg-rule": "true" }, []],
+  ["has no owner where an internal Service allows no sources", { "azure-load-balancer-internal": "true" }, []],
+  ["is its node's in the family of the sources", { "azure-allowed-ip-ranges": "10.0.0.0/8" }, ["node-0"]],
+] as const)("an opening on the address of a node %s", (_title, now, expected) => {
+  const direct = { "azure-disable-load-balancer-floating-ip": "true" };
+  const before = intentOf({ annotations: direct, nodes: nodesNamed("node-0") });
+  const start = world({ nodes: nodesNamed("node-0"), services: [before.service] });
+  const { securityGroup } = converge([before], start, config).observed;
+  const services = [intentOf({ annotations: { ...direct, ...now } }).service];
+  const rules = securityGroup?.securityRules?.map((rule) => ({
+    ...rule,
+    ...(rule.name?.startsWith("k8s-azure-lb") && {
+      destinationAddressPrefix: "",
+      destinationAddressPrefixes: ["10.240.0.4", "fd00::4"],
+    }),
+  }));
+  const found = { ...start, services, securityGroup: { ...securityGroup, securityRules: rules ?? [] } };
+  const [items] = contentsOf(found, ownersOf([], found, config));
+  expect(items?.items.flatMap(({ owners }) => owners.map(({ name }) => name))).toEqual([...expected]);
+});
+
 test("a member of a pool is its node's, in a Service's own pool its endpoint's, and without a node without an owner", () => {
   const id =
     "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/lb/backendAddressPools/p";

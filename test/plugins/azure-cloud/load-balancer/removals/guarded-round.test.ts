@@ -255,6 +255,11 @@ describe("removals that a person has caused are never held", () => {
     ["without security rules", {}, { "azure-disable-load-balancer-nsg-rule": "true" }],
     ["without floating IP", {}, { "azure-disable-load-balancer-floating-ip": "true" }],
     ["with floating IP again", { "azure-disable-load-balancer-floating-ip": "true" }, {}],
+    [
+      "without security rules and floating IP",
+      { "azure-disable-load-balancer-floating-ip": "true" },
+      { "azure-disable-load-balancer-floating-ip": "true", "azure-disable-load-balancer-nsg-rule": "true" },
+    ],
   ] as const)
     for (const restarts of [false, true])
       test(`Services that become ${what}${restarts ? " while no process runs" : ""}`, async () => {
