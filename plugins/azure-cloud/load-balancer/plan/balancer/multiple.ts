@@ -67,7 +67,9 @@ export function chooseMultiple(draft: Draft, subject: Subject, publicIPs: Public
       code: "LoadBalancersFull",
       problem: `every eligible load balancer has ${maxRules} rules: ${names.join(", ")}`,
     };
-  return { name: withKind(chosen, subject) };
+  // A new one is named as the config spells it.
+  const spelled = eligible.find(({ name }) => name.toLowerCase() === chosen)?.name ?? chosen;
+  return { name: withKind(spelled, subject) };
 }
 
 const withKind = (name: string, { internal }: Subject): string => name + (internal ? internalSuffix : "");

@@ -20,6 +20,10 @@ describe("eligible load balancers", () => {
   const lb2 = { name: "lb2", primaryVMSet: "vmss1" };
   const only = (names: string) => ({ annotations: { "azure-load-balancer-configurations": names } });
 
+  test("a load balancer is named as its config spells it, and Services find it in any case", () => {
+    expect(chosen(only("lb2"), configOf({ ...lb2, name: "LB2" }))).toBe("LB2");
+  });
+
   test("annotation `LB2 ,other` selects lb2 of the configs kubernetes and lb2", () => {
     expect(chosen(only("LB2 ,other"), configOf(lb2))).toBe("lb2");
   });
