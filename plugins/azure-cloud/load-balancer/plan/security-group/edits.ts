@@ -4,7 +4,13 @@ import { oncePer } from "../../model/once-per.ts";
 import { annotations } from "../../service/annotations.ts";
 import type { Subject } from "../../service/subject.ts";
 import { accessOf, portsOf, type RuleProtocol, ruleProtocols } from "./access.ts";
-import { contentOfAllowing, contentOfDenying, hasSources, type Opening } from "./rule-contents.ts";
+import {
+  contentOfAllowing,
+  contentOfDenying,
+  contentOfSources,
+  type Opening,
+  sourceContentOf,
+} from "./rule-contents.ts";
 import { allowRuleName, denyRuleName, type RuleSet } from "./rules.ts";
 
 /** A Service of the cluster with the addresses that its security rules are for. */
@@ -69,8 +75,8 @@ export function clean(
         (one) => portsFor(protocol, openAt(one)),
         (rule, ports) =>
           asUpstream !== undefined &&
-          ports.every((port) => portsFor(protocol, retained).has(port)) &&
-          openingsOf(asUpstream).allowed.some(({ sources }) => hasSources(rule, sources)),
+          allowedSources(asUpstream).has(sourceContentOf(rule)) &&
+          ports.every((port) => portsFor(protocol, retained).has(port)),
       );
   const denied = new Set(sharers.flatMap((one) => one.denied));
   set.removeDenied(destinations.filter((one) => !denied.has(one)));
@@ -141,6 +147,12 @@ const openingsOf = oncePer((subject: Subject): Openings => {
   });
   return { allowed, denyAll };
 });
+
+/** The sources of its openings: it has as many as service tags, and the group as many rules. */
+const allowedSources = oncePer(
+  (subject: Subject): ReadonlySet<string> =>
+    new Set(openingsOf(subject).allowed.map(({ sources }) => contentOfSources(sources))),
+);
 
 /** Opens the ports of a Service. */
 export function patch(set: RuleSet, { subject, destinations }: Holder): void {

@@ -67,9 +67,10 @@ const respelled = oncePer((rule: Rule): Rule => {
   return { ...rule, sourceAddressPrefix: "", sourceAddressPrefixes: sources };
 });
 
-/** True if the rule has exactly these sources, in whatever order and case. */
-export const hasSources = (rule: Rule, sources: readonly string[]): boolean =>
-  textOf(joined(sourcesOf(rule))) === textOf(joined(sources));
+/** Sources in whatever order and case. */
+export const contentOfSources = (sources: readonly string[]): string => textOf(joined(sources));
+
+export const sourceContentOf = oncePer((rule: Rule): string => contentOfSources(sourcesOf(rule)));
 
 /** The content of the rule of an opening. A Service has thousands of ports, and as many openings as service tags. */
 export const contentOfAllowing = oncePer(({ protocol, sources, ports }: Opening): string =>

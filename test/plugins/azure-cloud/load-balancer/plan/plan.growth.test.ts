@@ -4,6 +4,7 @@ import type { Observed, ServiceIntent } from "../../../../../plugins/azure-cloud
 import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { intentOf, plannerConfigOf } from "../fixtures.ts";
 import { converge, nodesNamed, world } from "../world.ts";
+import { tagsOf } from "./largest-service.ts";
 
 const single = plannerConfigOf();
 const internal = { "azure-load-balancer-internal": "true" };
@@ -101,4 +102,17 @@ test("planning more new Services does not search Azure's resources for each of t
   );
   const reads = (count: number): number => readsOf(added.slice(0, count), observed).azure;
   expect(reads(80) - reads(40)).toBeLessThan(40 * 100);
+});
+
+test("planning Services that share an additional address reads the security rules in proportion to their service tags", () => {
+  const reads = (tags: number): number => {
+    const annotations = { "azure-additional-public-ips": "198.51.100.8", "azure-allowed-service-tags": tagsOf(tags) };
+    const intents = ["a", "b"].map((name) => intentOf({ name, annotations }));
+    const { observed } = converge(intents, world({ services: intents.map(({ service }) => service) }), single);
+    let count = 0;
+    const securityGroup = observed.securityGroup && counted(observed.securityGroup, () => (count += 1));
+    expect(plan(intents, { ...observed, securityGroup }, single).stages).toEqual([]);
+    return count;
+  };
+  expect(reads(80) / reads(20)).toBeLessThan(5);
 });
