@@ -14,7 +14,7 @@ import { oncePer } from "../model/once-per.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { desiredRules } from "../plan/balancer/rules.ts";
 import { internalAddresses, isControlPlane, isExcluded, memberAddress, nodeName } from "../plan/draft/nodes.ts";
-import { portsOf, ruleProtocols } from "../plan/security-group/access.ts";
+import { opensPorts, portsOf, ruleProtocols } from "../plan/security-group/access.ts";
 import { annotations } from "../service/annotations.ts";
 import { isShared } from "../service/identity.ts";
 import {
@@ -205,7 +205,8 @@ function wantsPublicIP(subject: Subject, name: string, { clusterName }: PlannerC
 /** True if the Service opens that address, protocol and port. */
 function opens(subject: Subject, name: string, { publicIPs }: Observed): boolean {
   const [address = "", protocol = "", port = ""] = name.split(" ");
-  if (subject.settings.get(annotations.disableSecurityRules) || !subject.floatingIP) return false;
+  const family = familyOf(address);
+  if (!subject.floatingIP || family === undefined || !opensPorts(subject, family)) return false;
   const publicIP = publicIPs.find(({ ipAddress }) => sameAddress(ipAddress, address));
   if (!mayHave(subject, address, publicIP)) return false;
   const known = ruleProtocols.find((one) => one.toLowerCase() === protocol);

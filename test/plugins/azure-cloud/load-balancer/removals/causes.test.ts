@@ -202,8 +202,23 @@ describe("an opening that would go", () => {
     expect(causeOf("security rules", "20.0.0.1 udp 80", { observed })).toBe("known");
     expect(causeOf("security rules", "20.0.0.1 icmp 80", { observed })).toBe("known");
     expect(causeOf("security rules", "2603:1030::1 tcp 80", { observed })).toBe("known");
-    expect(causeOf("security rules", "10.0.0.4 tcp 80", inside)).toBe("none");
-    expect(causeOf("security rules", "fd00::4 tcp 80", inside)).toBe("known");
+    const fromNodes = annotated({ ...internal, "azure-allowed-ip-ranges": "10.0.0.0/8" });
+    expect(causeOf("security rules", "10.0.0.4 tcp 80", fromNodes)).toBe("none");
+    expect(causeOf("security rules", "fd00::4 tcp 80", fromNodes)).toBe("known");
+  });
+
+  test("goes with the last source of its family", () => {
+    expect(causeOf("security rules", "10.0.0.4 tcp 80", inside)).toBe("known");
+    const dual = { ipFamilies: ["IPv4", "IPv6"] };
+    const causesWith = (...loadBalancerSourceRanges: string[]) =>
+      ["10.0.0.4 tcp 80", "fd00::4 tcp 80"].map((name) =>
+        causeOf("security rules", name, {
+          shape: { annotations: internal, spec: { ...dual, loadBalancerSourceRanges } },
+        }),
+      );
+    expect(causesWith("10.0.0.0/8", "fd00::/8")).toEqual(["none", "none"]);
+    expect(causesWith("10.0.0.0/8")).toEqual(["none", "known"]);
+    expect(causesWith("fd00::/8")).toEqual(["known", "none"]);
   });
 
   test("goes with the annotation by which a Service has no rules of its own, or is reached at its node ports", () => {

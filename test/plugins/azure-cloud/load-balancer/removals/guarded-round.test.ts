@@ -253,6 +253,11 @@ describe("removals that a person has caused are never held", () => {
     ["internal", {}, { "azure-load-balancer-internal": "true" }],
     ["external", { "azure-load-balancer-internal": "true" }, {}],
     ["without security rules", {}, { "azure-disable-load-balancer-nsg-rule": "true" }],
+    [
+      "internal without sources",
+      { "azure-load-balancer-internal": "true", "azure-allowed-ip-ranges": "10.0.0.0/8" },
+      { "azure-load-balancer-internal": "true" },
+    ],
     ["without floating IP", {}, { "azure-disable-load-balancer-floating-ip": "true" }],
     ["with floating IP again", { "azure-disable-load-balancer-floating-ip": "true" }, {}],
     [
