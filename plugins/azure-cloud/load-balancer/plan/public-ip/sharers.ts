@@ -15,8 +15,8 @@ import { servicesIn } from "./owners.ts";
 type PublicIP = Readonly<PublicIPAddress>;
 
 /**
- * Services that use a public IP and may write the same fields of it as this one: the others that its tags name or, as a
- * user's public IP has no such tags and only its DNS label is written, all with a DNS label.
+ * Other Services that use a public IP and may write the same fields of it as this one: those that its tags name or, as a
+ * user's public IP has no such tags and only its DNS label is written, those with a DNS label.
  */
 export function sharersOf(draft: Draft, subject: Subject, one: PublicIP): readonly Subject[] {
   const { services, publicIPs } = draft.observed;
@@ -24,7 +24,8 @@ export function sharersOf(draft: Draft, subject: Subject, one: PublicIP): readon
   if (owners.length === 0) {
     // Few Services have one: most plans need no list of them.
     if (labelOf(subject) === undefined) return [];
-    return labeling(draft.config)(publicIPs)(services).get(lowerId(one)) ?? [];
+    const labeled = labeling(draft.config)(publicIPs)(services).get(lowerId(one)) ?? [];
+    return labeled.filter(({ key }) => key !== subject.key);
   }
   return owners.flatMap((owner) => {
     const service = sameName(owner, subject.key) ? undefined : byKey(services).get(owner);

@@ -128,3 +128,24 @@ test.each([
     expect(observed.publicIPs.find(({ name }) => name === "my-pip")?.dnsSettings?.domainNameLabel).toBe(expected);
   },
 );
+
+test.each([
+  ["tags", tags("a=1"), tags("a=2"), "kubernetes-", "2"],
+  [
+    "DNS label of a user's public IP",
+    { "azure-dns-label-name": "one", "azure-pip-name": "my-pip" },
+    { "azure-dns-label-name": "two", "azure-pip-name": "my-pip" },
+    "my-pip",
+    "two",
+  ],
+] as const)(
+  "a Service changes its %s also while the list of Services has its former version",
+  (_title, before, after, name, expected) => {
+    const config = plannerConfigOf();
+    const former = creator(before);
+    const alone = converge([former], world({ services: [former.service] }), config).observed;
+    const { observed } = converge([creator(after)], { ...alone, services: [former.service] }, config);
+    const one = observed.publicIPs.find((found) => found.name?.startsWith(name));
+    expect([one?.tags?.["a"], one?.dnsSettings?.domainNameLabel]).toContain(expected);
+  },
+);
