@@ -132,8 +132,13 @@ function clusterOf(publicIP: string, { base }: Subject): string | undefined {
 /** True if a Service is not as it was when its load balancer last matched it. */
 function hasChanged(key: ServiceKey, { current, settled }: CausesInput): boolean {
   const [before, stored] = [settled(key), current(key)];
-  return before !== undefined && stored !== undefined && !isDeepStrictEqual(wishOf(before), wishOf(stored));
+  return before !== undefined && stored !== undefined && isOtherWish(before)(stored);
 }
+
+/** Each opening of a Service with thousands of ports asks. */
+const isOtherWish = oncePer((before: Service) =>
+  oncePer((stored: Service): boolean => !isDeepStrictEqual(wishOf(before), wishOf(stored))),
+);
 
 const wishOf = ({ spec, metadata }: Service): unknown => [spec, metadata?.annotations, metadata?.labels];
 

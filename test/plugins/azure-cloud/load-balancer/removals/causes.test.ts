@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import type { Node } from "cloud-controller-host/sdk";
+import type { Node, Service } from "cloud-controller-host/sdk";
 
 import type { Observed, ServiceIntent } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { frontendName } from "../../../../../plugins/azure-cloud/load-balancer/model/names.ts";
@@ -246,6 +246,28 @@ describe("an opening that would go", () => {
     expect(causeWith()).toBe("none");
     expect(causeWith("default/one")).toBe("none");
     expect(causeWith("default/one", "default/two")).toBe("known");
+  });
+
+  test("has its Service compared with the former version once, however many go with it", () => {
+    const { service } = intentOf({ name: "web" });
+    const { spec = {} } = service;
+    let reads = 0;
+    const former = {
+      ...service,
+      get spec() {
+        reads += 1;
+        return spec;
+      },
+    };
+    const [stored, settled] = [() => service, (): Service => former];
+    const config = plannerConfigOf();
+    const cause = causesOf({ batch: [], observed: world({}), config, current: stored, settled, joining: new Set() });
+    const owners = [{ kind: "Node" as const, name: "node-0" }];
+    for (let port = 30_000; port < 30_100; port += 1) {
+      const item = { kind: "security rules", name: `10.240.0.4 tcp ${port}`, owners, services: ["default/web"] };
+      expect(cause(item, { id: "", title: "", before: [item], after: [], writers: [] })).toBe("none");
+    }
+    expect(reads).toBe(1);
   });
 
   test("goes with the public IP that another one has replaced by name", () => {
