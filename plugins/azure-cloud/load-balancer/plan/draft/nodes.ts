@@ -7,9 +7,13 @@ import type { PlannerConfig } from "../../model/planner-config.ts";
 
 export const nodeName = (node: Node): string => node.metadata?.name ?? "";
 
-/** Labels that keep a node out of every pool. Source: upstream `ShouldNodeExcludedFromLoadBalancer`. */
-export function isExcluded(node: Node, { resourceGroup }: PlannerConfig): boolean {
-  const group = labelOf(node, "kubernetes.azure.com/resource-group")?.toLowerCase() ?? "";
+/**
+ * Labels that keep a node out of pools: another resource group only out of those of network interfaces. Source: upstream
+ * `ShouldNodeExcludedFromLoadBalancer`, and `excludeLoadBalancerNodes` for pools of addresses.
+ */
+export function isExcluded(node: Node, { resourceGroup, pools }: PlannerConfig): boolean {
+  const label = pools === "interfaces" ? labelOf(node, "kubernetes.azure.com/resource-group") : undefined;
+  const group = label?.toLowerCase() ?? "";
   return (
     labelOf(node, labels.excludeFromLoadBalancers) !== undefined ||
     labelOf(node, "kubernetes.azure.com/managed")?.toLowerCase() === "false" ||

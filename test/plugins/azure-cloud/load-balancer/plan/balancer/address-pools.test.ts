@@ -318,3 +318,22 @@ test("a pool has the nodes of all Services that use it, each once", () => {
   const names = (pool?.loadBalancerBackendAddresses ?? []).map(({ name = "" }) => name);
   expect(names.toSorted()).toEqual(["node-0", "node-1", "node-2"]);
 });
+
+test("a pool of addresses has a node of another resource group, but none that is unmanaged", () => {
+  const labeled = (label: string, value: string) =>
+    nodes.map((node, at) =>
+      at === 1 ? { ...node, metadata: { ...node.metadata, labels: { [label]: value } } } : node,
+    );
+  const membersWith = (list: typeof nodes) => {
+    const intent = intentOf({ nodes: list });
+    const { observed } = converge(
+      [intent],
+      world({ services: [intent.service], nodes: list }),
+      plannerConfigOf(nodeIP),
+    );
+    const [pool] = observed.loadBalancers.flatMap(({ backendAddressPools = [] }) => backendAddressPools);
+    return (pool?.loadBalancerBackendAddresses ?? []).map(({ name }) => name);
+  };
+  expect(membersWith(labeled("kubernetes.azure.com/resource-group", "other"))).toEqual(["node-0", "node-1"]);
+  expect(membersWith(labeled("kubernetes.azure.com/managed", "false"))).toEqual(["node-0"]);
+});

@@ -52,7 +52,6 @@ describe("a node that drains", () => {
   test.each<[string, Partial<Observed>]>([
     ["leaves as well", other(leaving)],
     ["is not managed", labeled({ "kubernetes.azure.com/managed": "false" })],
-    ["belongs to another resource group", labeled({ "kubernetes.azure.com/resource-group": "other" })],
     ["is of the control plane", labeled({ "node-role.kubernetes.io/control-plane": "" })],
     [
       "is down",
@@ -70,6 +69,11 @@ describe("a node that drains", () => {
     ],
   ])("has no others where the only other member %s", (_what, about) => {
     expect(placeOf({ about }).place?.hasOthers).toBe(false);
+  });
+
+  test("has others where the only other member belongs to another resource group, as pools of addresses have it", () => {
+    const about = labeled({ "kubernetes.azure.com/resource-group": "other" });
+    expect(placeOf({ about }).place?.hasOthers).toBe(true);
   });
 
   test("is not among those that must not join where no time is configured", () => {
