@@ -205,8 +205,13 @@ function hasLeft(parts: SyncParts, key: string, service: Service): boolean {
   return isEnsured(parts, service) && (current === undefined || !isEnsured(parts, current));
 }
 
-const hasOtherAddress = (service: Service = {}, found: LoadBalancerStatus = {}): boolean =>
-  service.spec?.type === "LoadBalancer" && service.spec.loadBalancerClass !== undefined && !hasStatus(service, found);
+/** True if another process serves the Service, and it shows another address than that of its load balancer here. */
+const hasOtherAddress = (
+  { selection }: Pick<SyncParts, "selection">,
+  service: Service = {},
+  found: LoadBalancerStatus = {},
+): boolean =>
+  service.spec?.type === "LoadBalancer" && !selection.wantsLoadBalancer(service) && !hasStatus(service, found);
 
 async function cleanUp(parts: SyncParts, key: string, service: Service, signal: AbortSignal): Promise<void> {
   const { balancers, cache, clusterName, events, writes } = parts;
@@ -225,7 +230,7 @@ async function cleanUp(parts: SyncParts, key: string, service: Service, signal: 
     await leave(parts, service);
   }
   // The controller of another class may show an address of its own by now.
-  const isOther = hasOtherAddress(newest(parts, key, service), found ?? cache.get(key)?.deleted);
+  const isOther = hasOtherAddress(parts, newest(parts, key, service), found ?? cache.get(key)?.deleted);
   await writes.release(service, isOther ? "kept" : "cleared");
   events.normal(service, "DeletedLoadBalancer");
 }

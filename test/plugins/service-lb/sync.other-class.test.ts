@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 
 import { keyOf, kinds, type LoadBalancers, type Service } from "cloud-controller-host/sdk";
 
+import { serviceSelection } from "../../../plugins/service-lb/predicates.ts";
 import { syncService } from "../../../plugins/service-lb/sync.ts";
 import { aService, finalizer } from "./objects.ts";
 import { alreadyBalanced, makeParts, type Parts } from "./parts.ts";
@@ -12,7 +13,9 @@ const meta = { finalizers: [finalizer] };
 const spec = { loadBalancerClass: "example.com/other" };
 /** Of the load balancer that the cloud has. */
 const ours = "8.8.8.8";
-const showing = (ip: string): Service["status"] => ({ loadBalancer: { ingress: [{ ip, ipMode: "VIP" }] } });
+const showing = (ip: string): NonNullable<Service["status"]> => ({
+  loadBalancer: { ingress: [{ ip, ipMode: "VIP" }] },
+});
 
 const finalizersOf = (parts: Parts): readonly string[] => parts.stored(key).metadata?.finalizers ?? [];
 const addressOf = (parts: Parts): string => parts.stored(key).status?.loadBalancer?.ingress?.[0]?.ip ?? "";
@@ -107,6 +110,24 @@ test("a cleanup whose last write fails clears the address when it is tried again
   expect([parts.memory.balancers.size, addressOf(parts), finalizersOf(parts)]).toEqual([0, ours, [finalizer]]);
   await syncService(parts, key, signal);
   expect([addressOf(parts), finalizersOf(parts)]).toEqual(["", []]);
+});
+
+test("a Service of the process's own class that waits for another finalizer loses its address, though an earlier process has deleted its load balancer", async () => {
+  await using parts = await makeParts();
+  parts.seen(aService({ meta: { finalizers: [finalizer, "example.com/other"] }, spec, status: showing(ours) }));
+  parts.cluster.api.delete(kinds.Service, { namespace: "default", name: "web" });
+  parts.services.set(parts.stored(key));
+  const selection = serviceSelection({ loadBalancerClass: spec.loadBalancerClass });
+  await syncService({ ...parts, selection }, key, signal);
+  expect([finalizersOf(parts), addressOf(parts)]).toEqual([["example.com/other"], ""]);
+});
+
+test("a cleanup clears the address that a Service of another type still shows, as with AllowServiceLBStatusOnNonLB", async () => {
+  await using parts = await makeParts();
+  const service = parts.seen(aService({ meta, spec: { type: "ClusterIP" } }));
+  parts.services.set({ ...service, status: showing(ours) });
+  await syncService(parts, key, signal);
+  expect(parts.patches()).toEqual([expect.objectContaining({ status: { loadBalancer: { ingress: null } } })]);
 });
 
 const failed = {
