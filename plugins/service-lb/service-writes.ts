@@ -60,10 +60,11 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
       removed.delete(uid);
     },
     async release(service, address) {
-      // Without the finalizer, the condition may be that of the controller of another class. It goes with a Service anyway.
+      // Without the finalizer, the condition may be that of the controller of another class.
       const isOurs = hasFinalizer(service) || service.spec?.type !== "LoadBalancer";
+      const stays = !isBeingDeleted(service) || otherFinalizers(service).length > 0;
       const status = {
-        ...(isOurs && !isBeingDeleted(service) && condition.removal(service)),
+        ...(isOurs && stays && condition.removal(service)),
         ...(address === "cleared" && !hasStatus(service, {}) && statusOf({})),
       };
       const body = {
@@ -96,8 +97,8 @@ const unlessGone = (write: Promise<void>): Promise<void> =>
 
 /**
  * Bodies of this controller's writes, all strategic merge patches of `services/status`. But for a new mark, they carry
- * no resourceVersion: each touches one field, so that a concurrent edit of the Service is not a conflict. They carry its
- * UID: what belongs to one Service must not reach another one that was created under its name.
+ * no resourceVersion: each names only what it changes, so that a concurrent edit of the Service is not a conflict. They
+ * carry its UID: what belongs to one Service must not reach another one that was created under its name.
  */
 interface Body {
   readonly metadata?: Readonly<Record<string, unknown>>;

@@ -169,6 +169,18 @@ describe("the condition LoadBalancerReady", () => {
     ]);
   });
 
+  test("the condition LoadBalancerReady of a deleted Service that waits for another finalizer goes with its load balancer", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService({ meta: { finalizers: [finalizer, "example.com/other"] } }));
+    const key = keyOf(service);
+    parts.memory.fail("ensureLoadBalancer", new Error("quota exceeded"), { times: 1 });
+    expect(await sync(parts, key)).toMatchObject({ status: "False" });
+    parts.cluster.api.delete(kinds.Service, { namespace: "default", name: "web" });
+    parts.services.set(parts.stored(key));
+    expect(await sync(parts, key)).toBeUndefined();
+    expect(parts.stored(key).metadata?.finalizers).toEqual(["example.com/other"]);
+  });
+
   test("the condition LoadBalancerReady of a Service without failures and warnings is not written", async () => {
     await using parts = await makeParts();
     expect(await sync(parts, keyOf(parts.seen(aService())))).toBeUndefined();
