@@ -55,6 +55,22 @@ describe("a cached Service", () => {
     expect(cache.get("default/web")?.synced).toBeUndefined();
   });
 
+  test("forgets what a cleanup has deleted once its nodes are synced again, or another Service has its name", () => {
+    const cache = new ServiceCache();
+    const deleted = { ingress: [{ ip: "20.0.0.1" }] };
+    const see = (uid: string): void => cache.see("default/web", aService({ meta: { uid } }));
+    see("1");
+    cache.deletes("default/web", deleted);
+    see("1");
+    expect(cache.get("default/web")?.deleted).toBe(deleted);
+    cache.nodesSynced("default/web", nodes);
+    expect(cache.get("default/web")?.deleted).toBeUndefined();
+    cache.deletes("default/web", deleted);
+    expect(cache.get("default/web")?.synced).toBe(nodes);
+    see("2");
+    expect(cache.get("default/web")?.deleted).toBeUndefined();
+  });
+
   test("is not restored by a late result after it was dropped", () => {
     const cache = new ServiceCache();
     cache.nodesSynced("default/web", nodes);
