@@ -56,6 +56,15 @@ test("a sandbox whose port another process keeps starts on another one", async (
   expect(tried[1]).not.toBe(reserved);
 });
 
+test("a sandbox whose port for webhooks another process keeps starts on another one", async () => {
+  await using others = new AsyncDisposableStack();
+  const { tried, error } = await started(async ({ webhooks }, tries) => {
+    if (tries === 1) others.use(await occupied(webhooks));
+    return await listenFor(webhooks);
+  });
+  expect([error, tried.length]).toEqual([undefined, 2]);
+});
+
 test("a sandbox whose ports are taken again and again gives up", async () => {
   const { tried, error } = await started(whileTaken);
   expect([tried.length, error]).toEqual([5, expect.objectContaining({ code: "ListenFailed" })]);
