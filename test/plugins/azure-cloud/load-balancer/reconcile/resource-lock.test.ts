@@ -262,7 +262,20 @@ describe("the lock of a process", () => {
   const setUp = () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const lock = new ResourceLock({ client: leases.client, clock: { ...clock, sleep: () => Promise.resolve() } });
-    return { leases, clock, lock, spec: () => leases.get(name)?.spec };
+    /** The error of a release whose write the API server answers like that. */
+    const releaseAnswered = async (...answer: ConstructorParameters<typeof ApiError>): Promise<unknown> => {
+      leases.before = (verb) => {
+        if (verb === "update") throw new ApiError(...answer);
+      };
+      const error = await errorOf(lock.release());
+      leases.before = () => undefined;
+      return error;
+    };
+    const takenByAnother = (): void => {
+      const renewTime = new Date(clock.now()).toISOString();
+      leases.put({ holderIdentity: "aks-rp", leaseDurationSeconds: 900, renewTime }, { name });
+    };
+    return { leases, clock, lock, spec: () => leases.get(name)?.spec, releaseAnswered, takenByAnother };
   };
 
   test("is taken once, and released once", async () => {
@@ -345,14 +358,10 @@ describe("the lock of a process", () => {
   });
 
   test("the lock of a process whose release failed is left, and released from the Lease as it is then", async () => {
-    const { lock, leases, spec } = setUp();
+    const { lock, leases, spec, releaseAnswered } = setUp();
     await lock.take();
-    leases.before = (verb) => {
-      if (verb === "update") throw new ApiError(409, "Conflict", "the object has been modified");
-    };
-    expect(await errorOf(lock.release())).toBeDefined();
+    expect(await releaseAnswered(409, "Conflict", "the object has been modified")).toBeDefined();
     expect([lock.isLeft, spec()?.holderIdentity]).toEqual([true, ours]);
-    leases.before = () => undefined;
     const { spec: now, metadata } = leases.get(name) ?? {};
     leases.put({ ...now }, { ...metadata, annotations: { theirs: "kept" } });
     await lock.release();
@@ -361,40 +370,26 @@ describe("the lock of a process", () => {
   });
 
   test("the lock of a process whose release failed is not taken from another component that holds it since", async () => {
-    const { lock, leases, clock, spec } = setUp();
+    const { lock, spec, releaseAnswered, takenByAnother } = setUp();
     await lock.take();
-    leases.before = (verb) => {
-      if (verb === "update") throw new ApiError(500, "InternalError", "not now");
-    };
-    expect(await errorOf(lock.release())).toBeDefined();
-    leases.before = () => undefined;
-    const renewTime = new Date(clock.now()).toISOString();
-    leases.put({ holderIdentity: "aks-rp", leaseDurationSeconds: 900, renewTime }, { name });
+    expect(await releaseAnswered(500, "InternalError", "not now")).toBeDefined();
+    takenByAnother();
     await lock.release();
     expect([lock.isLeft, spec()?.holderIdentity]).toEqual([false, "aks-rp"]);
   });
 
   test("is requested again after a release that failed: another component may hold it since", async () => {
-    const { lock, leases, clock } = setUp();
+    const { lock, releaseAnswered, takenByAnother } = setUp();
     await lock.take();
-    leases.before = (verb) => {
-      if (verb === "update") throw new ApiError(500, "InternalError", "not now");
-    };
-    expect(await errorOf(lock.release())).toBeDefined();
-    leases.before = () => undefined;
-    const renewTime = new Date(clock.now()).toISOString();
-    leases.put({ holderIdentity: "aks-rp", leaseDurationSeconds: 900, renewTime }, { name });
+    expect(await releaseAnswered(500, "InternalError", "not now")).toBeDefined();
+    takenByAnother();
     expect(await errorOf(lock.take())).toMatchObject({ code: "ResourcesLocked" });
   });
 
   test("is released with one request again once it was taken after a release that failed", async () => {
-    const { lock, leases } = setUp();
+    const { lock, leases, releaseAnswered } = setUp();
     await lock.take();
-    leases.before = (verb) => {
-      if (verb === "update") throw new ApiError(500, "InternalError", "not now");
-    };
-    expect(await errorOf(lock.release())).toBeDefined();
-    leases.before = () => undefined;
+    expect(await releaseAnswered(500, "InternalError", "not now")).toBeDefined();
     await lock.take();
     leases.calls.splice(0);
     await lock.release();
@@ -492,13 +487,9 @@ describe("the lock of a process", () => {
   });
 
   test("the lock of a process whose Lease was deleted meanwhile is released, and taken again", async () => {
-    const { lock, leases, spec } = setUp();
+    const { lock, spec, releaseAnswered } = setUp();
     await lock.take();
-    leases.before = (verb) => {
-      if (verb === "update") throw new ApiError(404, "NotFound", "not found");
-    };
-    expect(await errorOf(lock.release())).toBeUndefined();
-    leases.before = () => undefined;
+    expect(await releaseAnswered(404, "NotFound", "not found")).toBeUndefined();
     await lock.take();
     expect(spec()?.holderIdentity).toBe(ours);
   });

@@ -20,6 +20,15 @@ function chainAfter(versions: readonly Readonly<Record<string, string>>[], confi
   return observed.loadBalancers[0]?.frontendIPConfigurations?.[0]?.gatewayLoadBalancer?.id;
 }
 
+/** A Service with a port on an address that it shares with others. */
+const sharing = (name: string, port: number, annotations: Readonly<Record<string, string>> = {}) =>
+  intentOf({
+    name,
+    nodes,
+    annotations: { "azure-load-balancer-ipv4": "20.9.9.9", ...annotations },
+    spec: { ports: [{ protocol: "TCP", port, nodePort: 30_000 + port }] },
+  });
+
 describe("the frontend of a Service", () => {
   test("is chained to the Gateway Load Balancer that the Service names, at once and later", () => {
     expect(chainAfter([{ [key]: gateway }])).toBe(gateway);
@@ -32,15 +41,7 @@ describe("the frontend of a Service", () => {
   });
 
   test("is chained by its own Service alone, and by none that shares it", () => {
-    const shared = { "azure-load-balancer-ipv4": "20.9.9.9" };
-    const withPort = (name: string, port: number, annotations = {}) =>
-      intentOf({
-        name,
-        nodes,
-        annotations: { ...shared, ...annotations },
-        spec: { ports: [{ protocol: "TCP", port, nodePort: 30_000 + port }] },
-      });
-    const intents = [withPort("a-owner", 80), withPort("b-sharer", 443, { [key]: gateway })];
+    const intents = [sharing("a-owner", 80), sharing("b-sharer", 443, { [key]: gateway })];
     const { loadBalancers } = converge(intents, world({ nodes, vmSets }), standard).observed;
     const frontends = loadBalancers.flatMap(({ frontendIPConfigurations = [] }) => frontendIPConfigurations);
     expect(frontends.map(({ gatewayLoadBalancer }) => gatewayLoadBalancer)).toEqual([undefined]);
@@ -73,17 +74,9 @@ test.each([
 ])(
   "an older Service that asks for a port of a shared address is refused and its former port stays open, and not the one that has it and %s",
   (_, change, written) => {
-    const shared = { "azure-load-balancer-ipv4": "20.9.9.9" };
-    const withPort = (name: string, port: number, annotations = {}) =>
-      intentOf({
-        name,
-        nodes,
-        annotations: { ...shared, ...annotations },
-        spec: { ports: [{ protocol: "TCP", port, nodePort: 30_000 + port }] },
-      });
-    const before = [withPort("a-older", 80), withPort("b-newer", 443)];
+    const before = [sharing("a-older", 80), sharing("b-newer", 443)];
     const { observed } = converge(before, world({ nodes, vmSets }), standard);
-    const after = [withPort("a-older", 443), withPort("b-newer", 443, change)];
+    const after = [sharing("a-older", 443), sharing("b-newer", 443, change)];
     const services = after.map(({ service }) => service);
     const { results, stages } = plan(after, { ...observed, services }, standard);
     expect(results.get("default/a-older")?.problem?.code).toBe("PortConflict");
