@@ -23,7 +23,7 @@ import { changesNodeSets, currentNodes } from "./nodes.ts";
 import { maxInFlight, Places } from "./places.ts";
 import { type ServiceSelection, serviceSelection } from "./predicates.ts";
 import { ServiceCache } from "./service-cache.ts";
-import { serviceWrites } from "./service-writes.ts";
+import { type ServiceWrites, serviceWrites } from "./service-writes.ts";
 import { syncService } from "./sync.ts";
 
 type Config = Pick<ComponentConfig, "serviceController" | "kubeCloudShared">;
@@ -34,7 +34,7 @@ const maxRetryMs = 300_000;
 const queueOptions: WorkQueueOptions = {
   limits: [{ type: "exponential", baseMs: firstRetryMs, maxMs: maxRetryMs }],
 };
-/** Resync period; it catches a cleanup that was missed. */
+/** Resync period; it catches a cleanup that was missed, or a condition that came late. */
 const resyncMs = 30_000;
 /** Key for all nodes: a node sync covers every Service, so that any number of node changes needs one sync. */
 const allNodes = "nodes";
@@ -65,7 +65,7 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
   const syncParts = { ...shared, services, writes: serviceWrites(context), failing, retryDelayMs, shards, again };
   const nodeParts = { ...shared, backlog, mutex, metrics: serviceMetrics(context), clock, log };
   const registrations = [
-    handleServices(context, { selection, backlog, cache, isInFlight: (key) => mutex.has(key) }),
+    handleServices(context, { ...syncParts, backlog, isInFlight: (key) => mutex.has(key) }),
     handleNodes(context, () => {
       changes += 1;
       nodeQueue.add(allNodes);
@@ -130,15 +130,18 @@ interface ServiceParts {
   readonly selection: ServiceSelection;
   readonly backlog: Backlog;
   readonly cache: ServiceCache;
+  readonly writes: ServiceWrites;
   readonly isInFlight: (key: string) => boolean;
 }
 
 function handleServices({ informers, log }: ControllerContext, parts: ServiceParts) {
-  const { backlog, cache, isInFlight } = parts;
+  const { backlog, cache, writes, isInFlight } = parts;
   const { wantsLoadBalancer, needsCleanup, mayBeLeftBehind, changeToFollow, isHandedOver } = parts.selection;
   const concerns = [wantsLoadBalancer, needsCleanup, mayBeLeftBehind, isHandedOver];
   const newCleanup = (before: Service, after: Service): string | undefined =>
     needsCleanup(after) && !needsCleanup(before) ? "cleanup" : undefined;
+  const isOutdated = (key: string, service: Service): boolean =>
+    cache.get(key) !== undefined && writes.condition.showsFailureOfAnother(service);
   return informers.of(kinds.Service).handle(
     {
       added(service) {
@@ -150,8 +153,10 @@ function handleServices({ informers, log }: ControllerContext, parts: ServicePar
         if (change !== undefined) {
           log.debug(2, "service changed", { service: key, change });
           backlog.add(key);
-        } else if ((needsCleanup(after) || isHandedOver(after)) && !backlog.isPending(key) && !isInFlight(key))
-          backlog.add(key);
+          return;
+        }
+        const isDue = needsCleanup(after) || isHandedOver(after) || isOutdated(key, after);
+        if (isDue && !backlog.isPending(key) && !isInFlight(key)) backlog.add(key);
       },
       // With the finalizer a deletion arrives as an update. A Service deleted here with a known load balancer had none.
       deleted(last) {

@@ -32,6 +32,11 @@ export interface ServiceConditions {
   success(service: Service, warnings: readonly string[]): Promise<void>;
   /** Of the status in the patch that releases the Service: the condition is about its load balancer. Empty without one. */
   removal(service: Service): Readonly<Record<string, unknown>>;
+  /**
+   * True for a Service that shows a failure which was not written here: by the generation before, or by a process that was
+   * paused, after the informer's store was read for a sync.
+   */
+  showsFailureOfAnother(service: Service): boolean;
   /** Called for a Service that is gone. */
   forget(service: Service): void;
 }
@@ -49,8 +54,8 @@ export function serviceConditions(
 ): ServiceConditions {
   /** Conditions that may not be seen in the informer's store yet, by UID. */
   const written = new Map<string | undefined, Condition>();
-  const current = ({ metadata, status }: Service): Condition | undefined =>
-    written.get(metadata?.uid) ?? status?.conditions?.find(({ type }) => type === ready);
+  const shown = ({ status }: Service): Condition | undefined => status?.conditions?.find(({ type }) => type === ready);
+  const current = (service: Service): Condition | undefined => written.get(service.metadata?.uid) ?? shown(service);
   const write = async (service: Service, state: Omit<Condition, "type" | "message">, texts: readonly string[]) => {
     const before = current(service);
     const message = visible(texts.join("; ")).slice(0, maxMessage);
@@ -85,6 +90,7 @@ export function serviceConditions(
       }
     },
     removal: (service) => (current(service) === undefined ? {} : { conditions: [{ type: ready, $patch: "delete" }] }),
+    showsFailureOfAnother: (service) => !written.has(service.metadata?.uid) && shown(service)?.status === "False",
     forget: ({ metadata }) => void written.delete(metadata?.uid),
   };
 }
