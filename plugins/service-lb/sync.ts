@@ -196,13 +196,13 @@ const isEnsured = ({ selection }: Pick<SyncParts, "selection">, service: Service
   selection.wantsLoadBalancer(service) && !selection.needsCleanup(service);
 
 /**
- * It wanted a load balancer as its sync began, and does not any more: another sync of it is queued. Or another process
- * serves it by now, whose condition it has.
+ * It wanted a load balancer as its sync began, and does not any more, or the other way round: another sync of it is queued.
+ * Or another process serves it by now, whose condition it has.
  */
 function hasLeft(parts: SyncParts, key: string, service: Service): boolean {
   const current = newest(parts, key, service);
-  if (current !== undefined && parts.selection.isLeftAlone(current)) return true;
-  return isEnsured(parts, service) && (current === undefined || !isEnsured(parts, current));
+  if (current === undefined) return isEnsured(parts, service);
+  return parts.selection.isLeftAlone(current) || isEnsured(parts, service) !== isEnsured(parts, current);
 }
 
 /** True if another process serves the Service, and it shows another address than that of its load balancer here. */

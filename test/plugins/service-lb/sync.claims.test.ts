@@ -228,13 +228,19 @@ test("a Service whose type has changed and which the cloud cannot look up is rep
   expect(parts.failing.size).toBe(0);
 });
 
-test("a cleanup that fails because another deployment serves the Service by then does not show at the Service", async () => {
+test.each<readonly [string, (service: Service) => Service]>([
+  [
+    "another deployment serves the Service by then",
+    (service) => ({ ...service, metadata: { ...service.metadata, annotations: { [mark]: "theirs" } } }),
+  ],
+  ["the Service is to have a load balancer again", (service) => ({ ...service, spec: { type: "LoadBalancer" } })],
+])("a cleanup that fails because %s does not show at the Service", async (_title, changed) => {
   await using deployment = await setUp(new Set(), false);
   const { parts, sync } = deployment;
   const service = parts.seen(aService({ spec: { type: "ClusterIP" }, meta: { finalizers: [finalizer] } }));
   alreadyBalanced(parts.memory, service);
   parts.memory.intercept("ensureLoadBalancerDeleted", () => {
-    parts.services.set({ ...service, metadata: { ...service.metadata, annotations: { [mark]: "theirs" } } });
+    parts.services.set(changed(service));
     return Promise.reject(new Error("superseded"));
   });
   expect(String(await errorOf(sync()))).toContain("superseded");

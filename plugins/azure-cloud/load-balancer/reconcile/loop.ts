@@ -117,7 +117,7 @@ export class Loop {
   /** The newest intent: a Service may change, or leave, during reads and writes, before its caller reacts. */
   #newest({ action, service: known }: ServiceIntent): ServiceIntent | undefined {
     const { observer } = this.#options;
-    if (action === "delete" && observer.isTaken(known)) return undefined;
+    if (action === "delete" && observer.isDeletionOver(known)) return undefined;
     const service = action === "delete" ? known : observer.newest(known);
     return service && this.#outcomes.withFailures({ action, service, nodes: this.nodes });
   }

@@ -178,7 +178,7 @@ export class Wanted {
 export const superseded = (service: Service): CodedError =>
   new CodedError(
     "Superseded",
-    `${keyOf(service)} is being deleted, was replaced, is no longer of type LoadBalancer, or has another loadBalancerClass or ${annotations.servedBy} annotation`,
+    `${keyOf(service)} is being deleted, was replaced, has changed its type to or from LoadBalancer, or has another loadBalancerClass or ${annotations.servedBy} annotation`,
   );
 
 /** True for two versions of a Service with the same wish. */

@@ -16,7 +16,7 @@ import { desiredRules } from "../plan/balancer/rules.ts";
 import { internalAddresses, isControlPlane, isExcluded, memberAddress, nodeName } from "../plan/draft/nodes.ts";
 import { opensPorts, portsOf, ruleProtocols } from "../plan/security-group/access.ts";
 import { annotations } from "../service/annotations.ts";
-import { isShared } from "../service/identity.ts";
+import { isShared, wantsLoadBalancer } from "../service/identity.ts";
 import {
   readSubject,
   type Subject,
@@ -88,7 +88,7 @@ function causeOfService(
   if (stored === undefined) return "unconfirmed";
   // Another one has the name now.
   if (service !== undefined && service.metadata?.uid !== stored.metadata?.uid) return "known";
-  if (intent?.action === "delete" || isBeingDeleted(stored) || stored.spec?.type !== "LoadBalancer") return "known";
+  if (intent?.action === "delete" || !wantsLoadBalancer(stored)) return "known";
   if (hasChanged(key, input)) return "known";
   const { subject } = readSubject(stored, config);
   if (!wants(subject, item, change, input)) return "known";

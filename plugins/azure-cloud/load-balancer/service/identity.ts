@@ -1,4 +1,4 @@
-import { annotationOf, annotations, type Service, type Shards } from "cloud-controller-host/sdk";
+import { annotationOf, annotations, isBeingDeleted, type Service, type Shards } from "cloud-controller-host/sdk";
 
 import { oncePer } from "../model/once-per.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
@@ -10,6 +10,11 @@ import type { PlannerConfig } from "../model/planner-config.ts";
 export const isSameService = (one: Service, other: Service): boolean =>
   one.metadata?.uid === other.metadata?.uid && one.spec?.loadBalancerClass === other.spec?.loadBalancerClass;
 
+export const hasType = ({ spec }: Service): boolean => spec?.type === "LoadBalancer";
+
+/** True for a Service that is to have a load balancer, of whichever process. */
+export const wantsLoadBalancer = (service: Service): boolean => hasType(service) && !isBeingDeleted(service);
+
 /** True if another deployment serves the Service. A deployment that shares the Services marks each that it serves. */
 export const isOfAnother = (service: Service, shards: Shards | undefined): boolean =>
   markOf(service) === undefined ? shards?.isAlive !== undefined : hasMarkOfAnother(service, shards);
@@ -20,6 +25,15 @@ const markOf = (service: Service): string | undefined => annotationOf(service, a
 export function hasMarkOfAnother(service: Service, shards: Shards | undefined): boolean {
   const mark = markOf(service);
   return mark !== undefined && mark !== shards?.own;
+}
+
+/**
+ * True if nothing more of a Service may be deleted: another deployment serves it by now, and all of it is that one's to
+ * change, wherever it is. Or it had another type as its deletion began, and is to have a load balancer again.
+ */
+export function isDeletionOver(known: Service, current: Service | undefined, shards: Shards | undefined): boolean {
+  if (current === undefined || current.metadata?.uid !== known.metadata?.uid) return false;
+  return hasMarkOfAnother(current, shards) || (!hasType(known) && wantsLoadBalancer(current));
 }
 
 interface SharedCluster {

@@ -1,5 +1,5 @@
 import type { PublicIPAddress } from "@azure/arm-network";
-import { isBeingDeleted, keyOf, type Service } from "cloud-controller-host/sdk";
+import { keyOf, type Service } from "cloud-controller-host/sdk";
 
 import { sameName } from "../../../arm/resource-id.ts";
 import { lowerId, sameId } from "../../model/ids.ts";
@@ -7,6 +7,7 @@ import type { ServiceKey } from "../../model/model.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import { annotations } from "../../service/annotations.ts";
+import { wantsLoadBalancer } from "../../service/identity.ts";
 import { readSubject, type Subject } from "../../service/subject.ts";
 import type { Draft } from "../draft/draft.ts";
 import { indexPublicIPs, wantedPublicIPs } from "./desired.ts";
@@ -48,7 +49,7 @@ const wantedOf = (config: PlannerConfig, publicIPs: readonly PublicIP[], subject
 
 /** Undefined for a Service that has no external load balancer. */
 function externalSubject(service: Service, config: PlannerConfig): Subject | undefined {
-  if (isBeingDeleted(service) || service.spec?.type !== "LoadBalancer") return undefined;
+  if (!wantsLoadBalancer(service)) return undefined;
   const { subject } = readSubject(service, config);
   return subject.internal ? undefined : subject;
 }

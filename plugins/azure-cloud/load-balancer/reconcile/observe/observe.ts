@@ -18,7 +18,7 @@ import type { Observed, ServiceIntent, ServiceKey } from "../../model/model.ts";
 import { hasBase, isServiceFrontend } from "../../model/names.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import type { PoolReads } from "../../pools/pool-reads.ts";
-import { hasMarkOfAnother, isSameService } from "../../service/identity.ts";
+import { hasType, isDeletionOver, isSameService, wantsLoadBalancer } from "../../service/identity.ts";
 import type { WriteOutcome } from "../apply/apply.ts";
 import type { NewServices } from "../apply/preconditions.ts";
 import type { Drains } from "../drains.ts";
@@ -110,22 +110,18 @@ export class Observer {
 
   services(): readonly Service[] {
     const services = this.#options.context.informers.of(kinds.Service).store.list();
-    return this.#services(services.filter(({ spec }) => spec?.type === "LoadBalancer"));
+    return this.#services(services.filter(hasType));
   }
 
   /** The Service as it is now; undefined when it is gone or replaced, is being deleted, or wants no load balancer here. */
   service(known: Service): Service | undefined {
     const current = this.#options.context.informers.of(kinds.Service).store.get(keyOf(known));
-    const wanted = current?.spec?.type === "LoadBalancer" && current.metadata?.deletionTimestamp === undefined;
-    return wanted && isSameService(current, known) ? current : undefined;
+    return current && wantsLoadBalancer(current) && isSameService(current, known) ? current : undefined;
   }
 
-  /** True if another deployment serves the Service by now: all of it is that one's to change, wherever it is. */
-  isTaken(known: Service): boolean {
+  isDeletionOver(known: Service): boolean {
     const { informers, shards } = this.#options.context;
-    const current = informers.of(kinds.Service).store.get(keyOf(known));
-    const isSame = current !== undefined && current.metadata?.uid === known.metadata?.uid;
-    return isSame && hasMarkOfAnother(current, shards);
+    return isDeletionOver(known, informers.of(kinds.Service).store.get(keyOf(known)), shards);
   }
 
   /** As `service`; one that no informer knows, as a caller may have created it a moment ago, is as the caller has it. */

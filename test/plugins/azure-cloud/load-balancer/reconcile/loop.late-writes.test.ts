@@ -574,26 +574,43 @@ describe("a slow write of", () => {
 });
 
 describe("the deletion of a Service during a slow write", () => {
-  const markedBy = (lease: string): Service => {
-    const { metadata, ...rest } = serviceOf("web");
-    return { ...rest, metadata: { ...metadata, annotations: { [annotations.servedBy]: lease } } };
-  };
+  const web = serviceOf("web");
+  const ofType = (type: string): Service => ({ ...web, spec: { ...web.spec, type } });
+  const markedBy = (lease: string): Service => ({
+    ...web,
+    metadata: { ...web.metadata, annotations: { [annotations.servedBy]: lease } },
+  });
 
-  test.each([
+  test.each<readonly [string, Service, Service, readonly string[]]>([
     [
       "writes no more once another deployment has marked the Service: the rest is that one's",
-      "another",
+      web,
+      markedBy("another"),
       ["kubernetes"],
     ],
-    ["is carried out if the mark is that of its own deployment", "own", []],
-  ])("%s", async (_title, lease, expected) => {
+    ["is carried out if the mark is that of its own deployment", web, markedBy("own"), []],
+    [
+      "writes no more once the Service is to have a load balancer again",
+      ofType("ClusterIP"),
+      ofType("LoadBalancer"),
+      ["kubernetes"],
+    ],
+    ["is carried out if the Service has a third type", ofType("ClusterIP"), ofType("NodePort"), []],
+    [
+      "is carried out if the Service had a load balancer as its deletion began",
+      ofType("LoadBalancer"),
+      ofType("LoadBalancer"),
+      [],
+    ],
+  ])("%s", async (_title, known, current, expected) => {
     await using cluster = await openCluster(2);
     const generation = await cluster.start({}, fast(100), { shards: { own: "own" } });
-    await cluster.ensure(generation, serviceOf("web"));
+    await cluster.ensure(generation, web);
+    cluster.services.set("default/web", known);
     const { hold, ended } = await heldWrite(cluster, "/virtualMachines/1", () =>
-      generation.balancers.ensureLoadBalancerDeleted("kubernetes", serviceOf("web")),
+      generation.balancers.ensureLoadBalancerDeleted("kubernetes", known),
     );
-    cluster.services.set("default/web", markedBy(lease));
+    cluster.services.set("default/web", current);
     hold.release();
     expect(await ended).toEqual(expected.length === 0 ? undefined : expect.objectContaining({ code: "Superseded" }));
     const { balancers, publicIPs } = azureState(cluster.world.simulator);

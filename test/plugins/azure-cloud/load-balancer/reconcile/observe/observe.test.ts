@@ -10,6 +10,7 @@ import {
   kinds,
   type KubeObject,
   type Node,
+  type Service,
 } from "cloud-controller-host/sdk";
 
 import { networkResources } from "../../../../../../plugins/azure-cloud/arm/writes/network-resources.ts";
@@ -255,18 +256,25 @@ test("a Service that has the name of a known one is another one", async () => {
   expect((await observerOf(world, new Objects([successor]))).service(known)).toBeUndefined();
 });
 
-test("a Service is taken by the deployment that marks it, and by none that marks another one of its name", async () => {
+test("the deletion of a Service is over if another deployment marks it, or it is to have a load balancer again", async () => {
   await using world = await openWorld();
-  const isTaken = async (uid: string, mark?: string): Promise<boolean> => {
-    const { service } = intentOf({ name: "web", uid });
-    const marks = mark === undefined ? {} : { [annotations.servedBy]: mark };
-    const stored = { ...service, kind: "Service", metadata: { ...service.metadata, annotations: marks } };
-    return (await observerOf(world, new Objects([stored]))).isTaken(intentOf({ name: "web", uid: "one" }).service);
-  };
-  expect([await isTaken("one"), await isTaken("one", "own"), await isTaken("one", "other")]).toEqual([
-    false,
-    false,
-    true,
-  ]);
-  expect(await isTaken("two", "other")).toBe(false);
+  const { service: known } = intentOf({ name: "web", uid: "one" });
+  const asType = (type: string, service = known): Service => ({ ...service, spec: { ...service.spec, type } });
+  const isOver = async (began: Service, now: Service): Promise<boolean> =>
+    (await observerOf(world, new Objects([{ ...now, kind: "Service" }]))).isDeletionOver(began);
+  const marked = (mark: string, service = known): Service => ({
+    ...service,
+    metadata: { ...service.metadata, annotations: { [annotations.servedBy]: mark } },
+  });
+  const successor = intentOf({ name: "web", uid: "two" }).service;
+  expect(await isOver(known, known)).toBe(false);
+  expect(await isOver(known, marked("own"))).toBe(false);
+  expect(await isOver(known, marked("other"))).toBe(true);
+  expect(await isOver(known, marked("other", successor))).toBe(false);
+  const balanced = asType("LoadBalancer");
+  expect(await isOver(asType("ClusterIP"), balanced)).toBe(true);
+  expect(await isOver(balanced, balanced)).toBe(false);
+  expect(await isOver(asType("ClusterIP"), asType("LoadBalancer", successor))).toBe(false);
+  const deleted = { ...balanced, metadata: { ...balanced.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" } };
+  expect(await isOver(asType("ClusterIP"), deleted)).toBe(false);
 });
