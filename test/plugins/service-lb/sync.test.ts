@@ -374,6 +374,18 @@ describe("a cleanup", () => {
     expect(parts.cache.size).toBe(0);
   });
 
+  test("is reported when it fails although its Service has vanished by then", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService({ meta: { finalizers }, spec: { type: "NodePort" } }));
+    alreadyBalanced(parts.memory, service);
+    parts.memory.intercept("ensureLoadBalancerDeleted", () => {
+      parts.remove(service);
+      return Promise.reject(new Error("unavailable"));
+    });
+    expect(await outcome(parts, keyOf(service))).toContain("unavailable");
+    expect([parts.reported(), parts.failing.size]).toEqual([["DeletingLoadBalancer", "SyncLoadBalancerFailed"], 1]);
+  });
+
   test("makes no cloud call once the controller is stopping, and reports no failure", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService({ meta: { finalizers }, spec: { type: "NodePort" } }));
