@@ -8,6 +8,9 @@ import { loadBalancerOf } from "../held-resources.ts";
 
 const firstPauseMs = 5_000;
 const longestPauseMs = 300_000;
+/** Of a plan that takes longer, a Service waits for a write of minutes. */
+const slowMs = 30_000;
+const slow = Symbol("slow");
 
 export interface MovedNodesOptions {
   readonly context: Pick<CloudContext, "clock" | "signal" | "log">;
@@ -44,19 +47,22 @@ export class MovedNodes {
     if (others.length === 0) return;
     // A read from before shows the members of then.
     outdate(loadBalancerOf(id));
-    for (const key of others) this.#waiting.add(key);
+    this.#plan(others);
+  }
+
+  #plan(keys: Iterable<ServiceKey>): void {
+    for (const key of keys) this.#waiting.add(key);
     if (!this.#isRunning) void this.#run();
   }
 
   async #run(): Promise<void> {
-    const { context, services, refresh } = this.#options;
-    const { clock, signal, log } = context;
+    const { clock, signal, log } = this.#options.context;
     this.#isRunning = true;
     let pauseMs = firstPauseMs;
     for (let plans = 1; this.#waiting.size > 0; plans += 1) {
       const keys = new Set(this.#waiting);
       this.#waiting.clear();
-      const error = await refresh(services().filter((service) => keys.has(keyOf(service))));
+      const error = await this.#errorOf(keys);
       if (signal.aborted) return;
       if (error !== undefined) {
         for (const key of keys) this.#waiting.add(key);
@@ -71,5 +77,19 @@ export class MovedNodes {
       pauseMs = Math.min(longestPauseMs, pauseMs * 2);
     }
     this.#isRunning = false;
+  }
+
+  /** Of a plan. A slow one delays no other: it counts as successful, and its Services are planned again once it fails. */
+  async #errorOf(keys: ReadonlySet<ServiceKey>): Promise<unknown> {
+    const { context, services, refresh } = this.#options;
+    const { clock, signal } = context;
+    const planned = refresh(services().filter((service) => keys.has(keyOf(service))));
+    const ended = new AbortController();
+    const waited = clock.sleep(slowMs, AbortSignal.any([signal, ended.signal])).then(() => slow);
+    const error = await Promise.race([planned, waited]);
+    ended.abort();
+    if (error !== slow) return error;
+    void planned.then((late) => (late === undefined || signal.aborted ? undefined : this.#plan(keys)));
+    return undefined;
   }
 }

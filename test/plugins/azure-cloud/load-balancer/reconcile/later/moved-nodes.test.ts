@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { setImmediate } from "node:timers/promises";
 
 import { keyOf, type Service } from "cloud-controller-host/sdk";
@@ -20,7 +20,7 @@ function fixture(...services: readonly Service[]) {
   const outdated: string[] = [];
   const planned: string[] = [];
   const results: unknown[] = [];
-  const onPlan: (() => void)[] = [];
+  const onPlan: (() => Promise<void> | void)[] = [];
   const nodes = new MovedNodes({
     context: { clock, signal: stop.signal, log: loggerInto(logged) },
     config: plannerConfigOf({}),
@@ -29,7 +29,7 @@ function fixture(...services: readonly Service[]) {
     refresh: async (all) => {
       planned.push(all.map(keyOf).join());
       await setImmediate();
-      for (const happens of onPlan) happens();
+      for (const happens of onPlan) await happens();
       return results.shift();
     },
   });
@@ -100,6 +100,52 @@ test("plans that move nodes again each time are made after ever longer pauses, a
   expect(planned).toHaveLength(12);
   moved();
   expect(planned).toHaveLength(13);
+});
+
+describe("a plan in which a Service waits for a write of minutes", () => {
+  function slowPlan() {
+    const parts = fixture(named("a"), named("b"));
+    const write = Promise.withResolvers<void>();
+    parts.onPlan.push(() => write.promise);
+    parts.moved("default/b");
+    return { ...parts, write };
+  }
+
+  test("delays those of nodes that move afterwards by half a minute", async () => {
+    const { planned, moved, clock, onPlan } = slowPlan();
+    await clock.advance(29_999);
+    moved("default/a");
+    expect(planned).toEqual(["default/a"]);
+    onPlan.length = 0;
+    await clock.advance(1);
+    expect(planned).toEqual(["default/a", "default/b"]);
+    moved("default/a");
+    await clock.advance(1);
+    expect(planned).toEqual(["default/a", "default/b", "default/b"]);
+  });
+
+  test.each([
+    ["is made again at once when that fails", new Error("No."), 2],
+    ["is not made again when that succeeds", undefined, 1],
+  ])("%s", async (_title, result, count) => {
+    const { planned, results, clock, write, logged } = slowPlan();
+    results.push(result);
+    await clock.advance(600_000);
+    expect(planned).toHaveLength(1);
+    write.resolve();
+    await clock.advance(1);
+    expect([planned.length, logged]).toEqual([count, []]);
+  });
+
+  test("is not made again when the process has stopped", async () => {
+    const { planned, results, clock, write, stop } = slowPlan();
+    results.push(new Error("No."));
+    await clock.advance(600_000);
+    stop.abort();
+    write.resolve();
+    await clock.advance(1);
+    expect(planned).toHaveLength(1);
+  });
 });
 
 test("a pause between two plans ends with the process", async () => {
