@@ -124,7 +124,7 @@ describe("a Service whose write takes minutes", () => {
       });
       hold.release();
       expect(String(await work)).toContain(
-        "default/web is being deleted, was replaced, is no longer of type LoadBalancer, or has",
+        "default/web is being deleted, was replaced, has changed its type to or from LoadBalancer, or has",
       );
       expect(cluster.writes()).toEqual([`PUT ${publicIPOf(web)}`]);
       await cluster.remove(generation, web);
