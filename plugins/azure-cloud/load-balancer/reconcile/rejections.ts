@@ -19,7 +19,7 @@ interface Trial {
 export class Rejections {
   readonly #trials = new Map<string, Trial>();
   readonly #waiting = new Set<ServiceKey>();
-  /** Services that were rejected alone, with what they wished then: they are written apart until that is accepted. */
+  /** Services that have failed, with what they wished then: they are written apart until that is accepted. */
   readonly #suspects = new Map<ServiceKey, { readonly id: string; readonly service: Service }>();
 
   isWaiting(key: ServiceKey): boolean {
@@ -41,10 +41,12 @@ export class Rejections {
 
   /** Returns the Services that fail: the only one, or all when the attempts are used up. The others are tried again. */
   rejected(id: string, error: Error, services: readonly Service[]): readonly Service[] {
-    const [only, ...others] = services;
-    if (only !== undefined && others.length === 0) this.#suspects.set(keyOf(only), { id, service: only });
     const trial = this.#trials.get(id);
-    if (others.length === 0 || trial?.attempts === 0) return services;
+    if (services.length === 1 || trial?.attempts === 0) {
+      // One of several may be innocent: with the same others, its next attempt would fail like this one.
+      for (const service of services) this.#suspects.set(keyOf(service), { id, service });
+      return services;
+    }
     if (trial !== undefined) trial.attempts -= 1;
     this.#wait(id, secondPart(error, services).map(keyOf), services.length);
     return [];
@@ -72,9 +74,13 @@ export class Rejections {
   }
 }
 
-/** Those whose names are in ARM's message, if not all are, else the second half. */
+/** Those whose names are in ARM's message, if not all are, else a half, of the namespaces where there are several. */
 function secondPart(error: Error, services: readonly Service[]): readonly Service[] {
   const text = error.message.toLowerCase();
   const named = services.filter((service) => text.includes(defaultLoadBalancerName(service).toLowerCase()));
-  return named.length > 0 && named.length < services.length ? named : services.slice(Math.ceil(services.length / 2));
+  if (named.length > 0 && named.length < services.length) return named;
+  const namespaces = [...Map.groupBy(services, ({ metadata }) => metadata?.namespace).values()];
+  return namespaces.length > 1 ? secondHalf(namespaces).flat() : secondHalf(services);
 }
+
+const secondHalf = <T>(items: readonly T[]): readonly T[] => items.slice(Math.ceil(items.length / 2));

@@ -61,6 +61,35 @@ describe("a shared write that ARM rejects", () => {
   }, 120_000);
 });
 
+/** A Service that asks for the address of a node, which ARM rejects. */
+const taking = (namespace: string, index: number): Service => {
+  const bad = serviceOf(`${namespace}-${index}`, {
+    annotations: { "azure-load-balancer-internal": "true", "azure-load-balancer-ipv4": "10.240.0.4" },
+    spec: { ports: [{ name: "x", protocol: "TCP", port: 1_000 + index, nodePort: 31_000 + index }] },
+  });
+  return { ...bad, metadata: { ...bad.metadata, namespace } };
+};
+
+describe("Services among 50 that ARM rejects", () => {
+  test("Services among 50 that ARM rejects are done at once, where those are in one other namespace", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start({}, fast(100));
+    const bad = Array.from({ length: 50 }, (_, index) => taking("attacker", index));
+    const all = [...bad, internal("a"), internal("b")];
+    const errors = await Promise.all(all.map((one) => errorOf(cluster.ensure(generation, one))));
+    expect(errors.filter((error) => error === undefined)).toHaveLength(2);
+  }, 60_000);
+
+  test("Services among 50 that ARM rejects, in any namespaces, are done when they are tried once more", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start({}, fast(100));
+    const all = [...Array.from({ length: 50 }, (_, index) => taking(`attacker-${index}`, index)), internal("a")];
+    const attempt = () => Promise.all(all.map((one) => errorOf(cluster.ensure(generation, one))));
+    await attempt();
+    expect((await attempt()).at(-1)).toBeUndefined();
+  }, 60_000);
+});
+
 describe("Services in rejected writes of a resource", () => {
   const names = (services: readonly Service[]): readonly string[] => services.map((one) => one.metadata?.name ?? "");
   const services = Array.from({ length: 4 }, (_, index) => serviceOf(`s${index}`));
@@ -110,6 +139,26 @@ describe("Services in rejected writes of a resource", () => {
     rejections.cleared(keyOf(first));
     for (const one of services) rejections.wanted(one);
     expect(waiting(rejections)).toEqual(["s1"]);
+  });
+
+  test("are halved by namespace where they are of several", () => {
+    const rejections = new Rejections();
+    const mixed = services.map((one, index) => ({
+      ...one,
+      metadata: { ...one.metadata, namespace: ["a", "b", "a", "a"][index] ?? "" },
+    }));
+    rejections.rejected("lb", error, mixed);
+    expect(names(mixed.filter((one) => rejections.isWaiting(keyOf(one))))).toEqual(["s1"]);
+  });
+
+  test("Services in rejected writes of a resource that have failed together are tried one by one when they come back", () => {
+    const rejections = new Rejections();
+    while (rejections.rejected("lb", error, services).length === 0) continue;
+    while (rejections.next(free)) continue;
+    for (const one of services) rejections.wanted(one);
+    expect(waiting(rejections)).toEqual(["s0", "s1", "s2", "s3"]);
+    rejections.next(free);
+    expect(waiting(rejections)).toEqual(["s1", "s2", "s3"]);
   });
 
   test("are tried with the others once they have changed", () => {
