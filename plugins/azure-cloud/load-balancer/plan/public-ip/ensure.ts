@@ -136,9 +136,11 @@ function managedTags(
     [clusterTag]: clusterIn(bound),
     [dnsTag]: dnsOwnerIn(bound),
   };
-  for (const [key, value] of Object.entries(owners))
-    if (value !== "" && (removes || bound[key] !== undefined)) desired.set(key, bound[key] ?? value);
-  return reconcileTags(bound, desired, config.systemTags) ?? bound;
+  const kept = Object.entries(owners).filter(([key, value]) => value !== "" && (removes || bound[key] !== undefined));
+  const owned = new Map(kept.map(([key, value]) => [key, bound[key] ?? value]));
+  // In this spelling: the same tag in another case, from an annotation, would be written in turns with it.
+  const all = overrideTags(overrideTags(owned, desired), owned);
+  return reconcileTags(bound, all, config.systemTags) ?? bound;
 }
 
 const tagsAsked = ({ settings }: Subject): ReadonlyMap<string, string> => parseTags(settings.get(annotations.pipTags));

@@ -305,6 +305,14 @@ describe("the tags of a public IP", () => {
     expect(ensure({}, current)).toBe(current);
   });
 
+  test("owner tags that an annotation names in another case are left as they are, and written once", () => {
+    const asked = { "azure-pip-tags": "K8S-Azure-Service=other/one,K8S-azure-cluster-name=b" };
+    for (const keys of [{}, { systemTags: "sys" }, { tags: "K8S-AZURE-SERVICE=other/two" }])
+      expect(tagsAfter(keys, {}, asked)).toEqual(ownTags);
+    const current = own();
+    expect(ensure({ annotations: asked }, current)).toBe(current);
+  });
+
   test("tagsMap supported", () => {
     expect(tagsAfter({ tags: "a=x", tagsMap: { a: "m", b: "n" } }, {})).toEqual({ ...ownTags, a: "m", b: "n" });
   });
