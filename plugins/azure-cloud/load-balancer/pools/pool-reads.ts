@@ -4,7 +4,7 @@ import { type Clock, forEachConcurrently, type Node } from "cloud-controller-hos
 import { isUnended, unlessAbsent } from "../../arm/errors.ts";
 import { groupOf, lastSegment, parseArmPath } from "../../arm/resource-id.ts";
 import { ExpiringSet } from "../../instances/expiring-set.ts";
-import { ownerOf, scaleSetIdOf, vmIdOf } from "../../instances/provider-id.ts";
+import { nodesByVm, ownerOf, scaleSetIdOf, vmIdOf } from "../../instances/provider-id.ts";
 import type { VirtualMachineRecord } from "../../instances/virtual-machine-record.ts";
 import type { VmReads } from "../../instances/vm-types.ts";
 import type { PoolMember } from "../model/model.ts";
@@ -21,7 +21,7 @@ type VmsByInterface = ReadonlyMap<string, VirtualMachineRecord>;
 
 /** State of one observation that the members of all pools share. */
 interface Observation {
-  readonly nodeByVm: ReadonlyMap<string, string>;
+  readonly nodeByVm: ReadonlyMap<string, Node>;
   readonly vmsIn: (resourceGroup: string) => Promise<VmsByInterface>;
 }
 
@@ -64,17 +64,13 @@ export class PoolReads {
     if (group !== "") virtualMachines.inGroup(group).vms.prefetch("cached");
   }
 
-  /** Members of every network-interface pool, by lower-case pool id. */
+  /** Members of every network-interface pool, by lower-case pool id; those of deleted nodes where no other has the VM. */
   async observe(
     loadBalancers: readonly LoadBalancer[],
     nodes: readonly Node[],
+    deleted: readonly Node[] = [],
   ): Promise<ReadonlyMap<string, readonly PoolMember[]>> {
-    const nodeByVm = new Map(
-      nodes.flatMap((node) => {
-        const id = vmIdOf(node);
-        return id === undefined ? [] : [[id.toLowerCase(), node.metadata?.name ?? ""] as const];
-      }),
-    );
+    const nodeByVm = new Map([...nodesByVm(deleted), ...nodesByVm(nodes)]);
     const vms = new Map<string, Promise<VmsByInterface>>();
     const vmsIn = (group: string): Promise<VmsByInterface> =>
       vms.getOrInsertComputed(group, () =>
@@ -116,7 +112,7 @@ export class PoolReads {
         owner?.kind === "interface" ? (await shared.vmsIn(groupOf(owner.id))).get(owner.id.toLowerCase()) : undefined;
       const vmId = owner?.kind === "instance" ? owner.id : vm?.id;
       const scaleSetId = owner?.kind === "instance" ? owner.scaleSetId : vm?.scaleSetId;
-      const node = vmId === undefined ? undefined : shared.nodeByVm.get(vmId.toLowerCase());
+      const node = vmId === undefined ? undefined : shared.nodeByVm.get(vmId.toLowerCase())?.metadata?.name;
       resolved[index] = {
         ipConfigurationId,
         node,

@@ -11,6 +11,8 @@ import { fast, openCluster, serviceOf } from "./cluster.ts";
 const many = (count: number): readonly Service[] =>
   Array.from({ length: count }, (_, index) => serviceOf(`web-${index}`));
 
+const excludeLabel = "node.kubernetes.io/exclude-from-external-load-balancers";
+
 describe("the load balancer of a Service", () => {
   test("gets a public IP, a frontend, a rule, a probe, its nodes and a security rule, and leaves nothing", async () => {
     await using cluster = await openCluster(3);
@@ -65,6 +67,34 @@ describe("the load balancer of a Service", () => {
     expect(results.every(({ status }) => status === "fulfilled")).toBe(true);
     expect(cluster.writes()).toEqual(["PUT virtualMachines/3"]);
   });
+
+  test.each([
+    ["is excluded from load balancers", { [excludeLabel]: "" }],
+    ["is not excluded", {}],
+  ])(
+    "keeps a node whose provider ID a later node has as well, without a write, where that one %s",
+    async (_what, own) => {
+      await using cluster = await openCluster(2);
+      const [first, second] = cluster.nodes;
+      const metadata = { name: "zz-impostor", creationTimestamp: "2026-01-02T00:00:00Z", labels: own };
+      const impostor = { ...second, metadata };
+      const generation = await cluster.start();
+      const web = serviceOf("web");
+      await cluster.ensure(generation, web);
+      expect(cluster.writes()).toContain("PUT virtualMachines/1");
+      for (const nodes of [
+        [first, second, impostor],
+        [impostor, second, first],
+      ]) {
+        cluster.nodes.splice(0, cluster.nodes.length, ...nodes.filter((node) => node !== undefined));
+        cluster.world.simulator.clearLog();
+        await cluster.ensure(generation, web);
+        const eligible = cluster.nodes.filter((node) => node !== impostor || !(excludeLabel in own));
+        await generation.balancers.updateLoadBalancers("kubernetes", [web], eligible);
+        expect(cluster.writes()).toEqual([]);
+      }
+    },
+  );
 
   test("has a node again that left and returned during one tick", async () => {
     await using cluster = await openCluster(3);

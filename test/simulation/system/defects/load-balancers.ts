@@ -28,8 +28,8 @@ export const loadBalancerDefects: Defects = {
   },
   "does not know the instances of deleted nodes": {
     file: `${reconcile}/observe/observe.ts`,
-    from: "[...this.#deletedNodes.values(), ...nodes]",
-    to: "nodes",
+    from: "nodes, [...this.#deletedNodes.values()]",
+    to: "nodes, []",
     needs: ["returnNode"],
     kept: "a node is retired",
   },

@@ -2,6 +2,7 @@ import type { BackendAddressPool } from "@azure/arm-network";
 import { defaultLoadBalancerName, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { sameName } from "../../../arm/resource-id.ts";
+import { nodesByVm, vmIdOf } from "../../../instances/provider-id.ts";
 import { childId, sameId } from "../../model/ids.ts";
 import type { PoolMember } from "../../model/model.ts";
 import { isClusterPool, isInternalName, isIPv6Name, localPoolName, withoutInternal } from "../../model/names.ts";
@@ -67,14 +68,18 @@ function memberChanges(
   return { join: join.toSorted(), leave: leaving.map(({ ipConfigurationId }) => ipConfigurationId).toSorted() };
 }
 
-/** Lower-case names of nodes that are excluded, or were deleted. */
+/** Lower-case names of nodes that are excluded, were deleted, or have the provider ID of an older one. */
 function excludedNames({ observed, config }: Draft): ReadonlySet<string> {
   const excluded = excludedBy(config)(observed.nodes);
   return new Set([...excluded, ...observed.deletedNodes].map((name) => name.toLowerCase()));
 }
 
 const excludedBy = oncePer((config: PlannerConfig) =>
-  oncePer((nodes: readonly Node[]) => nodes.filter((node) => isExcluded(node, config)).map(nodeName)),
+  oncePer((nodes: readonly Node[]) => {
+    const byVm = config.pools === "interfaces" ? nodesByVm(nodes) : new Map<string, Node>();
+    const isSecond = (node: Node): boolean => (byVm.get(vmIdOf(node)?.toLowerCase() ?? "") ?? node) !== node;
+    return nodes.filter((node) => isExcluded(node, config) || isSecond(node)).map(nodeName);
+  }),
 );
 
 /** A network interface can be in the pools of one external and one internal load balancer of the same name only. */

@@ -164,7 +164,7 @@ export class Observer {
     const loadBalancers = this.#loadBalancers(settled.loadBalancers);
     const nodes = this.nodes();
     // The last node of an instance counts: it may have joined under another name than before.
-    const poolMembers = await members.observe(loadBalancers, [...this.#deletedNodes.values(), ...nodes]);
+    const poolMembers = await members.observe(loadBalancers, nodes, [...this.#deletedNodes.values()]);
     const observed = {
       loadBalancers,
       publicIPs: this.#publicIPs(settled.publicIPs),
