@@ -180,6 +180,10 @@ export const errorTable = {
       "Label it `kubernetes.azure.com/managed=false`, or drop it.",
     ],
     PrivateIPNotFound: ["A node has no private IP of a route's family.", "Give the VM an IP of that family."],
+    RouteOutsideClusterCIDR: [
+      "A pod CIDR of a node is not within the cluster CIDRs.",
+      "Correct --cluster-cidr, or delete the node and find out who registered it with that CIDR.",
+    ],
     RouteTableFull: ["The route table has the maximum of routes.", "Use a network plugin without routes."],
     RouteTableNameRequired: ["`routeTableName` is missing.", "Set it, or --configure-cloud-routes=false."],
   },

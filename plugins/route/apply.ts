@@ -1,4 +1,5 @@
 import {
+  type CIDR,
   type Clock,
   CodedError,
   type Logger,
@@ -8,12 +9,14 @@ import {
   type Routes,
 } from "cloud-controller-host/sdk";
 
+import { isWithin } from "./cluster-cidrs.ts";
 import type { RouteEvents } from "./events.ts";
 import type { Creation, RoutePlan } from "./plan.ts";
 
 export interface ApplyParts {
   readonly routes: Routes;
   readonly clusterName: string;
+  readonly clusterCIDRs: readonly CIDR[];
   readonly events: RouteEvents;
   readonly clock: Clock;
   readonly log: Logger;
@@ -85,7 +88,7 @@ async function deleteRoute(parts: ApplyParts, route: Route, signal: AbortSignal)
 }
 
 async function createRoute(
-  { routes, clusterName, events, clock, log }: ApplyParts,
+  { routes, clusterName, clusterCIDRs, events, clock, log }: ApplyParts,
   { node, route }: Creation,
   limit: Limit,
   signal: AbortSignal,
@@ -94,6 +97,9 @@ async function createRoute(
   const begun = clock.monotonic();
   const hint = node.metadata?.uid ?? "";
   try {
+    // A kubelet may register its node with any CIDR, such as 0.0.0.0/0: the traffic of all nodes would go there.
+    if (!isWithin(clusterCIDRs, cidr))
+      throw new CodedError("RouteOutsideClusterCIDR", `pod CIDR ${cidr} is not within --cluster-cidr`);
     await retryOnConflict({ clock, signal, ...conflictRetry }, () =>
       limit(async () => {
         if (signal.aborted) throw new CodedError("Stopping", notStarted);

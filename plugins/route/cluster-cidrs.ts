@@ -45,6 +45,15 @@ export function isResponsibleFor(clusterCIDRs: readonly CIDR[], destinationCIDR:
   );
 }
 
+/** True when every address of a node's CIDR lies in one cluster CIDR. */
+export function isWithin(clusterCIDRs: readonly CIDR[], text: string): boolean {
+  const pods = tryParse(text);
+  return (
+    pods !== undefined &&
+    clusterCIDRs.some((cidr) => containsAddress(cidr, pods.bytes) && containsAddress(cidr, lastAddress(pods)))
+  );
+}
+
 function tryParse(text: string): CIDR | undefined {
   try {
     return parseCIDR(text);

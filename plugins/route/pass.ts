@@ -1,5 +1,4 @@
 import {
-  type CIDR,
   type Clock,
   CodedError,
   type ConditionState,
@@ -22,7 +21,6 @@ export interface PassParts extends ApplyParts {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly nodes: Store<Node>;
-  readonly clusterCIDRs: readonly CIDR[];
   readonly passes: Counter;
   /** The condition last written for the node object in the cache: the watch may lag behind the write. */
   readonly written: WeakMap<Node, boolean>;

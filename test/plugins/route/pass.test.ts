@@ -259,6 +259,20 @@ describe("a failing pass", () => {
     });
   });
 
+  test("does not create a route to a CIDR that is not within the cluster's, with which any kubelet may register its node", async () => {
+    await using parts = await makeParts("10.120.0.0/16");
+    const wide = ["0.0.0.0/0", "10.0.0.0/8", "10.120.0.0/15", "10.240.0.0/24"];
+    for (const [index, cidr] of wide.entries()) parts.seen(aNode(`wide-${index}`, [cidr], "10.0.9.9"));
+    hold(parts.memory, [aRoute("wide-3", "10.240.0.0/24", "10.0.9.9")]);
+    parts.seen(single1);
+    const message = await reconcileRoutes(parts, signal).then(() => "", messageOf);
+    expect(message).toContain("for node wide-0: pod CIDR 0.0.0.0/0 is not within --cluster-cidr");
+    // What another one has created is not ours to delete.
+    expect(linesOf(parts.memory)).toEqual(["node-1 10.120.0.0/24 10.0.1.1", "wide-3 10.240.0.0/24 10.0.9.9"]);
+    expect(parts.reasons()).toEqual(["FailedToCreateRoute", "FailedToCreateRoute", "FailedToCreateRoute"]);
+    expect(conditionOf(parts.cluster, "wide-0")).toMatchObject({ status: "True" });
+  });
+
   test("names the duration of a failed creation in its event", async () => {
     await using parts = await makeParts();
     parts.seen(single1);
