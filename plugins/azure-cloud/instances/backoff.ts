@@ -1,4 +1,4 @@
-import { type Clock, InstanceNotFoundError, RetryAfterError } from "cloud-controller-host/sdk";
+import { type Clock, CodedError, InstanceNotFoundError, RetryAfterError } from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../config/decode.ts";
 
@@ -8,7 +8,8 @@ export type RetryLookup = <Value>(lookup: () => Promise<Value>) => Promise<Value
 /**
  * upstream: the provider's wait loop around lookups of addresses, on top of the retries of single requests:
  * `cloudProviderBackoffRetries` attempts, or one where `cloudProviderBackoff` is off. Certain answers (no such
- * instance, ARM asks to wait) are not retried.
+ * instance, one without a primary interface or address, ARM asks to wait) are not retried: other nodes would wait for
+ * a minute or two, and the caller tries again anyway.
  */
 export function retryLookups(config: AzureConfig, clock: Clock, signal: AbortSignal): RetryLookup {
   const attempts = config.cloudProviderBackoff ? Math.max(1, config.cloudProviderBackoffRetries) : 1;
@@ -18,11 +19,15 @@ export function retryLookups(config: AzureConfig, clock: Clock, signal: AbortSig
       try {
         return await lookup();
       } catch (error) {
-        const certain = error instanceof InstanceNotFoundError || error instanceof RetryAfterError;
-        if (certain || left <= 0 || signal.aborted) throw error;
+        if (isCertain(error) || left <= 0 || signal.aborted) throw error;
         await clock.sleep(pauseMs * (1 + Math.random() * config.cloudProviderBackoffJitter), signal);
         pauseMs *= config.cloudProviderBackoffExponent;
       }
     }
   };
 }
+
+const isCertain = (error: unknown): boolean =>
+  error instanceof InstanceNotFoundError ||
+  error instanceof RetryAfterError ||
+  (error instanceof CodedError && error.code === "IncompleteVM");

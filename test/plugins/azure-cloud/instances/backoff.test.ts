@@ -92,6 +92,31 @@ describe("the key cloudProviderBackoff", () => {
     expect(error).toBeInstanceOf(InstanceNotFoundError);
     expect(pauses.filter((pauseMs) => pauseMs >= 5_000)).toEqual([]);
   });
+
+  test("does not repeat a lookup of a VM without a primary network interface or without an address", async () => {
+    await using world = await openWorld();
+    const nicOf = (name: string): { readonly id: string } =>
+      world.simulator.put(`/providers/Microsoft.Network/networkInterfaces/${name}`, {
+        properties: { ipConfigurations: [{ name: "ipconfig0", properties: { primary: true } }] },
+      });
+    const rows = [
+      ["undecided", [nicOf("first"), nicOf("second")], "failed to find a primary network interface"],
+      ["unaddressed", [nicOf("only")], "has no private address"],
+    ] as const;
+    const { clock, pauses } = recordingClock();
+    await using cloud = await world.create({ ...backoff, vmType: "standard" }, { clock });
+    for (const [name, nics, message] of rows) {
+      world.simulator.put(`/providers/Microsoft.Compute/virtualMachines/${name}`, {
+        properties: {
+          hardwareProfile: { vmSize: "Basic_A0" },
+          networkProfile: { networkInterfaces: nics.map(({ id }) => ({ id })) },
+        },
+      });
+      const error = await errorOf(cloud.instances.instanceMetadata(nodeOf(name)));
+      expect(error).toMatchObject({ code: "IncompleteVM", message: expect.stringContaining(message) });
+    }
+    expect(pauses.filter((pauseMs) => pauseMs >= 5_000)).toEqual([]);
+  });
 });
 
 /** A clock on which time stands still and every sleep ends at once. */
