@@ -1,7 +1,7 @@
 import type { LoadBalancingRule, SecurityRule } from "@azure/arm-network";
 import { defaultLoadBalancerName, keyOf, type Node, type Service, type ServicePort } from "cloud-controller-host/sdk";
 
-import { isServiceFrontend } from "../../model/names.ts";
+import { isIPv6Name, isServiceFrontend } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import { isShared } from "../../service/identity.ts";
 import { choosesAddress, readSubject, type Subject, wantedAddresses } from "../../service/subject.ts";
@@ -245,18 +245,25 @@ const deniedOn = (addresses: readonly string[], subject: Subject, rules: readonl
 function asRuled({ balancers }: Draft, subject: Subject): Subject {
   if (!subject.floatingIP) return subject;
   const base = subject.base.toLowerCase();
-  const isDirect = balancers.values().some(({ current }) => current !== undefined && directBases(current).has(base));
+  const kind = subject.internalInAnyCase ? "ofIPv4" : "all";
+  const isDirect = balancers.values().some(({ current }) => current && directBases(current)[kind].has(base));
   return isDirect ? { ...subject, floatingIP: false } : subject;
 }
 
-/** Bases of Services that have chosen rules without floating IP. Those on private IPv6 addresses have no choice. */
-const directBases = oncePer((balancer: Balancer): ReadonlySet<string> => {
+/**
+ * Bases of Services that have chosen rules without floating IP. Those on private IPv6 addresses have no choice, nor have
+ * rules for IPv6 of a Service that is internal by its annotation, whatever address it has.
+ */
+const directBases = oncePer((balancer: Balancer): Readonly<Record<"all" | "ofIPv4", ReadonlySet<string>>> => {
   const frontends = (balancer.frontendIPConfigurations ?? []).filter(
     ({ publicIPAddress, privateIPAddressVersion }) =>
       publicIPAddress !== undefined || privateIPAddressVersion !== "IPv6",
   );
-  const rules = frontends.flatMap(({ id = "" }) => rulesOn(balancer, id));
-  return new Set(rules.filter(({ enableFloatingIP }) => enableFloatingIP === false).map(baseOf));
+  const rules = frontends
+    .flatMap(({ id = "" }) => rulesOn(balancer, id))
+    .filter((one) => one.enableFloatingIP === false);
+  const ofIPv4 = rules.filter(({ backendAddressPool }) => !isIPv6Name(backendAddressPool?.id ?? ""));
+  return { all: new Set(rules.map(baseOf)), ofIPv4: new Set(ofIPv4.map(baseOf)) };
 });
 
 /**

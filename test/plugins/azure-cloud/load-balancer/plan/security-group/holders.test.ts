@@ -323,12 +323,14 @@ const onOwnAddress = (name: string, port: number, annotations: Record<string, st
   intentOf({ name, nodes, annotations, spec: { ports: [{ protocol: "TCP", port, nodePort: 30_000 + port }] } });
 
 test.each([
-  ["is refused", { "azure-load-balancer-tcp-idle-timeout": "1" }],
-  ["waits for its write", {}],
+  ["is refused", {}, { "azure-load-balancer-tcp-idle-timeout": "1" }],
+  ["waits for its write", {}, {}],
+  ["is internal", { "azure-load-balancer-internal": "true", "azure-allowed-service-tags": "Storage" }, {}],
 ])(
   "node ports of a Service without floating IP stay open until it has it, while another one is planned: it %s",
-  (_, now) => {
-    const direct = onOwnAddress("a-web", 80, ownRules);
+  (_, always, more) => {
+    const direct = onOwnAddress("a-web", 80, { ...always, ...ownRules });
+    const now = { ...always, ...more };
     const { observed: before } = converge([direct, onOwnAddress("b-other", 443)], world({ nodes }), config);
     const changed = onOwnAddress("b-other", 444);
     const observed = { ...before, services: [onOwnAddress("a-web", 80, now).service, changed.service] };
@@ -374,6 +376,17 @@ test("node ports of a public Service for IPv6 without floating IP stay open, wha
   const changed = onOwnAddress("b-other", 444);
   const observed = { ...before, loadBalancers, services: [web({}).service, changed.service] };
   expect(JSON.stringify(converge([changed], observed, config).observed.securityGroup)).toContain("30080");
+});
+
+test("a port on the address of another Service stays open, also if the Service is internal but for the case of its annotation", () => {
+  const annotations = { "azure-load-balancer-internal": "TRUE", "azure-allowed-service-tags": "Storage" };
+  const web = openPort("a-web", [80], annotations, { ipFamilies: ["IPv4", "IPv6"] });
+  const { observed: before } = converge([web, openPort("b-other", [443])], world({ nodes }), config);
+  const changed = openPort("b-other", [443], slower);
+  const observed = { ...before, services: [web.service, changed.service] };
+  const rules = before.securityGroup?.securityRules ?? [];
+  expect(rules.filter((rule) => destinationsOf(rule).includes("20.9.9.9"))).toHaveLength(2);
+  expect(converge([changed], observed, config).observed.securityGroup?.securityRules).toEqual(rules);
 });
 
 test("an additional address that a Service names no more is closed in a group that deployments share", () => {
