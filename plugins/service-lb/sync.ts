@@ -49,7 +49,7 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
     return;
   }
   if (cached !== undefined && cached.metadata?.uid !== service.metadata?.uid)
-    await deleteVanished(parts, cached, signal);
+    await deleteFormer(parts, cached, service, signal);
   if (parts.selection.isLeftAlone(service)) {
     if (cached !== undefined) parts.events.leftAlone(service);
     forget(parts, key, service);
@@ -138,6 +138,18 @@ function forget({ cache, failing, writes }: SyncParts, key: string, service: Ser
   cache.drop(key);
   failing.ended(key);
   if (service !== undefined) writes.condition.forget(service);
+}
+
+/** The event about a Service that is gone does not show at the one that has its name now, and waits. */
+async function deleteFormer(parts: SyncParts, former: Service, service: Service, signal: AbortSignal): Promise<void> {
+  try {
+    await deleteVanished(parts, former, signal);
+  } catch (error) {
+    const what = "failed to delete load balancer of a former Service of this name";
+    if (!isInterrupted(error, signal) && isEnsured(parts, service))
+      parts.events.syncFailed(service, wrapped(what, error));
+    throw error;
+  }
 }
 
 /** A Service deleted without our finalizer, or recreated under its name, may have left a load balancer behind. */

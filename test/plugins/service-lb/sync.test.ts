@@ -26,8 +26,8 @@ const callsOf = ({ memory }: Parts): readonly CloudMethod[] =>
   memory.calls.map(({ method }) => method).filter((method) => writing.includes(method));
 
 /** Result of a sync: undefined, or the message of its error. */
-const outcome = async (parts: Parts, key: string): Promise<string> =>
-  syncService(parts, key, signal).then(() => "", messageOf);
+const outcome = async (parts: Parts, key: string, stop = signal): Promise<string> =>
+  syncService(parts, key, stop).then(() => "", messageOf);
 
 interface Row {
   readonly name: string;
@@ -240,14 +240,33 @@ describe("a Service recreated under the same name", () => {
     expect(callsOf(parts)).toEqual(["ensureLoadBalancer"]);
   });
 
-  test("waits while the old load balancer cannot be deleted, and reports the failure once", async () => {
+  test("waits while the old load balancer cannot be deleted, and reports the failure once at each of the two", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService());
     parts.cache.see(keyOf(service), aService({ meta: { uid: "old" } }));
     parts.memory.fail("ensureLoadBalancerDeleted", new Error("busy"));
     expect(await outcome(parts, keyOf(service))).toBe("busy");
     expect(parts.memory.callsOf("ensureLoadBalancer")).toEqual([]);
-    expect(parts.reported()).toEqual(["DeletingLoadBalancer", "DeleteLoadBalancerFailed"]);
+    expect(parts.reported()).toEqual(["DeletingLoadBalancer", "DeleteLoadBalancerFailed", "SyncLoadBalancerFailed"]);
+    const event = await eventually("the event arrives", () => parts.cluster.event("SyncLoadBalancerFailed"));
+    expect(event.involvedObject.uid).toBe(service.metadata?.uid ?? "");
+    expect(event.message).toBe(
+      "Error syncing load balancer: failed to delete load balancer of a former Service of this name: busy",
+    );
+  });
+
+  test("reports no failure of its own if it wants no load balancer, or the process stops", async () => {
+    for (const [type, hasStopped] of [
+      ["ClusterIP", false],
+      ["LoadBalancer", true],
+    ] as const) {
+      await using parts = await makeParts();
+      const service = parts.seen(aService({ spec: { type } }));
+      parts.cache.see(keyOf(service), aService({ meta: { uid: "old" } }));
+      parts.memory.fail("ensureLoadBalancerDeleted", new Error("busy"));
+      await outcome(parts, keyOf(service), hasStopped ? AbortSignal.abort() : undefined);
+      expect(parts.reported()).not.toContain("SyncLoadBalancerFailed");
+    }
   });
 });
 

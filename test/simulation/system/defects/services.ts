@@ -34,7 +34,7 @@ export const serviceDefects: Defects = {
   },
   "ignores that a Service was created again under its name": {
     file: `${controller}/sync.ts`,
-    from: "if (cached !== undefined && cached.metadata?.uid !== service.metadata?.uid)\n    await deleteVanished(parts, cached, signal);",
+    from: "if (cached !== undefined && cached.metadata?.uid !== service.metadata?.uid)\n    await deleteFormer(parts, cached, service, signal);",
     to: "",
     needs: ["recreateService"],
     kept: "a Service takes the name of one with a slow write",
