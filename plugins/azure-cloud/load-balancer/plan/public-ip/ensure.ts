@@ -11,7 +11,17 @@ import { quoted } from "../../service/readers.ts";
 import { type Subject, wantedPrefix } from "../../service/subject.ts";
 import type { DesiredPublicIP } from "./desired.ts";
 import { parseIPTags, sameIPTags } from "./ip-tags.ts";
-import { clusterIn, clusterTag, dnsOwnerIn, dnsTag, servicesIn, serviceTag, type Tags, withOwner } from "./owners.ts";
+import {
+  clusterIn,
+  clusterTag,
+  dnsOwnerIn,
+  dnsTag,
+  isOwnerTag,
+  servicesIn,
+  serviceTag,
+  type Tags,
+  withOwner,
+} from "./owners.ts";
 import { familyOfPublicIP, ownership } from "./ownership.ts";
 
 type PublicIP = Readonly<PublicIPAddress>;
@@ -129,6 +139,8 @@ function managedTags(
   const bound = withOwner(tags, subject.key);
   const desired = overrideTags(config.tags, tagsAsked(subject));
   addTagsOfSharers(desired, bound, sharers);
+  // In another case, they would be a second value for the owners' own.
+  for (const key of desired.keys()) if (isOwnerTag(key)) desired.delete(key);
   const removes = config.systemTags.length > 0;
   if (desired.size === 0 && !removes) return bound;
   const owners = {
@@ -136,11 +148,9 @@ function managedTags(
     [clusterTag]: clusterIn(bound),
     [dnsTag]: dnsOwnerIn(bound),
   };
-  const kept = Object.entries(owners).filter(([key, value]) => value !== "" && (removes || bound[key] !== undefined));
-  const owned = new Map(kept.map(([key, value]) => [key, bound[key] ?? value]));
-  // In this spelling: the same tag in another case, from an annotation, would be written in turns with it.
-  const all = overrideTags(overrideTags(owned, desired), owned);
-  return reconcileTags(bound, all, config.systemTags) ?? bound;
+  for (const [key, value] of Object.entries(owners))
+    if (value !== "" && (removes || bound[key] !== undefined)) desired.set(key, bound[key] ?? value);
+  return reconcileTags(bound, desired, config.systemTags) ?? bound;
 }
 
 const tagsAsked = ({ settings }: Subject): ReadonlyMap<string, string> => parseTags(settings.get(annotations.pipTags));

@@ -14,6 +14,10 @@ const legacy: Readonly<Record<string, string>> = {
   [dnsTag]: "kubernetes-dns-label-service",
 };
 
+/** True for a tag that names an owner. Without one in the present spelling, the older one is read. */
+export const isOwnerTag = (key: string): boolean =>
+  [serviceTag, clusterTag, dnsTag, legacy[dnsTag] ?? ""].some((tag) => sameName(tag, key));
+
 export type Tags = Readonly<Record<string, string>>;
 
 const readTag = (tags: Tags | undefined, key: string): string => tags?.[key] ?? tags?.[legacy[key] ?? ""] ?? "";

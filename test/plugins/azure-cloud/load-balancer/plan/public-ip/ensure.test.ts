@@ -313,6 +313,19 @@ describe("the tags of a public IP", () => {
     expect(ensure({ annotations: asked }, current)).toBe(current);
   });
 
+  test.each([
+    ["K8s-Azure-Service=evil,a=b", { a: "b" }],
+    ["K8S-AZURE-CLUSTER-NAME=other", {}],
+    ["k8s-azure-service=evil,k8s-azure-cluster-name=other", {}],
+    ["k8s-azure-dns-label-service=default/other", {}],
+    ["Kubernetes-DNS-Label-Service=default/other", {}],
+    ["service=payments", { service: "payments" }],
+  ])("owners cannot be set by an annotation or the config, in whatever case: %s", (text, left) => {
+    const current = own(left);
+    expect(ensure({ annotations: { "azure-pip-tags": text } }, current)).toBe(current);
+    expect(ensure({}, current, { config: plannerConfigOf({ tags: text }) })).toBe(current);
+  });
+
   test("tagsMap supported", () => {
     expect(tagsAfter({ tags: "a=x", tagsMap: { a: "m", b: "n" } }, {})).toEqual({ ...ownTags, a: "m", b: "n" });
   });
