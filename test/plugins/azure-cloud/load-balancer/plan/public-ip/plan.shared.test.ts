@@ -25,12 +25,14 @@ const portOf = (port: number): NonNullable<Service["spec"]> => ({
   ports: [{ name: "p", protocol: "TCP", port, targetPort: port, nodePort: 30_000 + port }],
 });
 
-/** The public IP of the creator, once it is shared with the guest and nothing is left to write. */
+/** The public IP of the creator, once it is shared with the guest, the creator has changed, and nothing is left to write. */
 function shared(first: Annotations, second: ServiceIntent, keys: Readonly<Record<string, unknown>> = {}, now = first) {
   const config = plannerConfigOf(keys);
-  const alone = converge([creator(first)], world({ services: [creator(first).service] }), config).observed;
-  const both = [creator(now), second];
-  const { observed } = converge(both, { ...alone, services: both.map(({ service }) => service) }, config);
+  let observed = converge([creator(first)], world({ services: [creator(first).service] }), config).observed;
+  for (const annotations of [first, now]) {
+    const both = [creator(annotations), second];
+    observed = converge(both, { ...observed, services: both.map(({ service }) => service) }, config).observed;
+  }
   const one = observed.publicIPs.find(({ ipAddress }) => ipAddress === address);
   const { "k8s-azure-service": _service, "k8s-azure-cluster-name": _cluster, ...tags } = one?.tags ?? {};
   return { tags, ipTags: one?.ipTags?.map(({ ipTagType, tag }) => `${ipTagType}=${tag}`) };
@@ -49,12 +51,11 @@ test.each([
 });
 
 test("two Services that share a public IP and ask for different IP tags are done", () => {
-  const asks = (text: string): Annotations => ({ "azure-pip-ip-tags": text });
+  const asks = (text: string): Annotations => ({ "azure-pip-ip-tags": `FirstPartyUsage=/${text}` });
   const keys = { enableIPTagMutationForExistingPublicIP: true };
-  expect(shared(asks("FirstPartyUsage=/a"), guest(asks("FirstPartyUsage=/b")), keys).ipTags).toEqual([
-    "FirstPartyUsage=/a",
-  ]);
-  expect(shared({}, guest(asks("FirstPartyUsage=/b")), keys).ipTags).toEqual(["FirstPartyUsage=/b"]);
+  expect(shared(asks("a"), guest(asks("b")), keys).ipTags).toEqual(["FirstPartyUsage=/a"]);
+  expect(shared({}, guest(asks("b")), keys).ipTags).toEqual(["FirstPartyUsage=/b"]);
+  expect(shared(asks("a"), guest(asks("b")), keys, asks("c")).ipTags).toEqual(["FirstPartyUsage=/c"]);
 });
 
 test("a tag of a shared public IP changes when no Service there asks for its value any more", () => {
