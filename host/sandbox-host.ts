@@ -36,16 +36,17 @@ export const prepareHost: PrepareHost = async (argv, environment) => {
   const input = await readCommand(argv, { environment, stdout: report, stderr: report, width: 100 });
   if ("status" in input) throw new CodedError("InvalidFlags", problems.join("\n"));
   const { cloudConfig, cloudProvider } = input.options;
+  const originOf: Origin = (error) => {
+    const { at } = input.copies.locate(error);
+    return at === undefined ? "" : ` at ${at}`;
+  };
   return {
     cloudConfig,
     cloudProvider,
     cloud: input.plugins.clouds.find(({ name }) => name === cloudProvider),
     declared: declaredBy(input, input.plugins),
+    originOf,
     start({ writeLog, reloaded, failingWork }) {
-      const originOf: Origin = (error) => {
-        const { at } = input.copies.locate(error);
-        return at === undefined ? "" : ` at ${at}`;
-      };
       const watched = (plugins: LoadedPlugins): LoadedPlugins => ({
         ...plugins,
         controllers: plugins.controllers.map((controller) =>

@@ -38,8 +38,8 @@ the cloud has no simulator. 0 SECONDS ends the disturbance.
 Options:
   --check          print how long each step took, then exit with status 0, or
                    with 1 when a step did not succeed within 30 s, a plugin
-                   was left out, a controller failed, or work of its queue
-                   failed and has not succeeded since
+                   was left out, a controller failed, work of its queue failed
+                   and has not succeeded since, or an error was not handled
   --nodes=N        VMs at the start (default 3; 0 if the cloud has no simulator)
   --from=FILE      the cluster and the cloud of a bundle (see plan --bundle)
   --directory=DIR  folder for kubeconfig, cloud config and log: new, empty or of
@@ -89,12 +89,23 @@ export async function runSandbox(argv: readonly string[], output: Output, prepar
       ...(from === undefined ? {} : { bundle: await readBundle(from) }),
       flags,
     });
+    using _ = onUnhandled(sandbox.unhandled);
     return check ? await runCheck(sandbox, print) : await runUntilStopped(sandbox, output, print);
   } catch (error) {
     // It may quote a bundle, whose control characters must not reach a terminal.
     stderr(`Error: ${visible(messageOf(error))}\n`);
     return 1;
   }
+}
+
+/** As in a host, an error that no code has handled ends no process. */
+function onUnhandled(report: (error: unknown) => void): Disposable {
+  const stack = new DisposableStack();
+  for (const event of ["unhandledRejection", "uncaughtException"] as const) {
+    process.on(event, report);
+    stack.defer(() => void process.off(event, report));
+  }
+  return stack;
 }
 
 const sandboxOptions = {

@@ -27,36 +27,44 @@ const shown = (text: string): string => visible(shortened(text, maxText)).replac
 export type Origin = (error: unknown) => string;
 
 /**
- * The keys of work queues that have failed and not succeeded since, across reloads. A queue retries a failed key, so that
- * the controller keeps running and no step of a check fails. A `RetryAfterError` is a request to wait, not a failure.
+ * The keys of work queues that have failed and not succeeded since, across reloads, and the errors that no code has
+ * handled. A queue retries a failed key, so that the controller keeps running and no step of a check fails. A
+ * `RetryAfterError` is a request to wait, not a failure.
  */
 export class FailingWork {
   readonly #failed = new Map<string, FailedKey>();
+  /** Errors that no code has handled. They have no key whose success would end them. */
+  readonly #unhandled = new Set<string>();
 
   get isEmpty(): boolean {
-    return this.#failed.size === 0;
+    return this.#failed.size === 0 && this.#unhandled.size === 0;
   }
 
   /** One line per controller and error, with the first key that has it, and the number of those without a line. */
   get lines(): readonly string[] {
     const lines = [...this.byCause.values()];
-    const more = this.#causes.size - lines.length;
+    const more = this.#unhandled.size + this.#causes.size - lines.length;
     return more > 0 ? [...lines, `and ${more} more errors`] : lines;
   }
 
   /** The lines by controller and error, which stay the same as long as they last. */
   get byCause(): ReadonlyMap<string, string> {
-    const lines = new Map<string, string>();
-    for (const [cause, [first, ...others]] of [...this.#causes].slice(0, maxLines)) {
+    const lines = [...this.#unhandled].map((error): [string, string] => [error, `unhandled error: ${error}`]);
+    for (const [cause, [first, ...others]] of this.#causes) {
       const more = others.length === 0 ? "" : ` and ${others.length} more`;
       if (first !== undefined)
-        lines.set(cause, `${first.controller} cannot sync "${shown(first.key)}"${more}: ${first.error}`);
+        lines.push([cause, `${first.controller} cannot sync "${shown(first.key)}"${more}: ${first.error}`]);
     }
-    return lines;
+    return new Map(lines.slice(0, maxLines));
   }
 
   get #causes(): ReadonlyMap<string, readonly FailedKey[]> {
     return Map.groupBy(this.#failed.values(), ({ controller, error }) => `${controller}\n${error}`);
+  }
+
+  /** Takes a rejection or an exception that no code has handled. */
+  unhandled(error: unknown, originOf: Origin): void {
+    if (this.#unhandled.size < maxLines) this.#unhandled.add(`${shown(messageOf(error))}${originOf(error)}`);
   }
 
   /** The same controller, whose queues report here. */

@@ -1,7 +1,7 @@
 import type { CloudPlugin, Environment, KindRef, Permission, WebhookPlugin } from "cloud-controller-host/sdk";
 
 import type { ReloadStatus } from "../generation/report/reload-status.ts";
-import type { FailingWork } from "./failing-work.ts";
+import type { FailingWork, Origin } from "./failing-work.ts";
 
 /** The part of a running host that the sandbox uses. */
 export interface SandboxHost {
@@ -23,6 +23,8 @@ export interface SandboxHost {
   readonly finished: Promise<number>;
   /** The error that ended the host, once one has. */
   readonly failure: string | undefined;
+  /** Logs and counts a rejection or an exception that no code has handled. */
+  unhandled(error: unknown): void;
   reload(reason: string): void;
   stop(): void;
 }
@@ -55,6 +57,7 @@ export interface PreparedHost {
   /** The path in `--cloud-config`. */
   readonly cloudConfig: string;
   readonly declared: Declared;
+  readonly originOf: Origin;
   start(hooks: HostHooks): Promise<SandboxHost>;
 }
 

@@ -33,6 +33,8 @@ export interface Sandbox extends AsyncDisposable {
   readonly host: SandboxHost;
   /** Work of third-party controllers that fails. */
   readonly failingWork: Pick<FailingWork, "isEmpty" | "lines" | "byCause">;
+  /** Reports a rejection or an exception that no code of this process has handled. */
+  readonly unhandled: (error: unknown) => void;
   /** The address of the console, for a browser without credentials; undefined without a secure port. */
   readonly consoleUrl: string | undefined;
   /** The nodes registered at the start. */
@@ -110,7 +112,11 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
   const resources = opening.move();
   const { cloudConfig } = prepared;
   const disposal = { [Symbol.asyncDispose]: () => resources.disposeAsync() };
-  const running = { host, failingWork, consoleUrl: console?.url, nodeNames };
+  const unhandled = (error: unknown): void => {
+    host.unhandled(error);
+    failingWork.unhandled(error, prepared.originOf);
+  };
+  const running = { host, failingWork, unhandled, consoleUrl: console?.url, nodeNames };
   return { api, cloud, cloudConfig, ...running, directory, files, ...disposal };
 }
 

@@ -81,12 +81,17 @@ const addressesOf = (
   status: { readonly loadBalancer?: { readonly ingress?: readonly { readonly ip?: string }[] } } = {},
 ) => (status.loadBalancer?.ingress ?? []).map(({ ip }) => ip ?? "").join(", ");
 
+/** Client of the informers, which all controllers share. */
+const sharedInformers = "shared-informers";
+
 /** The permission that a part of the host lacks; undefined for any other request. */
 function deniedLine(request: RecordedRequest): string | undefined {
   const { username, verb, resource, subresource, status, userAgent } = request;
   if (status !== 403 || username !== hostUser || resource === "") return undefined;
   const kind = subresource === "" ? resource : `${resource}/${subresource}`;
-  return `${userAgent.split("/").at(-1)} may not ${verb} ${kind}: its permissions do not declare it`;
+  const client = userAgent.split("/").at(-1) ?? "";
+  if (client === sharedInformers) return `The informers may not ${verb} ${kind}: no plugin's permissions declare it`;
+  return `${client} may not ${verb} ${kind}: its permissions do not declare it`;
 }
 
 const readVerbs = new Set(["", "get", "list", "watch"]);

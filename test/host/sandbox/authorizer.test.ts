@@ -19,14 +19,14 @@ const row = { group: "pricing.example.com", version: "v1", kind: "Price", plural
 const prices = defineKind<Price>(row);
 
 /** A controller over a custom kind, which writes the status and needs the given verbs on `prices/status`. */
-const source = (verbs: readonly string[]): string => `
+const source = (verbs: readonly string[], reads: readonly string[]): string => `
 import { defineController, defineKind, keyOf } from "cloud-controller-host/sdk";
 const prices = defineKind(${JSON.stringify(row)});
 export default defineController({
   name: "price-controller",
   kinds: [prices],
   permissions: [
-    { apiGroup: "pricing.example.com", resources: ["prices"], verbs: ["list", "watch"] },
+    { apiGroup: "pricing.example.com", resources: ["prices"], verbs: ${JSON.stringify(reads)} },
     { apiGroup: "pricing.example.com", resources: ["prices/status"], verbs: ${JSON.stringify(verbs)} },
   ],
   construct: () => (context) => {
@@ -46,9 +46,13 @@ let folder = "";
 beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "sandbox-declared-"))));
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-async function writePlugin(home: string, verbs: readonly string[]): Promise<void> {
+async function writePlugin(
+  home: string,
+  verbs: readonly string[],
+  reads: readonly string[] = ["list", "watch"],
+): Promise<void> {
   await mkdir(join(home, "price-controller"), { recursive: true });
-  await writeFile(join(home, "price-controller/plugin.ts"), source(verbs));
+  await writeFile(join(home, "price-controller/plugin.ts"), source(verbs, reads));
 }
 
 const open = (home: string): Promise<Sandbox> =>
@@ -89,6 +93,16 @@ describe("the sandbox", () => {
     sandbox.host.reload("test");
     await eventually("it works", () => sandbox.api.get(prices, { name: "node" })?.status?.seen === 7, 30_000);
     expect(lines.filter((line) => line === denial)).toHaveLength(1);
+  });
+
+  test("says of an informer that no plugin has its permission, since all plugins share the informers", async () => {
+    const home = join(folder, "unlisted");
+    await writePlugin(home, ["patch"], ["get"]);
+    const lines: string[] = [];
+    await using sandbox = await open(home);
+    using _ = printChanges(sandbox, (line) => void lines.push(line));
+    const denial = "The informers may not list prices: no plugin's permissions declare it";
+    await eventually("it is printed", () => lines.includes(denial), 30_000);
   });
 
   test("grants our own controllers no more than they declare, and they need no more", async () => {

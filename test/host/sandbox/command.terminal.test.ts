@@ -234,10 +234,10 @@ test("ignores a pasted command, arrow keys, and what is typed for the shell afte
 });
 
 /** What `--check` prints with a third-party plugin of that source. */
-async function checkWith(name: string, source: string): ReturnType<typeof run> {
+async function checkWith(name: string, source: string, ...options: readonly string[]): ReturnType<typeof run> {
   const plugins = join(folder, `${name}-plugins`);
   await Bun.write(join(plugins, name, "plugin.ts"), source);
-  return run("--check", "--", `--plugin-dir=${plugins}`, "--secure-port=0");
+  return run("--check", ...options, "--", `--plugin-dir=${plugins}`, "--secure-port=0");
 }
 
 test("--check ends with 1 and the reason when a plugin is left out", async () => {
@@ -256,7 +256,7 @@ test("--check ends with 1 and the reason as soon as the host has stopped", async
   );
   expect(performance.now() - began).toBeLessThan(28_000);
   expect(text.match(/\u2717.*/g)).toEqual([
-    "\u2717 The host stopped: the configuration is refused: options of demanding-controller: size: expected required property",
+    "\u2717 The host stopped: the configuration is refused: --demanding-controller-size: expected required property",
   ]);
   expect(status).toBe(1);
 });
@@ -273,6 +273,27 @@ test("--check ends with 1 and the reason when the run of a controller fails, tho
     expect.stringMatching(/^\u2717 Controller failed: failing-controller of generation \d: no prices today/),
   ]);
   expect(status).toBe(1);
+});
+
+test("--check ends with 1 and the place of an error that a plugin does not handle, which the log has as in a host", async () => {
+  const directory = join(folder, "careless");
+  const { status, text } = await checkWith(
+    "careless",
+    `import { defineController } from "cloud-controller-host/sdk";
+     const stopped = (signal) => new Promise((resolve) => signal.addEventListener("abort", resolve));
+     const forget = async () => { throw new Error("no prices today"); };
+     export default defineController({
+       name: "careless",
+       construct: () => () => ({ run: (signal) => (void forget(), stopped(signal)) }),
+     });`,
+    `--directory=${directory}`,
+  );
+  expect(text).toMatch(/\u2713 .*changed config swapped in/);
+  expect(text.match(/(?:\u2717|error:).*/g)).toEqual([
+    expect.stringMatching(/^\u2717 Work failed: unhandled error: no prices today at .*careless\/plugin\.ts:3:\d+$/),
+  ]);
+  expect(status).toBe(1);
+  expect(await readFile(join(directory, "host.log"), "utf8")).toMatch(/"Unhandled error" plugin="careless" /);
 });
 
 test("--check ends with 1 and the error when the work of a controller fails, though it is tried again", async () => {

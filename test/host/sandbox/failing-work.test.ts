@@ -53,6 +53,15 @@ test("keys that fail with the same error share a line, with the first key and th
   ]);
 });
 
+test("an error that no code has handled stays a line of its own, once per message and place, of a limited number", () => {
+  const work = new FailingWork();
+  for (const _ of [1, 2]) work.unhandled(new Error("no prices today"), () => " at plugin.ts:1:1");
+  expect(work.isEmpty).toBe(false);
+  expect(work.lines).toEqual(["unhandled error: no prices today at plugin.ts:1:1"]);
+  for (let index = 0; index < 100; index++) work.unhandled(new Error(`error ${index}`), () => "");
+  expect(work.lines).toHaveLength(20);
+});
+
 test("a watched controller reports the problems of its options", () => {
   const plugin = defineController({ name: "one-controller", construct: () => () => ({ run: async () => undefined }) });
   const refused = { ok: false, problems: ["--one is not a number"] } as const;
