@@ -60,12 +60,20 @@ export function decode<S extends TSchema>(schema: S, input: unknown): Decoded<St
   const candidate: unknown = Value.Convert(schema, Value.Default(schema, Value.Clone(input)));
   if (Value.Check(schema, candidate)) return { ok: true, value: candidate, warnings: [] };
   const seen = new Map<string, string>();
-  for (const { path, message, value } of Value.Errors(schema, candidate)) {
+  for (const { path, message, value, schema: part } of Value.Errors(schema, candidate)) {
     const key = path.slice(1).replaceAll("/", ".") || "the document";
     const received = mayShow(schema, path) ? described(value) : "";
-    if (!seen.has(key)) seen.set(key, `${key}: ${message.charAt(0).toLowerCase()}${message.slice(1)}${received}`);
+    const expected = valuesOf(part) ?? `${message.charAt(0).toLowerCase()}${message.slice(1)}`;
+    if (!seen.has(key)) seen.set(key, `${key}: ${expected}${received}`);
   }
   return { ok: false, problems: [...seen.values()] };
+}
+
+/** The values of a union of literals; undefined for any other schema. */
+function valuesOf({ anyOf }: TSchema): string | undefined {
+  if (!Array.isArray(anyOf)) return undefined;
+  const values: readonly unknown[] = anyOf.map((one: TSchema) => one["const"]);
+  return values.includes(undefined) ? undefined : `expected ${values.map((one) => JSON.stringify(one)).join(" or ")}`;
 }
 
 /** Objects and lists are not quoted: they may contain a secret. */

@@ -158,11 +158,17 @@ export function defineController<Schema extends TObject>(spec: ControllerSpec<Sc
       if (!decoded.ok) return decoded;
       return {
         ...decoded,
-        value: (config, cloud) => construct(initContext, { ...config, own: decoded.value }, cloud),
+        value: (config, cloud) => {
+          const init: unknown = construct(initContext, { ...config, own: decoded.value }, cloud);
+          if (isInit(init)) return init;
+          throw new TypeError("construct must return the init function: construct: () => (context) => ({ run })");
+        },
       };
     },
   };
 }
+
+const isInit = (value: unknown): value is InitFunc => typeof value === "function";
 
 function decodeOwn<Schema extends TObject>(schema: Schema | undefined, own: unknown): Decoded<Static<Schema>> {
   return schema === undefined ? { ok: true, value: {}, warnings: [] } : decode(schema, own ?? {});

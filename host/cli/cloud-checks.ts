@@ -3,7 +3,7 @@ import { type AccessResult, type CloudPlugin, CodedError, type Decoded, messageO
 import { systemClock } from "../async/clock.ts";
 import { readNamedFile } from "../config/parse/document.ts";
 import { parse } from "../config/parse/parse.ts";
-import { formatProblems } from "../config/validate/validate.ts";
+import { formatProblems, validateEach } from "../config/validate/validate.ts";
 import { type CloudConfig, parseCloudConfig } from "../generation/triggers/cloud-config.ts";
 import { createLogger } from "../process/log/log.ts";
 import { loadCommandPlugins, type Surroundings } from "./command.ts";
@@ -15,7 +15,7 @@ interface CheckedConfig {
   readonly config: CloudConfig;
   /** `--cloud-config=<path>`, the start of every line. */
   readonly source: string;
-  /** Of the flags. */
+  /** Of the flags, and of the host's own keys in the file. */
   readonly problems: readonly string[];
 }
 
@@ -47,14 +47,19 @@ export async function checkCredentials(argv: readonly string[], surroundings: Su
 /** One line per result; results with the same cause share a line. */
 const collapsed = (results: readonly AccessResult[]): readonly string[] =>
   [...Map.groupBy(results, ({ subject, cause = subject }) => cause)].map(([, [first, ...others]]) =>
-    first === undefined ? "" : lineOf(first, others.length),
+    first === undefined ? "" : `${first.outcome.padEnd(7)}  ${textOf(first, others.length)}`,
   );
 
-/** Each cause once, and the number of checks that failed. */
+/** Each cause once, with the first read or permission that it is about, and the number of checks that failed. */
 function summaryOf(problems: readonly AccessResult[], checks: number): string {
-  const causes = [...new Set(problems.map(({ subject, detail = subject, cause = detail }) => cause))];
-  const count = causes.length === 1 ? "1 problem: " : "";
-  return `${count}${formatProblems(causes)}\n${problems.length} of ${checks} checks are not allowed`;
+  const causes = Map.groupBy(problems, ({ subject, detail = subject, cause = detail }) => cause);
+  const texts = [...causes].map(([cause, [first, ...others]]) =>
+    first === undefined || first.detail === undefined
+      ? cause
+      : textOf({ ...first, detail: first.cause ?? first.detail }, others.length),
+  );
+  const count = texts.length === 1 ? "1 problem: " : "";
+  return `${count}${formatProblems(texts)}\n${problems.length} of ${checks} checks are not allowed`;
 }
 
 async function readConfig(argv: readonly string[], surroundings: Surroundings): Promise<CheckedConfig> {
@@ -68,12 +73,12 @@ async function readConfig(argv: readonly string[], surroundings: Surroundings): 
     throw refused(["--version cannot be combined with a check"]);
   const { cloudConfig: path, cloudProvider } = command.options;
   const cloud = clouds.find(({ name }) => name === cloudProvider);
-  const known = clouds.map(({ name }) => name).join(", ");
+  const offer = { controllers, clouds: clouds.map(({ name }) => name), incomplete: leftOut.length > 0 };
   // A misspelled flag may be the one that names the file.
   const isMissing = path === "" && command.kind === "run";
   const problems = [
     ...(command.kind === "refused" ? command.problems : []),
-    ...(cloud === undefined ? [`--cloud-provider: unknown cloud "${cloudProvider}"; known are ${known}`] : []),
+    ...validateEach(command.options, offer),
     ...(isMissing ? ["--cloud-config is required; set it to the file with the cloud configuration"] : []),
   ];
   if (cloud === undefined || path === "") throw refused(problems);
@@ -81,7 +86,7 @@ async function readConfig(argv: readonly string[], surroundings: Surroundings): 
   const parsed = await readDocument(source, path);
   if (!parsed.ok) throw refused([...problems, ...parsed.problems]);
   warn(surroundings, parsed.warnings);
-  return { cloud, config: parsed.value, source, problems };
+  return { cloud, config: parsed.value, source, problems: [...problems, ...(parsed.value.problems ?? [])] };
 }
 
 /** A file that cannot be read is a problem like any other. */
@@ -107,7 +112,7 @@ const refused = (problems: readonly string[]): CodedError => new CodedError("Che
 const warn = ({ stderr }: Surroundings, warnings: readonly string[]): void =>
   stderr(warnings.map((warning) => `Warning: ${warning}\n`).join(""));
 
-function lineOf({ subject, outcome, detail, cause = detail }: AccessResult, others: number): string {
+function textOf({ subject, detail, cause = detail }: AccessResult, others: number): string {
   const reason = others === 0 ? detail : cause;
-  return `${outcome.padEnd(7)}  ${subject}${others === 0 ? "" : ` and ${others} more`}${reason === undefined ? "" : `: ${reason}`}`;
+  return `${subject}${others === 0 ? "" : ` and ${others} more`}${reason === undefined ? "" : `: ${reason}`}`;
 }

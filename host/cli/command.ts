@@ -101,7 +101,7 @@ export async function readCommand(
     clouds: plugins.clouds.map(({ name }) => name),
     webhooks: plugins.webhooks.map(({ name }) => name),
   };
-  const incomplete = leftOut.length > 0;
+  const incomplete = !loaded.ok || leftOut.length > 0;
   const unloaded = loaded.ok ? [] : loaded.problems;
   const command = parse(argv, plugins.controllers, { incomplete });
   if (command.kind === "help" || command.kind === "version")

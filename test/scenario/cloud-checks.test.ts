@@ -63,7 +63,8 @@ describe("check-config", () => {
   test.each([
     [["--cloud-config=/does/not/exist"], "no such file"],
     [[], "--cloud-config is required"],
-    [["--cloud-config=x", "--cloud-provider=aws"], 'unknown cloud "aws"'],
+    [["--cloud-config=x", "--cloud-provider=aws"], '--cloud-provider "aws" is not known'],
+    [["--cloud-config=x", "--cloud-provider="], "--cloud-provider cannot be empty"],
     [["--no-such-flag"], "--no-such-flag"],
     [["--version"], "cannot be combined with a check"],
   ])("refuses %j in one line", async (flags, problem) => {
@@ -91,7 +92,18 @@ test("check-config reports the problems of the flags and of the file at once", a
   const misspelled = await run("check-config", [`--cloud-confg=${azure.config}`]);
   expect(misspelled.stderr).toBe("Error: unknown flag: --cloud-confg (did you mean --cloud-config?)\n");
   const missing = await run("check-config", ["--cloud-provider=aws", "--cloud-config=/does/not/exist"]);
-  expect(missing.stderr).toBe('Error: --cloud-provider: unknown cloud "aws"; known are azure\n');
+  expect(missing.stderr).toBe('Error: --cloud-provider "aws" is not known; known are azure\n');
+  const controllers = await run("check-config", ["--controllers=nod", `--cloud-config=${azure.config}`]);
+  expect(controllers.stderr).toStartWith('Error: --controllers: "nod" is not in the list of known controllers');
+  const disabled = await configOf(
+    azure,
+    JSON.stringify({ disableCloudProvider: "nope", location: "l", vmType: "vms" }),
+  );
+  const { stderr: ofKeys } = await run("check-config", [disabled]);
+  expect(ofKeys).toMatch(
+    /^Error: \d problems:\n {2}- \S+: disableCloudProvider must be true or false without quotes\n/u,
+  );
+  expect(ofKeys).toContain("vmType must be one of");
   const unread = await run("check-config", ["--v=x", "--cloud-config=/does/not/exist"]);
   expect(unread.stderr).toMatch(
     /^Error: 2 problems:\n {2}- invalid argument .*\n {2}- --cloud-config=\S+: no such file/u,
@@ -114,7 +126,9 @@ describe("check-credentials", () => {
     azure.simulator.failNext({ path: "/loadBalancers" }, { status: 403, code: "AuthorizationFailed" });
     const { status, stdout, stderr } = await run("check-credentials", [`--cloud-config=${azure.config}`]);
     expect(status).toBe(1);
-    expect(stderr).toMatch(/^Error: 1 problem: 403 AuthorizationFailed.*\n1 of \d+ checks are not allowed\n$/u);
+    expect(stderr).toMatch(
+      /^Error: 1 problem: list load balancers in rg0: 403 AuthorizationFailed.*\n1 of \d+ checks are not allowed\n$/u,
+    );
     expect(stdout).toMatch(/^denied {3}list load balancers in rg0: .*AuthorizationFailed/mu);
   });
 
@@ -130,7 +144,9 @@ describe("check-credentials", () => {
     expect(lines[0]).toBe("allowed  token from the login service");
     expect(lines[1]).toMatch(/^missing {2}list scale sets in \S+ and \d+ more: 404 /u);
     expect(lines).toHaveLength(2);
-    expect(stderr).toMatch(new RegExp(`^Error: 1 problem: 404 ${code}: .*${hint}`, "u"));
+    expect(stderr).toMatch(
+      new RegExp(`^Error: 1 problem: list scale sets in \\S+ and \\d+ more: 404 ${code}: .*${hint}`, "u"),
+    );
     expect(stderr).toEndWith(`checks are not allowed\n`);
   });
 
@@ -139,7 +155,9 @@ describe("check-credentials", () => {
     const flag = await configOf(azure, azure.simulator.configWith({ vnetName: "nope" }));
     const { stdout, stderr } = await run("check-credentials", [flag]);
     expect(stdout).toMatch(/^missing {2}read subnet subnet0: .*virtualNetworks\/nope' was not found/mu);
-    expect(stderr).toMatch(/^Error: 1 problem: 404 ResourceNotFound: [^\n]*\n1 of \d+ checks are not allowed\n$/u);
+    expect(stderr).toMatch(
+      /^Error: 1 problem: read subnet subnet0: 404 ResourceNotFound: [^\n]*\n1 of \d+ checks are not allowed\n$/u,
+    );
   });
 
   test("lists every denied action, and counts the role that lacks them as one problem", async () => {
@@ -152,7 +170,9 @@ describe("check-credentials", () => {
     expect(denied.every((line) => line.includes("/delete on resource group rg0: no role assignment grants"))).toBe(
       true,
     );
-    expect(stderr).toMatch(/^Error: 1 problem: no role assignment grants this action\n\d+ of \d+ checks/u);
+    expect(stderr).toMatch(
+      /^Error: 1 problem: \S+\/delete on resource group rg0 and \d+ more: no role assignment grants this action\n\d+ of/u,
+    );
   });
 
   test("exits with 1 and one line when the identity is refused", async () => {

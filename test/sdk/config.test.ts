@@ -36,14 +36,14 @@ describe("reading an input by its schema", () => {
       [
         "retries: expected integer to be greater or equal to 0, got -1",
         'zones.1: expected integer, got "west"',
-        'mode: expected union value, got "vault"',
+        'mode: expected "file" or "secret", got "vault"',
       ].toSorted(),
     );
   });
 
   test("reports the type of an unexpected object or list instead of quoting it", () => {
     expect(problemsWith({ retries: { nested: "hunter2" } })).toEqual(["retries: expected integer, got an object"]);
-    expect(problemsWith({ mode: ["hunter2"] })).toEqual(["mode: expected union value, got a list"]);
+    expect(problemsWith({ mode: ["hunter2"] })).toEqual(['mode: expected "file" or "secret", got a list']);
     expect(problemsWith(["hunter2"])).toContain("the document: expected object, got a list");
   });
 });

@@ -228,16 +228,12 @@ function clashes(imported: readonly Imported[]): ReadonlyMap<Imported, string> {
     const { plugin, folder, entry } = one;
     const path = join(folder, entry);
     const aliases = plugin.kind === "controller" ? plugin.aliases : [];
-    const keys = [plugin.name, ...aliases].map((name) => `${plugin.kind} "${name}"`);
+    const keys = [plugin.name, ...aliases].map((name) => `${plugin.kind} name "${name}"`);
     if (plugin.kind === "webhook") keys.push(`path "${plugin.path}"`);
     for (const key of new Set(keys)) {
       const owner = owners.get(key);
       if (owner === undefined) owners.set(key, path);
-      else
-        problems.set(
-          one,
-          `plugin ${path}: the ${key.startsWith("path") ? "" : "name "}${key} is taken by plugin ${owner}; rename one of them`,
-        );
+      else problems.set(one, `plugin ${path}: the ${key} is taken by plugin ${owner}; rename one of them`);
     }
   }
   return problems;

@@ -8,6 +8,7 @@ import {
   ProblemsError,
 } from "cloud-controller-host/sdk";
 
+import { pluginFlags } from "../../config/flags/plugin-flags.ts";
 import { enabledPlugins } from "../plugins/enabled.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import type { GenerationSpec } from "../slot/generation.ts";
@@ -28,16 +29,16 @@ export interface BoundPlugins {
 /** Decodes the cloud config and every enabled plugin's options. Throws `ProblemsError` with all that is wrong. */
 export function bind(scope: ProcessScope, { plugins, config }: GenerationSpec): BoundPlugins {
   const { settings, log } = scope;
-  const problems = [...scope.locks.problems(plugins.controllers)];
-  const take = <T>(from: string, decoded: Decoded<T>): T | undefined => {
+  const problems = [...scope.locks.problems(plugins.controllers), ...(config.problems ?? [])];
+  const take = <T>(decoded: Decoded<T>, named: (text: string) => string): T | undefined => {
     // Of a refused config, too: a misspelled key is why another one is missing.
-    for (const warning of decoded.warnings ?? []) log.warn(`${from}: ${warning}`);
+    for (const warning of decoded.warnings ?? []) log.warn(named(warning));
     if (decoded.ok) return decoded.value;
-    problems.push(...decoded.problems.map((problem) => `${from}: ${problem}`));
+    problems.push(...decoded.problems.map(named));
     return undefined;
   };
   const plugin = chosenCloud(plugins.clouds, settings.cloudProvider);
-  const cloud = take(config.source, plugin.bind(config.document, scope.environment));
+  const cloud = take(plugin.bind(config.document, scope.environment), (text) => `${config.source}: ${text}`);
   const own = settings.own(plugins.controllers);
   const controllers = enabledPlugins(settings, plugins).controllers.flatMap((controller) => {
     const place = scope.locks.of(controller);
@@ -47,13 +48,20 @@ export function bind(scope: ProcessScope, { plugins, config }: GenerationSpec): 
       });
       return [];
     }
-    const construct = take(`options of ${controller.name}`, controller.bind(own.get(controller.name)));
+    const construct = take(controller.bind(own.get(controller.name)), (text) => withFlag(controller, text));
     return construct === undefined
       ? []
       : [{ plugin: controller, lock: place.lock, construct: (made: Cloud) => construct(scope.config, made) }];
   });
   if (problems.length > 0 || cloud === undefined) throw new ProblemsError("the configuration is refused", problems);
   return { cloud, controllers };
+}
+
+/** A text about an option, which begins with its property, with the name of its flag. */
+function withFlag(controller: ControllerPlugin, text: string): string {
+  const [property = ""] = text.split(/[.:]/u, 1);
+  const flag = pluginFlags(controller).find((one) => one.property === property);
+  return flag === undefined ? `options of ${controller.name}: ${text}` : `--${flag.name}${text.slice(property.length)}`;
 }
 
 function chosenCloud(clouds: readonly CloudPlugin[], name: string): CloudPlugin {

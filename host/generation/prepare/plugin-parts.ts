@@ -57,10 +57,11 @@ export class PluginParts {
       const kinds = informers.unsynced.join(", ");
       late.abort(error);
       signal.throwIfAborted();
+      const isTimeout = error instanceof CodedError && error.code === "WorkTimeout";
       throw new CodedError(
         "SyncFailed",
         `${owner}: ${kinds} did not sync within ${this.#scope.settings.initTimeout / 1000} s (--plugin-init-timeout); check that the API server serves these kinds and that RBAC allows list and watch`,
-        { cause: error },
+        isTimeout ? {} : { cause: error },
       );
     }
   }

@@ -12,6 +12,8 @@ export interface CloudConfig {
   readonly document: Mapping;
   /** The host's own switch in it: controllers stay stopped while it is true. */
   readonly disabled: boolean;
+  /** Of the host's own keys; the cloud plugin reports those of the others. Absent in a valid config. */
+  readonly problems?: readonly string[];
   /** Tells contents apart in logs and `/statusz` without showing them. */
   readonly hash: string;
 }
@@ -46,10 +48,11 @@ export function parseCloudConfig(content: string, source: string): Decoded<Cloud
   if (!read.ok) return refuse(read.problems);
   const document = Object.fromEntries(Object.entries(read.value).map(([key, value]) => [nameIn(key, value), value]));
   const disable = Object.entries(document).findLast(([key]) => key.toLowerCase() === "disablecloudprovider")?.[1];
-  if (disable !== undefined && disable !== null && typeof disable !== "boolean")
-    return refuse(["disableCloudProvider must be true or false without quotes"]);
+  const isInvalid = disable !== undefined && disable !== null && typeof disable !== "boolean";
+  const problems = [`${source}: disableCloudProvider must be true or false without quotes`];
   const warnings = read.warnings.map((warning) => `${source}: ${warning}`);
-  return { ok: true, value: { source, document, disabled: disable === true, hash: hashOf(content) }, warnings };
+  const config = { source, document, disabled: disable === true, hash: hashOf(content) };
+  return { ok: true, value: isInvalid ? { ...config, problems } : config, warnings };
 }
 
 /** The config of a source's settled content; without a source, an empty one. Throws with all that is wrong. */

@@ -27,6 +27,17 @@ test("unknown controllers, an unknown cloud and values out of range are reported
     expect(stderr).toContain(problem);
 });
 
+test("a flag of a plugin is not called unknown where a folder of plugins cannot be read, so that none is loaded", async () => {
+  const stderr = await refusalOf(
+    "--plugin-dir=/nope",
+    "--cloud-node-lifecycle-controller-concurrent-checks=8",
+    "--v=x",
+  );
+  expect(stderr).toStartWith("Error: 2 problems:\n");
+  expect(stderr).toContain("--plugin-dir=/nope: the folder cannot be read");
+  expect(stderr).toContain('invalid argument "x" for "-v, --v" flag');
+});
+
 test("a flag that cannot be read is not reported twice, nor are flags that it leaves out", async () => {
   const stderr = await refusalOf("--secure-port=none");
   expect(stderr).toStartWith('Error: invalid argument "none" for "--secure-port" flag');

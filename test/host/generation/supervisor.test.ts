@@ -130,7 +130,7 @@ describe("a reload", () => {
     expect(recentReloads.map(({ result, changed }) => [result, changed])).toEqual([
       ["reloaded", ["nested.deep", "password"]],
       ["reloaded", ["password", "plugins"]],
-      ["refused", []],
+      ["refused", ["disableCloudProvider", "nested.deep", "password", "version"]],
     ]);
     for (const { preparing = -1 } of recentReloads) expect(preparing).toBeGreaterThanOrEqual(0);
     expect(recentReloads.map(({ swapping = -1 }) => swapping >= 0)).toEqual([true, true, false]);

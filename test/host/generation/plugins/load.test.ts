@@ -189,8 +189,8 @@ describe("plugins", () => {
     expect(named("3-no-default")).toContain("has no default export; add: export default defineController");
     expect(named("4-no-plugin")).toContain("its default export is not a plugin");
     expect(named("5-bad-name")).toContain('plugin name "Bad Name" must be lower-case words');
-    expect(named("7-second")).toContain('the name controller "twin-controller" is taken by plugin');
-    expect(named("8-alias")).toContain('the name controller "twin-controller" is taken by plugin');
+    expect(named("7-second")).toContain('the controller name "twin-controller" is taken by plugin');
+    expect(named("8-alias")).toContain('the controller name "twin-controller" is taken by plugin');
     expect(named("a-webhook")).toContain('the path "/validate" is taken by plugin');
     expect(named("b-half")).toContain("its default export is not a plugin");
     expect(problems).toHaveLength(9);

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import type { ControllerPlugin } from "cloud-controller-host/sdk";
+import { type ControllerPlugin, defineController, skipped, Type } from "cloud-controller-host/sdk";
 
 import type { LoadedPlugins } from "../../../../host/generation/plugins/load.ts";
 import { bind } from "../../../../host/generation/prepare/bind.ts";
@@ -43,8 +43,26 @@ test("a configuration is refused with the problems of the cloud config and of ev
   ];
   expect(() => bind(rig.scope, { plugins, config })).toThrow(refusal(...ofOptions));
   const worse = refusingConfig(plugins, "tenantId: missing");
-  expect(() => bind(rig.scope, { plugins: worse, config })).toThrow(
-    refusal("cloud.yaml: tenantId: missing", ...ofOptions),
+  const ofHost = "cloud.yaml: disableCloudProvider must be true or false without quotes";
+  expect(() => bind(rig.scope, { plugins: worse, config: { ...config, problems: [ofHost] } })).toThrow(
+    refusal(ofHost, "cloud.yaml: tenantId: missing", ...ofOptions),
+  );
+});
+
+test("a problem of an option has the name of its flag", async () => {
+  await using rig = await SlotRig.start();
+  const configSchema = Type.Object(
+    { maxRetries: Type.Integer(), mode: Type.Union([Type.Literal("fast"), Type.Literal("slow")]) },
+    { additionalProperties: false },
+  );
+  const plugin = defineController({ name: "odd-controller", configSchema, construct: () => () => skipped(main) });
+  const own = () => new Map([["odd-controller", { maxRetries: "many", mode: "medium" }]]);
+  const scope = { ...rig.scope, settings: { ...rig.scope.settings, own } };
+  expect(() => bind(scope, { plugins: rig.plugins([plugin]), config })).toThrow(
+    refusal(
+      '--odd-controller-max-retries: expected integer, got "many"',
+      '--odd-controller-mode: expected "fast" or "slow", got "medium"',
+    ),
   );
 });
 

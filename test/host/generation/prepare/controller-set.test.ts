@@ -1,6 +1,12 @@
 import { expect, test } from "bun:test";
 
-import { type ControllerPlugin, kinds, skipped } from "cloud-controller-host/sdk";
+import {
+  type ControllerPlugin,
+  defineController,
+  type InitFuncConstructor,
+  kinds,
+  skipped,
+} from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { prepare } from "../../../../host/generation/prepare/prepare.ts";
@@ -22,6 +28,15 @@ test.each([
   await using rig = await SlotRig.start();
   expect(await rejection(rig.install(returning(rig.controller("odd", main), outcome)))).toContain(
     'controller "odd": init must return { run(signal) } or skipped("reason")',
+  );
+});
+
+test("a construct that returns a controller in place of its init refuses the generation with what to return", async () => {
+  await using rig = await SlotRig.start();
+  // As in JavaScript, where nothing checks the type.
+  const construct: InitFuncConstructor = () => JSON.parse("{}");
+  expect(await rejection(rig.install(defineController({ name: "odd", construct })))).toContain(
+    'controller "odd" cannot be initialized: construct must return the init function: construct: () => (context) =>',
   );
 });
 

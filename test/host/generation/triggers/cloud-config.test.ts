@@ -31,11 +31,21 @@ describe("the cloud config", () => {
     [" \n\n", "it is empty"],
     ["- a\n- b\n", "must be a mapping"],
     ["just words", "must be a mapping"],
-    ["disableCloudProvider: maybe", "disableCloudProvider must be true or false"],
     ["a: [1, 2", "neither YAML nor JSON"],
   ])("%j is rejected in one line that names the source", (content, problem) => {
     expect(problemsOf(content)).toContain(problem);
     expect(problemsOf(content)).not.toContain("\n");
+  });
+
+  test("a switch that is not a boolean is a problem of the config, beside those that the cloud finds in its other keys", () => {
+    expect(parseCloudConfig("disableCloudProvider: maybe\nlocation: x\n", "here")).toMatchObject({
+      ok: true,
+      value: {
+        disabled: false,
+        document: { location: "x" },
+        problems: ["here: disableCloudProvider must be true or false without quotes"],
+      },
+    });
   });
 
   test("has no key with the value that a missing comma or space made part of it", () => {
