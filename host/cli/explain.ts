@@ -60,17 +60,19 @@ function readOptions(argv: readonly string[]) {
   const isFirst = others[0]?.startsWith("-") === false;
   const subject = subjectIn(isFirst ? others.slice(0, 2) : others.slice(-2));
   const output = given.get("output") ?? "text";
-  const [url, from] = [given.get("leader-url"), given.get("from")];
+  const [url, tokenFile, from] = ["leader-url", "leader-token-file", "from"].map((name) => given.get(name));
   const problems = [
     ...misused,
     ...("problem" in subject ? [subject.problem] : []),
     ...(output === "text" || output === "json" ? [] : [`--output=${output}: must be text or json`]),
     ...(from === "" ? ["--from: name a file"] : []),
-    ...(url === undefined && given.has("leader-token-file") ? ["--leader-token-file: needs --leader-url=URL"] : []),
+    ...(url === "" ? ["--leader-url: name the URL of the leader's secure port, such as https://127.0.0.1:10258"] : []),
+    ...(tokenFile === "" ? ["--leader-token-file: name a file"] : []),
+    ...(url === undefined && tokenFile !== undefined ? ["--leader-token-file: needs --leader-url=URL"] : []),
   ];
   if (problems.length > 0 || "problem" in subject) throw new CodedError("InvalidFlags", formatProblems(problems));
   const rest = isFirst ? others.slice(2) : others.slice(0, -2);
-  const leader = url === undefined ? undefined : { url, tokenFile: given.get("leader-token-file") };
+  const leader = url === undefined ? undefined : { url, tokenFile };
   return { subject, leader, from, output, rest };
 }
 

@@ -58,8 +58,9 @@ export function commandUsage(name: CommandName): string {
   return `Usage: ${`${programName} ${name} ${row.arguments}`.trimEnd()}\n\n${row.summary}.\n`;
 }
 
-/** True when the arguments of a command ask for its help text. */
-export const wantsHelp = (argv: readonly string[]): boolean => argv.includes("--help") || argv.includes("-h");
+/** True when the arguments of a command ask for its help text; a boolean flag may have a value, as in Go. */
+export const wantsHelp = (argv: readonly string[]): boolean =>
+  argv.some((argument) => /^(?:--help|-h)(?:=(?:1|t|true))?$/iu.test(argument));
 
 /** Imports a command for development. The image has no file of it, and this then rejects with the reason. */
 export async function importForDevelopment<T>(name: string, load: () => Promise<T>): Promise<T> {

@@ -125,6 +125,9 @@ describe("help", () => {
     for (const [command, argument] of Object.entries({ plugins: "lock", plan: "--output=text", rbac: "--plan" }))
       expect((await run(command, argument, "--help")).stdout).toStartWith(`Usage: cloud-controller-host ${command} `);
     expect((await run("completion", "bash", "--help")).stdout).not.toContain("Usage:");
+    for (const command of ["check-config", "check-credentials", "explain", "plugins", "rbac", "status", "completion"])
+      expect([command, await run(command, "--help=true")]).toEqual([command, await run(command, "--help")]);
+    expect((await run("rbac", "--help=false", "--plna")).stderr).toContain("did you mean --plan?");
   });
 
   test("explains all error codes, or one of them", async () => {
@@ -313,6 +316,14 @@ describe("the own options of a command", () => {
         "--output=yaml: must be text or json",
         "--from: name a file",
         "--leader-token-file: needs --leader-url=URL",
+      ],
+    ],
+    [
+      "explain",
+      ["node", "n", "--leader-url=", "--leader-token-file="],
+      [
+        "2 problems:\n  - --leader-url: name the URL of the leader's secure port, such as https://127.0.0.1:10258",
+        "--leader-token-file: name a file",
       ],
     ],
     ["rbac", ["--version"], ["Error: --version cannot be combined with rbac\n"]],
