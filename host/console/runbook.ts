@@ -47,6 +47,8 @@ export const runbook = {
     "The reason names the missing flag, or what the cloud provider does not support. To leave the controller out on purpose, use `--controllers=*,-NAME`",
   NodeNotInitialized:
     "Is there a leader? Is `cloud-node` enabled, or does a `cloud-node-manager` initialize nodes? `AADSTS…` in the log: check the identity. `instance not found`: does an instance with the node's name exist in this subscription and resource group?",
+  NodeFails:
+    "The cause names the controller and its error: `cloud-node-controller` does not update labels and addresses, `cloud-node-lifecycle-controller` neither deletes nor taints the node, `node-ipam` gives it no Pod CIDR. 401 and 403 of the cloud: `check-credentials` lists what to grant; of the API server: `rbac` prints the roles. Throttled: see `CloudControllerHostThrottled`",
   ServiceSettings:
     "It is served without the setting that the condition names, or closed to all sources. `help ANNOTATION` explains an annotation with its valid values",
   Warnings:

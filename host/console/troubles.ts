@@ -241,12 +241,15 @@ const troubles: readonly Trouble[] = [
   {
     severity: "warning",
     title: "Node fails",
-    advice: "Its labels and addresses are not updated; the controller tries again by itself.",
-    runbook: "NodeNotInitialized",
+    advice: "The controller that the cause names cannot check, update or delete it, and tries again by itself.",
+    runbook: "NodeFails",
     find: ({ nodes = [], warnings }) => {
       const waiting = new Set(nodes.filter(({ state }) => state === "uninitialized").map(({ name }) => name));
-      const others = [...errorsOfNodes(warnings)].filter(([name]) => !waiting.has(name));
-      return others.map(([name, cause]) => ({ cause, view: `nodes/${name}` }));
+      return warnings.flatMap(({ kind, subject, source, text, since }) =>
+        kind !== aboutNode || subject === undefined || waiting.has(subject)
+          ? []
+          : [{ cause: `${source}: ${text}`, view: `nodes/${subject}`, ...(since !== undefined && { since }) }],
+      );
     },
   },
   {

@@ -251,20 +251,22 @@ describe("the overview", () => {
     expect(hidden("web", "api", "one", "two", "three")).toEqual([]);
   });
 
-  test("shows the error of a node that is not initialized, and of one that fails later, each once", () => {
+  test("shows the error of a node that is not initialized, and of one that fails later, with its controllers", () => {
     const about = { source: "cloud-node", kind: "NodesFail" } as const;
     const text = (name: string) => `Node ${name} fails since ${at(3)}: instance not found`;
     const warnings = [
       { ...about, text: "failing Nodes: 2" },
       { ...about, text: text("vm"), subject: "vm", since: at(3) },
       { ...about, text: text("old"), subject: "old", since: at(3) },
+      { ...about, source: "cloud-node-lifecycle", text: text("old"), subject: "old", since: at(3) },
     ];
     const uninitializedRow = (name: string) => nodeRow({ metadata: { name }, spec: { taints: [uninitialized()] } });
     const nodes = [uninitializedRow("vm"), uninitializedRow("new"), nodeRow({ metadata: { name: "old" } })];
     expect(found({ warnings, nodes }).map(({ title, cause, view }) => [title, cause, view])).toEqual([
+      ["Node fails", `cloud-node: ${text("old")}`, "nodes/old"],
+      ["Node fails", `cloud-node-lifecycle: ${text("old")}`, "nodes/old"],
       ["Node is not initialized", text("vm"), "nodes/vm"],
       ["Node is not initialized", "new", "nodes/new"],
-      ["Node fails", text("old"), "nodes/old"],
     ]);
   });
 
