@@ -1,4 +1,5 @@
 import { type JsonObject, objectAt, objectsAt, stringAt, stringsAt } from "../json.ts";
+import { resourceType } from "./resources/resource-types.ts";
 
 export interface ShownService {
   readonly uid: string;
@@ -60,7 +61,11 @@ function selectionOf(
 
 const idOf = (reference: JsonObject | undefined): string => textAt(reference, "id").toLowerCase();
 const lastOf = (reference: JsonObject | undefined): string => textAt(reference, "id").split("/").at(-1) ?? "";
-const nameOfType = (resource: JsonObject): string => textAt(resource, "type").split("/").at(-1) ?? "";
+/** In ARM's spelling: a resource has the type as its first request spelled it. */
+function nameOfType(resource: JsonObject): string {
+  const spelled = textAt(resource, "type");
+  return (resourceType(spelled)?.type ?? spelled).split("/").at(-1) ?? "";
+}
 
 function detail(resource: JsonObject): string {
   const address = textAt(objectAt(resource, "properties"), "ipAddress");
