@@ -98,13 +98,16 @@ export default defineController({
 });
 `;
 
-const controllerTest = `import { describe, expect, test } from "bun:test";
+const controllerTest = `import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import { kinds } from "cloud-controller-host/sdk";
 import { controllerConformance, eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
 import { controllerHarness, TestCluster } from "cloud-controller-host/sandbox";
 
 import plugin from "./plugin.ts";
+
+// Longer than the limit of \`eventually\`, whose error names what did not happen.
+setDefaultTimeout(60_000);
 
 test("annotates a new node with one request", async () => {
   await using cluster = await TestCluster.start();

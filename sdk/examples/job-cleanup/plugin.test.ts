@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import { controllerHarness, TestCluster } from "cloud-controller-host/sandbox";
 import { kinds, type Pod } from "cloud-controller-host/sdk";
@@ -11,6 +11,9 @@ import {
 } from "cloud-controller-host/sdk/testing";
 
 import plugin, { dueOfJob, dueOfPod, jobs } from "./plugin.ts";
+
+// Longer than the limit of `eventually`, whose error names what did not happen.
+setDefaultTimeout(60_000);
 
 const end = "2026-01-01T00:00:00Z";
 const minuteMs = 60_000;

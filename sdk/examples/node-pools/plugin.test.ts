@@ -1,10 +1,13 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import { controllerHarness, TestCluster } from "cloud-controller-host/sandbox";
 import { findStatusCondition, isControlledBy, kinds } from "cloud-controller-host/sdk";
 import { controllerConformance, type CreateWork, eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import plugin, { nodePools, poolLabel } from "./plugin.ts";
+
+// Longer than the limit of `eventually`, whose error names what did not happen.
+setDefaultTimeout(60_000);
 
 const listOfBlue = { namespace: "default", name: "pool-blue" };
 
