@@ -40,22 +40,6 @@ export function vmIdOf({ spec: { providerID = "" } = {} }: Node): string | undef
   return providerID.toLowerCase().startsWith(scheme) ? providerID.slice(scheme.length) : undefined;
 }
 
-/**
- * Nodes by the lower-case ids of their VMs. A kubelet chooses its provider ID: of several nodes with one, the oldest has
- * the VM, so that a later one does not decide about the traffic of another node.
- */
-export function nodesByVm(nodes: readonly Node[]): ReadonlyMap<string, Node> {
-  const found = new Map<string, Node>();
-  for (const node of nodes) {
-    const id = vmIdOf(node)?.toLowerCase();
-    const known = id === undefined ? undefined : found.get(id);
-    if (id !== undefined && (known === undefined || createdAt(node) < createdAt(known))) found.set(id, node);
-  }
-  return found;
-}
-
-const createdAt = ({ metadata }: Node): string => metadata?.creationTimestamp ?? "";
-
 /** Id of the uniform scale set of an instance; undefined for any other VM. */
 export function scaleSetIdOf(vmId: string): string | undefined {
   const path = parseArmPath(vmId);

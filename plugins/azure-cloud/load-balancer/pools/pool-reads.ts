@@ -4,10 +4,11 @@ import { type Clock, forEachConcurrently, type Node } from "cloud-controller-hos
 import { isUnended, unlessAbsent } from "../../arm/errors.ts";
 import { groupOf, lastSegment, parseArmPath } from "../../arm/resource-id.ts";
 import { ExpiringSet } from "../../instances/expiring-set.ts";
-import { nodesByVm, ownerOf, scaleSetIdOf, vmIdOf } from "../../instances/provider-id.ts";
+import { ownerOf, scaleSetIdOf, vmIdOf } from "../../instances/provider-id.ts";
 import type { VirtualMachineRecord } from "../../instances/virtual-machine-record.ts";
 import type { VmReads } from "../../instances/vm-types.ts";
 import type { PoolMember } from "../model/model.ts";
+import { nodesByVm } from "../model/nodes-by-vm.ts";
 import { joining } from "./member-jobs.ts";
 import type { EditOptions, PoolEdit } from "./pool-edits.ts";
 import { editedModel } from "./scale-set-models.ts";

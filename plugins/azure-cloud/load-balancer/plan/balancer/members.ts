@@ -2,10 +2,10 @@ import type { BackendAddressPool } from "@azure/arm-network";
 import { defaultLoadBalancerName, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { sameName } from "../../../arm/resource-id.ts";
-import { nodesByVm, vmIdOf } from "../../../instances/provider-id.ts";
 import { childId, sameId } from "../../model/ids.ts";
 import type { PoolMember } from "../../model/model.ts";
 import { isClusterPool, isInternalName, isIPv6Name, localPoolName, withoutInternal } from "../../model/names.ts";
+import { nodesByVm, vmKeyOf } from "../../model/nodes-by-vm.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import type { Subject } from "../../service/subject.ts";
@@ -77,7 +77,7 @@ function excludedNames({ observed, config }: Draft): ReadonlySet<string> {
 const excludedBy = oncePer((config: PlannerConfig) =>
   oncePer((nodes: readonly Node[]) => {
     const byVm = config.pools === "interfaces" ? nodesByVm(nodes) : new Map<string, Node>();
-    const isSecond = (node: Node): boolean => (byVm.get(vmIdOf(node)?.toLowerCase() ?? "") ?? node) !== node;
+    const isSecond = (node: Node): boolean => (byVm.get(vmKeyOf(node)) ?? node) !== node;
     return nodes.filter((node) => isExcluded(node, config) || isSecond(node)).map(nodeName);
   }),
 );
