@@ -28,7 +28,7 @@ export interface Applied {
   readonly undeleted: readonly string[];
   /** Failed creations. */
   readonly problems: readonly string[];
-  /** Creations that failed. */
+  /** Creations that failed, or were refused. */
   readonly missing: ReadonlySet<Creation>;
 }
 
@@ -59,6 +59,7 @@ export async function applyPlan(parts: ApplyParts, plan: RoutePlan, signal: Abor
     return deletion;
   });
   const creations = plan.creations.map(async (creation) => {
+    if (isRefused(parts, creation)) return;
     await Promise.all(claimsOf(creation.route).flatMap((claim) => beforehand.get(claim) ?? []));
     const problem = await createRoute(parts, creation, limit, signal);
     if (problem === undefined) missing.delete(creation);
@@ -66,6 +67,20 @@ export async function applyPlan(parts: ApplyParts, plan: RoutePlan, signal: Abor
   });
   await Promise.all([...deletions, ...creations]);
   return { undeleted, problems, missing };
+}
+
+/**
+ * A kubelet may register its node with any CIDR, such as 0.0.0.0/0: the traffic of all nodes would go there. The node has
+ * an event and stays without a route; the pass does not fail, as another attempt would change nothing.
+ */
+function isRefused(
+  { clusterCIDRs, events }: ApplyParts,
+  { node, route: { destinationCIDR: cidr } }: Creation,
+): boolean {
+  if (isWithin(clusterCIDRs, cidr)) return false;
+  const message = `pod CIDR ${cidr} is not within --cluster-cidr`;
+  events.creationFailed(node, cidr, 0, new CodedError("RouteOutsideClusterCIDR", message));
+  return true;
 }
 
 const claimsOf = ({ targetNode, destinationCIDR }: Route): readonly string[] => [
@@ -88,7 +103,7 @@ async function deleteRoute(parts: ApplyParts, route: Route, signal: AbortSignal)
 }
 
 async function createRoute(
-  { routes, clusterName, clusterCIDRs, events, clock, log }: ApplyParts,
+  { routes, clusterName, events, clock, log }: ApplyParts,
   { node, route }: Creation,
   limit: Limit,
   signal: AbortSignal,
@@ -97,9 +112,6 @@ async function createRoute(
   const begun = clock.monotonic();
   const hint = node.metadata?.uid ?? "";
   try {
-    // A kubelet may register its node with any CIDR, such as 0.0.0.0/0: the traffic of all nodes would go there.
-    if (!isWithin(clusterCIDRs, cidr))
-      throw new CodedError("RouteOutsideClusterCIDR", `pod CIDR ${cidr} is not within --cluster-cidr`);
     await retryOnConflict({ clock, signal, ...conflictRetry }, () =>
       limit(async () => {
         if (signal.aborted) throw new CodedError("Stopping", notStarted);
