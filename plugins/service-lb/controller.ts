@@ -57,13 +57,13 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
   const nodeChanges = (): number => changes;
   const selection = serviceSelection(config.serviceController, shards);
   const { clusterName } = config.kubeCloudShared;
-  const shared = { selection, balancers, clusterName, cache, nodes, nodeChanges, events };
+  const shared = { selection, balancers, clusterName, cache, nodes, nodeChanges, events, clock };
   const retryDelayMs = (key: string, error: unknown): number =>
     retryAfterOf(error) ?? Math.min(maxRetryMs, firstRetryMs * 2 ** serviceQueue.requeues(key));
   const failing = new FailingObjects("ServicesFail", clock);
   const again = backlog.addAfter;
   const syncParts = { ...shared, services, writes: serviceWrites(context), failing, retryDelayMs, shards, again };
-  const nodeParts = { ...shared, backlog, mutex, metrics: serviceMetrics(context), clock, log };
+  const nodeParts = { ...shared, backlog, mutex, metrics: serviceMetrics(context), log };
   const registrations = [
     handleServices(context, { ...syncParts, backlog, isInFlight: (key) => mutex.has(key) }),
     handleNodes(context, () => {

@@ -18,6 +18,8 @@ export interface CachedService {
 /** upstream: `serviceCache` and `lastSyncedNodes` in one, so that the second is dropped with the first. */
 export class ServiceCache {
   readonly #entries = new Map<string, CachedService>();
+  /** Services that may be another process's, by key: their UIDs, and since when by the monotonic clock. */
+  readonly #unclear = new Map<string, { readonly uid: string | undefined; readonly sinceMs: number }>();
 
   get size(): number {
     return this.#entries.size;
@@ -38,6 +40,14 @@ export class ServiceCache {
     this.#entries.set(key, { ...(same ? before : undefined), service });
   }
 
+  /** For how many milliseconds it has not been clear which process serves the Service; 0 the first time. */
+  unclearFor(key: string, { metadata }: Service, nowMs: number): number {
+    const before = this.#unclear.get(key);
+    if (before !== undefined && before.uid === metadata?.uid) return nowMs - before.sinceMs;
+    this.#unclear.set(key, { uid: metadata?.uid, sinceMs: nowMs });
+    return 0;
+  }
+
   /** To be called only after the cloud accepted the nodes. */
   nodesSynced(key: string, synced: NodeMembers | "changed"): void {
     const before = this.#entries.get(key);
@@ -51,5 +61,6 @@ export class ServiceCache {
 
   drop(key: string): void {
     this.#entries.delete(key);
+    this.#unclear.delete(key);
   }
 }

@@ -12,17 +12,15 @@ import {
 import { claim, type ClaimParts } from "./claim.ts";
 import { isInterrupted, throwIfStopping, wrapError, wrapped } from "./errors.ts";
 import type { ServiceEvents } from "./events.ts";
+import { isOfAnother, type LeftBehindParts } from "./left-behind.ts";
 import type { NodeSet } from "./nodes.ts";
-import { hasFinalizer, isReleased, markOf, type ServiceSelection } from "./predicates.ts";
-import type { ServiceCache } from "./service-cache.ts";
+import { hasFinalizer, isReleased, markOf } from "./predicates.ts";
 import { hasStatus, type ServiceWrites } from "./service-writes.ts";
 
-export interface SyncParts extends Pick<ClaimParts, "shards" | "again"> {
-  readonly selection: ServiceSelection;
+export interface SyncParts extends Pick<ClaimParts, "shards" | "again">, LeftBehindParts {
   readonly balancers: LoadBalancers;
   readonly clusterName: string;
   readonly services: Store<Service>;
-  readonly cache: ServiceCache;
   readonly nodes: () => NodeSet;
   /** Counts changes that may change the node set. */
   readonly nodeChanges: () => number;
@@ -61,7 +59,7 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
   const isMarked = parts.shards !== undefined && markOf(service) === parts.shards.own;
   const { mayBeOfAnother, mayBeLeftBehind } = parts.selection;
   const isUnclear = cached === undefined && !isMarked && (mayBeOfAnother(service) || mayBeLeftBehind(service));
-  const isOther = async (): Promise<boolean> => isOfAnother(service, await existing(parts, service, signal));
+  const isOther = async (): Promise<boolean> => isOfAnother(parts, service, await existing(parts, service, signal));
   if (isUnclear && (await reported(parts, service, signal, isOther))) return parts.failing.ended(key);
   const own = await reported(parts, service, signal, () => claim(parts, service));
   if (own === undefined) {
@@ -70,10 +68,6 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
   }
   return syncOwn(parts, key, own, signal);
 }
-
-/** The cloud has nothing of it, or what it shows: a process that serves its class has given it that. */
-const isOfAnother = (service: Service, found: LoadBalancerStatus | undefined): boolean =>
-  found === undefined || ((service.status?.loadBalancer?.ingress ?? []).length > 0 && hasStatus(service, found));
 
 /** Runs a step that decides whose the Service is. Its failure shows at the Service, whose condition is not ours yet. */
 async function reported<T>(

@@ -221,11 +221,13 @@ test("a Service with a class is cleaned up as it is deleted by a process without
   expect(serviceSelection({}).isLeftAlone(deleted)).toBe(false);
 });
 
-test("a process that starts deletes the load balancer of a Service that got another class meanwhile", async () => {
+test("a process that starts deletes the load balancer of a Service that shows the address of another class meanwhile", async () => {
   create("foreign", { ...classed(other), meta: { finalizers: [finalizer] } });
   const before = stored("foreign");
   if (before === undefined) throw new Error("it was created");
   alreadyBalanced(memory, before);
+  const status = { loadBalancer: { ingress: [{ ip: "203.0.113.7" }] } };
+  cluster.api.update(kinds.Service, place("foreign"), (now) => ({ ...now, status }), "status");
   await run({});
   await served();
   await eventually("it is released", () => (stored("foreign")?.metadata?.finalizers ?? []).length === 0);

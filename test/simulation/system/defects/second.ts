@@ -5,8 +5,8 @@ const controller = "plugins/service-lb";
 /** Defects that only a second deployment shows. */
 export const secondDefects: Defects = {
   "deletes what another deployment has for a Service that has lost its mark": {
-    file: `${controller}/sync.ts`,
-    from: "found === undefined || ((service.status?.loadBalancer?.ingress ?? []).length > 0 && hasStatus(service, found));",
+    file: `${controller}/left-behind.ts`,
+    from: "found === undefined || (!showsNothing(service) && hasStatus(service, found));",
     to: "found === undefined;",
     needs: ["serveSecond", "killHost"],
     kept: "a Service loses the mark of a paused deployment, and another one starts",

@@ -140,7 +140,9 @@ export class Continuity {
       // What it has may change from now on.
       if (!isRefused(world, service))
         for (const family of familiesOf(service)) this.#settled.delete(`${uid} ${family}`);
-      this.#returns.wishChanged(uid, wishes(before), wishes(service));
+      // Its address may have to be another one for a moment, whatever else its user then wants otherwise.
+      for (const wish of new Set([wishes, visibleWishOf]))
+        if (wish(before) !== wish(service)) this.#returns.wishChanged(uid, wish(before), wish(service));
     });
   }
 
