@@ -142,6 +142,7 @@ export type {
 export {
   annotationOf,
   annotations,
+  finalizers,
   isUninitialized,
   labelOf,
   labels,

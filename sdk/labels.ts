@@ -27,6 +27,15 @@ export const annotations = {
   servedBy: "cloud-controller-host/served-by",
 } as const;
 
+/** Well-known finalizers. */
+export const finalizers = {
+  /**
+   * On a Service from before its load balancer is created until it is deleted. Controllers of other providers set it as well,
+   * also for a class of their own. Source: kubernetes/cloud-provider `service/helpers/helper.go`.
+   */
+  loadBalancerCleanup: "service.kubernetes.io/load-balancer-cleanup",
+} as const;
+
 /** The taints of a node; empty without any. */
 export const taintsOf = (node: Node): readonly Taint[] => node.spec?.taints ?? [];
 

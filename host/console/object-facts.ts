@@ -1,7 +1,4 @@
-import { type Fact, hasFinalizer, type Node, type Service } from "cloud-controller-host/sdk";
-
-/** The service controllers of cloud providers set it, also for a class of their own. Source: kubernetes/cloud-provider. */
-export const cleanupFinalizer = "service.kubernetes.io/load-balancer-cleanup";
+import { type Fact, finalizers, hasFinalizer, type Node, type Service } from "cloud-controller-host/sdk";
 
 /** The state of an object in Kubernetes, for people. */
 export function serviceFacts(service: Service): readonly Fact[] {
@@ -40,7 +37,7 @@ function conditionFacts({ type, status, reason, message, lastTransitionTime }: C
 /** The reason why a Service has no address, unless a condition shows it. */
 function waitOf(service: Service): string | undefined {
   const { spec, status, metadata } = service;
-  const isServed = hasFinalizer(service, cleanupFinalizer);
+  const isServed = hasFinalizer(service, finalizers.loadBalancerCleanup);
   const isRemoved = metadata?.deletionTimestamp !== undefined || spec?.type !== "LoadBalancer";
   if (isRemoved) return isServed ? "its load balancer to be removed" : undefined;
   const hasFailed = (status?.conditions ?? []).some((condition) => condition.status === "False");

@@ -1,4 +1,5 @@
 import {
+  finalizers,
   hasFinalizer,
   isBeingDeleted,
   isUninitialized,
@@ -12,7 +13,6 @@ import {
 } from "cloud-controller-host/sdk";
 
 import type { WriteRecord } from "../process/writes/record.ts";
-import { cleanupFinalizer } from "./object-facts.ts";
 import type { NodeRow, ServiceRow, WriteRow } from "./schema.ts";
 
 export function serviceRow(service: Service): ServiceRow {
@@ -41,7 +41,7 @@ function stateOf(service: Service): Pick<ServiceRow, "state" | "cause" | "since"
   const condition = status?.conditions?.find(({ type }) => type === readyCondition);
   const created = metadata?.creationTimestamp;
   const type = spec?.type ?? "ClusterIP";
-  const isServed = hasFinalizer(service, cleanupFinalizer);
+  const isServed = hasFinalizer(service, finalizers.loadBalancerCleanup);
   if (type !== "LoadBalancer" && !isServed) return { state: "not managed", cause: `type ${type}` };
   if (spec?.loadBalancerClass !== undefined && !isServed)
     return { state: "not managed", cause: `loadBalancerClass ${spec.loadBalancerClass}` };

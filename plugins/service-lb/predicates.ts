@@ -4,6 +4,7 @@ import {
   annotationOf,
   annotations,
   type ComponentConfig,
+  finalizers,
   parseLabelSelector,
   type Service,
   type ServicePort,
@@ -11,7 +12,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 /** Keeps a Service in the API until its load balancer is deleted. The name is upstream's. */
-export const finalizer = "service.kubernetes.io/load-balancer-cleanup";
+export const finalizer = finalizers.loadBalancerCleanup;
 
 export const hasFinalizer = (service: Service): boolean => service.metadata?.finalizers?.includes(finalizer) ?? false;
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 
-import { labels, taints } from "cloud-controller-host/sdk";
+import { finalizers, labels, taints } from "cloud-controller-host/sdk";
 
-import { cleanupFinalizer, serviceFacts } from "../../../host/console/object-facts.ts";
+import { serviceFacts } from "../../../host/console/object-facts.ts";
 import { nodeRow, serviceRow } from "../../../host/console/object-rows.ts";
 
 const spec = { type: "LoadBalancer" } as const;
@@ -18,19 +18,24 @@ describe("the row of a Service", () => {
   test("shows a class as not managed until the Service has the finalizer of a load balancer", () => {
     const classed = { spec: { ...spec, loadBalancerClass: "other" } };
     expect(serviceRow(classed)).toMatchObject({ state: "not managed", cause: "loadBalancerClass other" });
-    expect(serviceRow({ ...classed, metadata: { finalizers: [cleanupFinalizer] } }).state).toBe("waiting");
+    expect(serviceRow({ ...classed, metadata: { finalizers: [finalizers.loadBalancerCleanup] } }).state).toBe(
+      "waiting",
+    );
   });
 
   test("has the reason of a condition without a message, and failing comes before deleting", () => {
-    const metadata = { deletionTimestamp: "2026-11-22T12:00:00Z", finalizers: [cleanupFinalizer] };
+    const metadata = { deletionTimestamp: "2026-11-22T12:00:00Z", finalizers: [finalizers.loadBalancerCleanup] };
     expect(serviceRow({ spec, status: { conditions: [failed("")] } }).cause).toBe("SyncLoadBalancerFailed");
     expect(serviceRow({ spec, metadata, status: { conditions: [failed("denied")] } }).state).toBe("failing");
-    expect(serviceRow({ spec, metadata })).toMatchObject({ state: "deleting", cause: `waits for ${cleanupFinalizer}` });
+    expect(serviceRow({ spec, metadata })).toMatchObject({
+      state: "deleting",
+      cause: `waits for ${finalizers.loadBalancerCleanup}`,
+    });
   });
 });
 
 test("a Service whose type has changed shows its load balancer until that is removed", () => {
-  const metadata = { finalizers: [cleanupFinalizer] };
+  const metadata = { finalizers: [finalizers.loadBalancerCleanup] };
   const changed = { spec: { type: "ClusterIP" } };
   expect(serviceRow(changed)).toMatchObject({ state: "not managed", cause: "type ClusterIP" });
   expect(serviceRow({ ...changed, status: { conditions: [failed("denied")] } }).state).toBe("not managed");
@@ -47,10 +52,10 @@ test("a Service waits for the removal of its load balancer only while it has the
   const waits = (service: Parameters<typeof serviceFacts>[0]) =>
     serviceFacts(service).find(({ name }) => name === "waits for")?.value;
   const deletionTimestamp = "2026-11-22T12:00:00Z";
-  const finalizers = [cleanupFinalizer];
-  expect(waits({ spec, metadata: { deletionTimestamp, finalizers } })).toBe("its load balancer to be removed");
+  const metadata = { finalizers: [finalizers.loadBalancerCleanup] };
+  expect(waits({ spec, metadata: { deletionTimestamp, ...metadata } })).toBe("its load balancer to be removed");
   expect(waits({ spec, metadata: { deletionTimestamp, finalizers: ["another"] } })).toBeUndefined();
-  expect(waits({ spec, metadata: { finalizers } })).toBe("its load balancer to be created");
+  expect(waits({ spec, metadata })).toBe("its load balancer to be created");
   expect(waits({ spec })).toBe("a controller to pick it up");
   expect(waits({ spec, status: { conditions: [failed("denied")] } })).toBeUndefined();
 });

@@ -1,4 +1,12 @@
-import { annotationOf, annotations, isBeingDeleted, type Service, type Shards } from "cloud-controller-host/sdk";
+import {
+  annotationOf,
+  annotations,
+  finalizers,
+  hasFinalizer,
+  isBeingDeleted,
+  type Service,
+  type Shards,
+} from "cloud-controller-host/sdk";
 
 import { oncePer } from "../model/once-per.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
@@ -35,6 +43,12 @@ export function isDeletionOver(known: Service, current: Service | undefined, sha
   if (current === undefined || current.metadata?.uid !== known.metadata?.uid) return false;
   return hasMarkOfAnother(current, shards) || (!hasType(known) && wantsLoadBalancer(current));
 }
+
+/** True for a Service of a class that no deployment of ours serves: each has its finalizer, or its mark, before it writes. */
+export const isOfAnotherController = (service: Service): boolean =>
+  (service.spec?.loadBalancerClass ?? "") !== "" &&
+  !hasFinalizer(service, finalizers.loadBalancerCleanup) &&
+  markOf(service) === undefined;
 
 interface SharedCluster {
   readonly config: Pick<PlannerConfig, "shardSuffix">;

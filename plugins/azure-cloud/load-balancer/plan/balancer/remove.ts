@@ -4,6 +4,7 @@ import { defaultLoadBalancerName, isBeingDeleted } from "cloud-controller-host/s
 import { sameId } from "../../model/ids.ts";
 import type { Family } from "../../model/model.ts";
 import { hasBase, hasBaseInAnyCase, isInternalName } from "../../model/names.ts";
+import { isOfAnotherController } from "../../service/identity.ts";
 import { readSubject, type Subject } from "../../service/subject.ts";
 import { addEvent, type Draft, edit, type PlannedService, type ResourceDraft } from "../draft/draft.ts";
 import {
@@ -86,13 +87,14 @@ export function removeLeft(draft: Draft, one: BalancerDraft, subject: Subject, l
 
 /**
  * True if the Service that a frontend is named after may still want it on the load balancer. One that is being deleted may
- * have been planned for the last time.
+ * have been planned for the last time, and another controller may have taken one over.
  */
 const hasCreator = ({ observed, config }: Draft, { name: balancer }: BalancerDraft, { name }: Frontend): boolean =>
   observed.services.some(
     (service) =>
       hasBase(name, defaultLoadBalancerName(service)) &&
       !isBeingDeleted(service) &&
+      !isOfAnotherController(service) &&
       readSubject(service, config).subject.internal === isInternalName(balancer),
   );
 

@@ -1,5 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
+import type { Service } from "cloud-controller-host/sdk";
+
 import { sameName } from "../../../../../plugins/azure-cloud/arm/resource-id.ts";
 import { isPublicAddress } from "../../../../../plugins/azure-cloud/load-balancer/model/addresses.ts";
 import type { Observed, PoolMember } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
@@ -491,6 +493,23 @@ describe("a frontend that a Service shares and leaves", () => {
     const resting = after(both(), withoutRule);
     expect(partsOf(resting)[1]).toEqual([`${guest}-TCP-443`]);
     expect(partsOf(after(withCreator(resting, withoutRule), guestAlone))[0]).toEqual([guest, creator]);
+  });
+
+  test("goes when another controller serves the Service that created it, and stays while a deployment may", () => {
+    const resting = after(both(), withoutRule);
+    const { metadata, spec, ...rest } = intentOf(withoutRule).service;
+    const leftBy = (more: NonNullable<Service["metadata"]>): readonly string[] | undefined => {
+      const creators = [
+        { ...rest, spec: { ...spec, loadBalancerClass: "example.com/other" }, metadata: { ...metadata, ...more } },
+      ];
+      return partsOf(after({ ...resting, services: creators }, guestAlone))[0];
+    };
+    expect(leftBy({})).toEqual([guest]);
+    expect(leftBy({ finalizers: ["service.kubernetes.io/load-balancer-cleanup"] })).toEqual([guest, creator]);
+    expect(leftBy({ annotations: { ...metadata?.annotations, "cloud-controller-host/served-by": "b" } })).toEqual([
+      guest,
+      creator,
+    ]);
   });
 
   test("goes when the Service that created it is internal now", () => {
