@@ -1,14 +1,22 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
+import { ArmError } from "../errors.ts";
+import { isConflicting } from "./write-errors.ts";
+
 /** Azure's own limits are shorter; this one keeps an operation that never ends from blocking every later write. */
 const operationLimitMs = 10 * 60_000;
 
 /** The SDK's errors for operations whose state is that of the resource. They name neither. */
 const anonymousFailure = /^The long-running operation has /u;
 
-/** True for the error of an operation that is not waited for any more: it may still end. */
-export const isOperationTimeout = (error: unknown): boolean =>
-  error instanceof CodedError && error.code === "OperationTimeout";
+/**
+ * True for the error of an accepted write if its operation has ended, or if the write is attempted again from a new read.
+ * An operation that is not waited for any more, or whose polls are refused or get no reply, may still end.
+ */
+export const hasOperationEnded = (error: unknown): boolean =>
+  isConflicting(error) ||
+  (error instanceof ArmError && error.failedOperation) ||
+  (error instanceof CodedError && error.code === "OperationFailed");
 
 /** Sends a write and waits for its long-running operation, for ten minutes at most. `what` names it in the errors. */
 export async function withOperationLimit<T>(

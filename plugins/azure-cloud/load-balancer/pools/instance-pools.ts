@@ -4,7 +4,7 @@ import { type Clock, CodedError } from "cloud-controller-host/sdk";
 import { ArmError, isAbsent, isUnprovisioned, unlessAbsent } from "../../arm/errors.ts";
 import { describeWrite } from "../../arm/pipeline/record.ts";
 import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
-import { isOperationTimeout, withOperationLimit } from "../../arm/writes/operation-limit.ts";
+import { hasOperationEnded, withOperationLimit } from "../../arm/writes/operation-limit.ts";
 import { hasFailed, isRejected, retryConflicts } from "../../arm/writes/write-errors.ts";
 import type { ExpiringSet } from "../../instances/expiring-set.ts";
 import type { VmReads } from "../../instances/vm-types.ts";
@@ -71,10 +71,10 @@ export async function editInstance(
     };
     const state = current.provisioningState;
     const member: StuckMember = { id, kind: "instance", vmId: id, state, change: changeOf(wanted), services };
-    await writing(member, options, (abortSignal) => {
-      describeWrite(abortSignal, { before: current, after: { ...current, ...body } });
+    await writing(member, options, (request) => {
+      describeWrite(request.abortSignal, { before: current, after: { ...current, ...body } });
       return clients.compute.virtualMachineScaleSetVMs.update(group, scaleSet, instance, body, {
-        abortSignal,
+        ...request,
         ...(current.etag === undefined ? {} : { ifMatch: current.etag }),
       });
     });
@@ -86,13 +86,15 @@ export async function editInstance(
 async function writing(
   member: StuckMember,
   { signal, stuckMembers, abandoned }: MemberOptions,
-  write: (abortSignal: AbortSignal) => Promise<unknown>,
+  write: (request: { readonly abortSignal: AbortSignal; readonly onResponse: () => void }) => Promise<unknown>,
 ): Promise<void> {
+  let isAccepted = false;
+  const onResponse = (): void => void (isAccepted = true);
   try {
-    await withOperationLimit(`update of ${member.id}`, signal, write);
+    await withOperationLimit(`update of ${member.id}`, signal, (abortSignal) => write({ abortSignal, onResponse }));
     stuckMembers?.written(member.id);
   } catch (error) {
-    if (isOperationTimeout(error)) abandoned?.(member.id);
+    if (isAccepted && !hasOperationEnded(error)) abandoned?.(member.id);
     // Throttling, an outage or the end of the process do not show that one in Failed is stuck.
     if (!isUnprovisioned({ provisioningState: member.state ?? "" }) || isRejected(error)) stuckMembers?.found(member);
     throw error;
@@ -212,9 +214,9 @@ export function editInterface(
     const headers: Record<string, string> = current.etag === undefined ? {} : { "If-Match": current.etag };
     const body = { ...current, ipConfigurations: [...ipConfigurations] };
     const write = async (): Promise<number> => {
-      await writing(member, options, (abortSignal) => {
-        describeWrite(abortSignal, { before: current, after: body });
-        return networkInterfaces.createOrUpdate(group, name, body, { abortSignal, requestOptions: { headers } });
+      await writing(member, options, (request) => {
+        describeWrite(request.abortSignal, { before: current, after: body });
+        return networkInterfaces.createOrUpdate(group, name, body, { ...request, requestOptions: { headers } });
       });
       return 1;
     };

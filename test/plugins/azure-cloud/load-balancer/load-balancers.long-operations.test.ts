@@ -152,6 +152,28 @@ test("a node that comes back while an operation of more than ten minutes takes i
   expectConverged(cluster);
 }, 60_000);
 
+test("a node that comes back while an operation whose poll was refused takes its instance out of the pool is in it again", async () => {
+  await using cluster = await openCluster(3);
+  const { simulator } = cluster.world;
+  const web = serviceOf("web");
+  const generation = await cluster.start({}, fast(100));
+  await cluster.ensure(generation, web);
+  const operation = prolong(cluster, "/virtualmachines/0");
+  simulator.failNext({ method: "GET", path: "/operations/" }, { status: 403, code: "AuthorizationFailed" });
+  expect(await errorOf(cluster.ensure(generation, web))).toMatchObject({ code: "AuthorizationFailed" });
+  await operation.polled();
+  if (operation.node !== undefined) cluster.restore(operation.node);
+  await cluster.ensure(generation, web);
+  simulator.clearLog();
+  const isLookedAt = (): boolean => simulator.log.some(({ path }) => path.endsWith("/loadBalancers/kubernetes"));
+  await eventually("the load balancer is looked at a minute after the write", isLookedAt);
+  await operation.end();
+  await eventually("its instance is written", () => cluster.writes().includes("PUT virtualMachines/0"), 20_000);
+  await eventually("the operation has ended", () => simulator.operations().length === 0, 20_000);
+  await setImmediate();
+  expectConverged(cluster);
+}, 60_000);
+
 test("an instance whose operations fail is not followed: nothing is read or written before its Service is retried", async () => {
   await using cluster = await openCluster(2);
   const { simulator } = cluster.world;
