@@ -166,7 +166,7 @@ class Run {
   }
 
   #sent(request: HostRequest): void {
-    this.#storms.sent();
+    this.#storms.sent(request.exchange.path);
     if (request.isWrite) this.#writes += 1;
     this.#leaders.sent(request);
     this.#departures.sent(request);
@@ -287,8 +287,8 @@ class Run {
           );
       },
     };
-    const before = this.#storms.requests;
+    const before = this.#storms.counted;
     await this.#until(world.now + ms);
-    if (this.#holds()) this.#storms.rested(this.#storms.requests - before, ms);
+    if (this.#holds()) this.#storms.rested(this.#storms.counted - before, ms);
   }
 }

@@ -37,8 +37,8 @@ function watch({ hosts = 1, isSecond = false }: Setup = {}) {
     hosts: { length: hosts },
   };
   const storms = new Storms(world, (invariant, text) => void broken.push(`${invariant}: ${text}`));
-  const send = (requests: number): readonly string[] => {
-    for (let sent = 0; sent < requests; sent += 1) storms.sent();
+  const send = (requests: number, path = "/loadBalancers"): readonly string[] => {
+    for (let sent = 0; sent < requests; sent += 1) storms.sent(path);
     return broken.splice(0);
   };
   const rested = (requests: number, ms = minuteMs): number => {
@@ -71,6 +71,14 @@ test("each node of more than twenty may cause more requests", () => {
   addNodes(2, 20);
   expect(send(1_539)).toEqual([]);
   expect(send(1)).toHaveLength(1);
+});
+
+test("further pages of a list count in a minute, and not at rest", () => {
+  const { send, storms } = watch();
+  expect(send(10)).toEqual([]);
+  expect(send(1_489, "/virtualMachines?api-version=2025-04-01&%24skiptoken=1")).toEqual([]);
+  expect(storms.counted).toBe(10);
+  expect(send(1)).toEqual(["no request storm: 1500 requests in a minute"]);
 });
 
 /** What one host may send at rest in a minute, with the renewals of its Lease. */

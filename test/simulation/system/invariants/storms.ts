@@ -11,7 +11,7 @@ const maxPerMinute = 1_500;
 const fewNodes = 20;
 /** More of them for each further node: those of a scale set that is replaced all leave and all come in one minute. */
 const maxOfNode = 20;
-/** The same of one host at rest, without renewals and reads of the Lease. */
+/** The same of one host at rest, without renewals and reads of the Lease, and with each list as one request. */
 const maxAtRest = 30;
 /** Where there are several deployments, each reads the Leases of the others. */
 const leaseReadsMs = 5_000;
@@ -35,14 +35,18 @@ export class Storms {
   #minute = { number: 0, requests: 0 };
   /** Of the whole history. */
   requests = 0;
+  /** Further pages of lists among them. */
+  #pages = 0;
 
   constructor(world: Scene, violate: Violate) {
     this.#world = world;
     this.#violate = violate;
   }
 
-  sent(): void {
+  /** `path`: with its query. */
+  sent(path: string): void {
     this.requests += 1;
+    if (path.includes("skiptoken=")) this.#pages += 1;
     const number = Math.floor(this.#world.now / minuteMs);
     if (number !== this.#minute.number) this.#minute = { number, requests: 0 };
     this.#minute.requests += 1;
@@ -55,7 +59,15 @@ export class Storms {
     return maxPerMinute + Math.max(0, nodes - fewNodes) * maxOfNode;
   }
 
-  /** So many requests were sent at rest, in so many milliseconds. */
+  /**
+   * Requests that count at rest: each list as one. Where a page has one item, a process that starts reads as many pages as
+   * there are VMs, network interfaces and public IPs.
+   */
+  get counted(): number {
+    return this.requests - this.#pages;
+  }
+
+  /** So many requests were sent at rest, in so many milliseconds, without further pages of lists. */
   rested(requests: number, ms: number): void {
     const { hosts, api, lease, history } = this.#world;
     const perMinute = (requests * minuteMs) / ms / hosts.length;
