@@ -24,6 +24,8 @@ export interface OwnedPart {
   readonly balancer?: string;
   /** True if that is an internal one. */
   readonly internal?: boolean;
+  /** Of the addresses of the members of its pool. */
+  readonly family?: "IPv4" | "IPv6";
   /** True for a member of the pool of one Service, which has nodes with its Pods. */
   readonly local?: boolean;
 }
@@ -72,7 +74,8 @@ function members(view: AzureView, balancer: JsonObject): readonly Entry[] {
     const path = `${nameOf(balancer)}/${nameOf(pool)}`;
     const name = withoutShard(nameOf(balancer).replace(/-internal$/u, ""));
     const internal = nameOf(balancer).endsWith("-internal");
-    const of = { services, balancer: name, internal, local: isLocalPool(pool) };
+    const family: OwnedPart["family"] = /-ipv6$/iu.test(nameOf(pool)) ? "IPv6" : "IPv4";
+    const of = { services, balancer: name, internal, family, local: isLocalPool(pool) };
     return view.membersOf(pool).map((node): Entry => [`member ${node} of ${path}`, { node, ...of }]);
   });
 }

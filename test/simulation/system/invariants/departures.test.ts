@@ -38,17 +38,20 @@ async function start() {
   cluster.addService("web");
   for (const index of owners.keys()) cluster.addNode(`vm-${index}`, `10.240.0.${index + 4}`);
   cluster.now = 60 * minuteMs;
-  /** Writes the machine of the first node, with the pools of some load balancers; the operation lasts. */
+  /** Writes the machine of the first node, with the pools of some load balancers, as `kubernetes/POOL` or without a name. */
   const write = (
     balancers: readonly string[] = [],
     { target = "azure", isWrite = true, path = "/virtualMachines/0?api-version=1" }: Partial<Request> = {},
   ): void => {
-    const pools = balancers.map((name) => ({ id: `/loadBalancers/${name}/backendAddressPools/kubernetes` }));
+    const pools = balancers.map((name) => {
+      const [balancer, pool = "kubernetes"] = name.split("/");
+      return { id: `/loadBalancers/${balancer}/backendAddressPools/${pool}` };
+    });
     departures.sent({ target, isWrite, exchange: { path: `/subscriptions/sub0${path}`, body: JSON.stringify(pools) } });
     underway.add(owners[0]);
   };
   /** Nodes that may be in no pool of public load balancers, and of internal ones. */
-  const excused = () => [[...departures.excused(false)], [...departures.excused(true)]];
+  const excused = (family = "IPv4") => [false, true].map((internal) => [...departures.excused(internal, family)]);
   return { cluster, refused, underway, write, excused, [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose]() };
 }
 
@@ -129,6 +132,17 @@ test.each<readonly [balancers: readonly string[], expected: readonly (readonly s
     expect(scene.excused()).toEqual(expected.map((names) => [...names]));
   },
 );
+
+test("a node whose machine leaves the pool of one family is in that of the other", async () => {
+  await using scene = await start();
+  const { cluster, underway, write, excused } = scene;
+  cluster.deleteNode("vm-0");
+  write(["kubernetes/kubernetes-IPv6", "kubernetes-internal"]);
+  expect([excused("IPv4"), excused("IPv6")]).toEqual([ofPublic, ofInternal]);
+  underway.clear();
+  write(["kubernetes-internal/kubernetes-IPv6"]);
+  expect([excused("IPv4"), excused("IPv6")]).toEqual([both, both]);
+});
 
 test.each<readonly [what: string, part: Partial<Request>]>([
   ["a read", { isWrite: false }],

@@ -16,9 +16,14 @@ const newsMs = 3 * 60_000;
 interface Departure {
   /** When the operation was last in progress. */
   lastedAt: number;
-  /** The pools that it takes the machine out of: true for those of internal load balancers, false for others. */
-  readonly from: ReadonlySet<boolean>;
+  /** Kinds of pools that it takes the machine out of. */
+  readonly from: ReadonlySet<string>;
 }
+
+const families = ["IPv4", "IPv6"];
+
+/** Names the pools of internal or other load balancers that have members of a family. */
+const kindOf = (internal: boolean, family: string): string => `${internal ? "internal" : "public"} ${family}`;
 
 /** What it reads of the world. */
 type Scene = Pick<World, "api" | "now" | "services"> & {
@@ -33,8 +38,9 @@ type Request = Pick<HostRequest, "target" | "isWrite"> & {
 
 /**
  * Writes that take a machine out of its pools, because it has no node that may serve or no Service is there, or had none
- * shortly before, or none is on a load balancer, as all that are there were refused. Where their operations take an hour, the machine may leave long after both are back: only a write before
- * could prevent that. It has time to join again.
+ * shortly before, or none is on a load balancer, as all that are there were refused. Where their operations take an hour,
+ * the machine may leave long after both are back: only a write before could prevent that. It has time to join again. The
+ * pools of one load balancer are written one after the other: in a dual-stack cluster, the first write keeps one of them.
  */
 export class Departures {
   readonly #world: Scene;
@@ -65,7 +71,8 @@ export class Departures {
     const lower = path.toLowerCase().split("?")[0] ?? "";
     const machine = this.#world.machines.all.find(({ owner }) => lower.endsWith(owner));
     if (machine === undefined) return;
-    const from = new Set([true, false].filter((one) => this.#mayLack(machine.name, one)).filter(isMissingIn(body)));
+    const left = [true, false].filter((one) => this.#mayLack(machine.name, one)).flatMap(missingFrom(body));
+    const from = new Set(left);
     // An operation that lasts is superseded; what one that has ended has done is still there.
     const before = this.#lasts(machine.owner) ? undefined : this.#departures.get(machine.owner);
     if (before !== undefined && from.isSubsetOf(before.from)) return;
@@ -93,22 +100,29 @@ export class Departures {
     return this.#world.azure.operations().some((id) => id.endsWith(owner));
   }
 
-  /** Names of the nodes that may be in no pool of such load balancers, although they are there. */
-  excused(internal: boolean): ReadonlySet<string> {
+  /** Names of the nodes that may be in no pool of the family of such load balancers, although they are there. */
+  excused(internal: boolean, family: string): ReadonlySet<string> {
     const { now, machines } = this.#world;
     for (const [owner, departure] of this.#departures) {
       if (this.#lasts(owner)) departure.lastedAt = now;
       else if (now - departure.lastedAt > noticeMs) this.#departures.delete(owner);
     }
     if (this.#departures.size === 0) return new Set();
-    const excused = machines.all.filter(({ owner }) => this.#departures.get(owner)?.from.has(internal));
+    const kind = kindOf(internal, family);
+    const excused = machines.all.filter(({ owner }) => this.#departures.get(owner)?.from.has(kind));
     return new Set(excused.map(({ name }) => name));
   }
 }
 
-/** Tells if what is written of a machine has none of the pools of such load balancers. */
-function isMissingIn(body: string): (internal: boolean) => boolean {
-  const pools = body.toLowerCase().matchAll(/\/loadbalancers\/[^/"]+?(?<suffix>-internal)?\/backendaddresspools\//gu);
-  const kept = new Set([...pools].map(({ groups }) => groups?.["suffix"] !== undefined));
-  return (internal) => !kept.has(internal);
+/** Lists the kinds of pools that are not in what is written of a machine. */
+function missingFrom(body: string): (internal: boolean) => readonly string[] {
+  const pools = body
+    .toLowerCase()
+    .matchAll(/\/loadbalancers\/[^/"]+?(?<internal>-internal)?\/backendaddresspools\/[^/"]+?(?<ipv6>-ipv6)?"/gu);
+  const kept = new Set(
+    [...pools].map(({ groups }) =>
+      kindOf(groups?.["internal"] !== undefined, groups?.["ipv6"] === undefined ? "IPv4" : "IPv6"),
+    ),
+  );
+  return (internal) => families.map((family) => kindOf(internal, family)).filter((kind) => !kept.has(kind));
 }

@@ -121,14 +121,15 @@ export class Removals {
   /** Its node has, or all of its Services have: a member is for every Service of its pool. */
   #hasCause(
     what: string,
-    { services, port, node, balancer, internal, local }: OwnedPart,
+    { services, port, node, balancer, internal, family, local }: OwnedPart,
     living: ReadonlySet<string>,
   ): boolean {
     const earliest = this.#earliest(what);
     if (node !== undefined && balancer !== undefined && this.#isExcluded(node)) return true;
     const hasChanged = (one: string): boolean => (this.#changedAt.get(one) ?? Number.NEGATIVE_INFINITY) >= earliest;
     if (node !== undefined && (!this.#isThere(node) || hasChanged(node))) return true;
-    if (internal !== undefined && this.#departures.excused(internal).has(node ?? "")) return true;
+    const isOfPool = internal !== undefined && family !== undefined;
+    if (isOfPool && this.#departures.excused(internal, family).has(node ?? "")) return true;
     if (local === true && this.#hasNoPod(node ?? "", services, earliest)) return true;
     // Nodes of a load balancer that does not exist yet serve on another one.
     if (local === false && balancerOf(this.#world, node ?? "") !== balancer) return true;

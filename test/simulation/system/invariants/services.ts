@@ -148,7 +148,9 @@ export class Continuity {
 
   /** How many of those that have come back have settled, and how many nodes are excused: changes that only time makes. */
   get settledReturns(): string {
-    const excused = [true, false].map((internal) => this.#departures.excused(internal).size);
+    const excused = [true, false].flatMap((internal) =>
+      ["IPv4", "IPv6"].map((family) => this.#departures.excused(internal, family).size),
+    );
     const pods = this.#world.endpoints?.times.filter(this.#isLongAgo).length;
     return [this.#returns.settled, ...excused, pods].join(" ");
   }
@@ -171,12 +173,11 @@ export class Continuity {
     this.#checkForeign(view);
     const nodes = new Map(this.#world.api.list(kinds.Node).map((node) => [keyOf(node), node]));
     const living = new Set<string>();
-    const [ofExternal, ofInternal] = [this.#departures.excused(false), this.#departures.excused(true)];
     for (const service of this.#world.services().filter(isBalanced)) {
       const uid = service.metadata?.uid ?? "";
       for (const family of familiesOf(service)) {
         living.add(`${uid} ${family}`);
-        const excused = isInternal(service) ? ofInternal : ofExternal;
+        const excused = this.#departures.excused(isInternal(service), family);
         this.#checkService(service, family, view, { nodes, excused });
       }
     }
