@@ -6,7 +6,7 @@ import type { Observed } from "../../model/model.ts";
 import { oncePer } from "../../model/once-per.ts";
 import type { Subject } from "../../service/subject.ts";
 import type { Draft, UsedFrontend } from "./draft.ts";
-import { type Balancer, baseOf, exactBaseOf } from "./edits.ts";
+import { type Balancer, baseOf, exactBaseOf, rulesOn } from "./edits.ts";
 import type { Frontend } from "./frontends.ts";
 
 /** The address of a frontend after the plan, `undefined` while Azure has not chosen it. */
@@ -14,6 +14,16 @@ export function addressOf(draft: Draft, { publicIPAddress, privateIPAddress }: F
   if (publicIPAddress?.id === undefined) return privateIPAddress || undefined;
   return draft.publicIPs.get(lowerId(publicIPAddress))?.current?.ipAddress || undefined;
 }
+
+/** True if there are load-balancing rules on an address after the plan. */
+export const isRuled = (draft: Draft, address: string): boolean =>
+  draft.balancers
+    .values()
+    .some(({ current = {} }) =>
+      current.frontendIPConfigurations?.some(
+        (frontend) => addressOf(draft, frontend) === address && rulesOn(current, frontend.id ?? "").length > 0,
+      ),
+    );
 
 /** Notes the addresses of the frontends that Services use, which the rest of the plan leaves as they are. */
 export function draftAddresses(draft: Draft): void {

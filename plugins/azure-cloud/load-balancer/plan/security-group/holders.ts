@@ -1,13 +1,14 @@
 import type { LoadBalancingRule, SecurityRule } from "@azure/arm-network";
 import { defaultLoadBalancerName, keyOf, type Node, type Service, type ServicePort } from "cloud-controller-host/sdk";
 
+import { lowerId } from "../../model/ids.ts";
 import { isIPv6Name, isServiceFrontend } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
 import { isShared } from "../../service/identity.ts";
 import { choosesAddress, readSubject, type Subject, wantedAddresses } from "../../service/subject.ts";
 import type { Draft, PlannedService } from "../draft/draft.ts";
 import { type Balancer, baseOf, rulesOn } from "../draft/edits.ts";
-import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
+import { addressesOf, addressOf, formerAddresses, isRuled, statusAddresses } from "../draft/ingress.ts";
 import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
 import { indexPublicIPs, wantedPublicIPs } from "../public-ip/desired.ts";
 import { ownPublicIPs } from "../public-ip/plan.ts";
@@ -48,6 +49,12 @@ const openedAddresses = (draft: Draft, { key }: Subject): readonly string[] =>
  */
 const ownedAddresses = (draft: Draft, subject: Subject): readonly string[] =>
   ownPublicIPs(draft, subject).flatMap(({ ipAddress }) => ipAddress || []);
+
+/** Those of the public IPs that the plan deletes, for example to create them again with other IP tags. */
+const releasedAddresses = (draft: Draft, subject: Subject): readonly string[] =>
+  ownPublicIPs(draft, subject).flatMap((one) =>
+    draft.publicIPs.get(lowerId(one))?.current === undefined ? (one.ipAddress ?? []) : [],
+  );
 
 /**
  * Addresses of the public IPs that a Service names and that nothing has any more: its frontend may have been removed while
@@ -172,23 +179,15 @@ const isMoving = (draft: Draft, { key }: Subject, told: readonly string[], addre
 /**
  * Without an address yet, nothing is opened. A former one that this plan leaves to others, or in a group that deployments
  * share, is closed with it: once its load-balancing rules are gone, nothing but its status would tell of that address, and
- * it may never have shown it.
+ * it may never have shown it. One whose public IP is deleted is closed before that, as a change of type clears the status.
  */
 function pendingHolder(draft: Draft, subject: Subject, former: readonly string[]): Holder {
   const kept = keptHolder(draft, subject);
-  const left = former.filter((one) => !kept.addresses.includes(one) && (isShared(draft) || isRuled(draft, one)));
+  const released = isShared(draft) ? releasedAddresses(draft, subject) : [];
+  const isLeft = (one: string): boolean => !kept.addresses.includes(one) || released.includes(one);
+  const left = former.filter((one) => isLeft(one) && (isShared(draft) || isRuled(draft, one)));
   return { ...kept, left };
 }
-
-/** True if there are load-balancing rules on an address after the plan. */
-const isRuled = (draft: Draft, address: string): boolean =>
-  draft.balancers
-    .values()
-    .some(({ current = {} }) =>
-      current.frontendIPConfigurations?.some(
-        (frontend) => addressOf(draft, frontend) === address && rulesOn(current, frontend.id ?? "").length > 0,
-      ),
-    );
 
 export const nodeAddresses = oncePer((nodes: readonly Node[]): readonly string[] =>
   nodes.filter((node) => !isUnmanaged(node)).flatMap((node) => internalAddresses(node)),

@@ -415,3 +415,22 @@ test.each([
   const ofAdditional = rules.filter((rule) => destinationsOf(rule).includes("203.0.113.1"));
   expect(ofAdditional.flatMap(({ destinationPortRanges = [] }) => destinationPortRanges)).toEqual([...left]);
 });
+
+test.each([
+  ["is closed before its frontend goes", { ...config, shardSuffix: "" }, true],
+  ["stays in the group of a deployment alone until the Service has the next one", config, false],
+])("the address of a public IP that is created again with other IP tags %s", (_, planner, isClosed) => {
+  const web = (annotations: Record<string, string>) => intentOf({ name: "a-web", nodes, annotations });
+  const { observed: before } = converge([web({})], world({ nodes }), planner);
+  const rules = before.securityGroup?.securityRules ?? [];
+  const ingress = rules.flatMap(destinationsOf).flatMap((ip) => (ip === "*" ? [] : [{ ip }]));
+  const tagged = web({ "azure-pip-ip-tags": "RoutingPreference=Internet" });
+  const changed = { ...tagged, service: { ...tagged.service, status: { loadBalancer: { ingress } } } };
+  const observed = { ...before, services: [changed.service] };
+  const writes = plan([changed], observed, planner).stages.flatMap((stage) => stage.writes);
+  expect(writes.map(({ kind }) => kind)).toContain("delete-public-ip");
+  const [group] = writes.filter((write) => write.kind === "put-security-group");
+  expect(group?.closing).toEqual(isClosed ? ["default/a-web"] : undefined);
+  const left = isClosed ? ["*"] : undefined;
+  expect(group?.body.securityRules?.flatMap(destinationsOf)).toEqual(left);
+});
