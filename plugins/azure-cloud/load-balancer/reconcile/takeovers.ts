@@ -4,7 +4,8 @@ import { type CloudContext, type InformerHandler, keyOf, type Service } from "cl
 
 import type { ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import { hasMarkOfAnother, hasNeighbors, isSameService } from "../service/identity.ts";
+import type { GuardedRounds } from "../removals/guarded-round.ts";
+import { hasMarkOfAnother, hasNeighbors, isOfAnother, isSameService } from "../service/identity.ts";
 import type { Observer } from "./observe/observe.ts";
 
 /** Reads of a process that has just begun to serve are not out of date. */
@@ -18,12 +19,13 @@ export interface TakeoverOptions {
   readonly context: Pick<CloudContext, "clock" | "shards">;
   readonly config: PlannerConfig;
   readonly observer: Pick<Observer, "forget" | "services">;
+  readonly rounds: Pick<GuardedRounds, "settled">;
 }
 
 /**
  * Services that come from another deployment. It may have removed what it had for them, which the caches of this process
  * still show: nothing would be written, and the Service would have no load balancer. Or they lack what it has created: of
- * a Service that is deleted here, that would be left.
+ * a Service that is deleted here, that would be left. Whatever is removed of it as it comes, its change of hands explains.
  */
 export class Takeovers {
   readonly #options: TakeoverOptions;
@@ -36,6 +38,11 @@ export class Takeovers {
   readonly handler: InformerHandler<Service> = {
     added: (service) => {
       if (this.#beganMs !== undefined) this.#createdMs.set(uidOf(service), this.#options.context.clock.monotonic());
+    },
+    updated: (before, after) => {
+      // It has what that deployment gave it, which may be on a load balancer that this one does not use.
+      if (this.#isElsewhere(before) && !this.#isElsewhere(after))
+        this.#options.rounds.settled({ action: "ensure", service: before });
     },
     deleted: (service) => void this.#createdMs.delete(uidOf(service)),
   };
@@ -81,5 +88,12 @@ export class Takeovers {
   #wasOwn(before: Service, now: Service): boolean {
     const hasMoved = !isDeepStrictEqual(before.metadata?.labels, now.metadata?.labels);
     return isSameService(before, now) && !hasMoved && !hasMarkOfAnother(before, this.#options.context.shards);
+  }
+
+  /** Services that a shard is the first one to mark may have been served by a deployment that marks none. */
+  #isElsewhere(service: Service): boolean {
+    const { context, config } = this.#options;
+    const isShard = (config.shardSuffix ?? "") !== "";
+    return isShard ? isOfAnother(service, context.shards) : hasMarkOfAnother(service, context.shards);
   }
 }

@@ -80,7 +80,7 @@ export class GuardedRounds {
   }
 
   /** The load balancer matches the Service: any later removal must have a cause. */
-  settled({ action, service }: ServiceIntent): void {
+  settled({ action, service }: Pick<ServiceIntent, "action" | "service">): void {
     const key = keyOf(service);
     if (action === "ensure") this.#settled.set(key, service);
     else for (const known of [this.#settled, this.#reported]) known.delete(key);

@@ -172,7 +172,7 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
     async ensure({ balancers }, service) {
       const before = services.get(keyOf(service));
       services.set(keyOf(service), { ...service, ...statusOf(before) });
-      if (before === undefined) for (const watcher of watchers) watcher(undefined, service);
+      for (const watcher of watchers) watcher(before, service);
       const listed = nodes.filter(({ metadata }) => !hidden.has(metadata?.name ?? ""));
       const loadBalancer = await balancers.ensureLoadBalancer("kubernetes", service, listed);
       services.set(keyOf(service), { ...service, status: { loadBalancer } });

@@ -144,7 +144,8 @@ describe("all of Azure is read again", () => {
     const services = [serviceOf("own"), mark === undefined ? serviceOf("others") : servedBy("others", mark)];
     const forgotten = { times: 0 };
     const observer = { services: () => services, forget: () => void (forgotten.times += 1) };
-    const arrivals = new Takeovers({ context: { clock }, config: plannerConfigOf({}), observer });
+    const rounds = { settled: () => undefined };
+    const arrivals = new Takeovers({ context: { clock }, config: plannerConfigOf({}), observer, rounds });
     const times = (action: "ensure" | "delete", service: Service): number => {
       forgotten.times = 0;
       arrivals.arrived({ service, action });

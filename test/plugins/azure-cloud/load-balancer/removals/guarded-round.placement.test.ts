@@ -230,4 +230,50 @@ describe("a Service whose frontend a shard has left on its own load balancer", (
     if (what === "stays") expect(error).toMatchObject({ message: expect.stringMatching(byConfig) });
     else expect(error).toBeUndefined();
   });
+
+  test("a Service leaves the load balancer of a shard that has handed it over, where no other one is marked", async () => {
+    await using cluster = await openCluster(1);
+    const shard = await cluster.start({ loadBalancerName: "kubernetes-blue" });
+    await cluster.ensure(shard, marked);
+    const own = await cluster.start();
+    await cluster.ensure(own, serviceOf("of-the-shard"));
+    expect(cluster.writes().slice(-3)).toContain("PUT loadBalancers/kubernetes");
+  });
+});
+
+describe("twelve Services that are labeled for a shard", () => {
+  const servedBy = (lease: string, labels: Readonly<Record<string, string>>) => (name: string) => {
+    const { metadata, ...rest } = serviceOf(name);
+    const marks = lease === "" ? {} : { [annotations.servedBy]: lease };
+    return { ...rest, metadata: { ...metadata, labels, annotations: marks } };
+  };
+  const names = Array.from({ length: 12 }, (_, index) => `web-${index}`);
+  const blue = { own: "lease-of-blue", isAlive: () => Promise.resolve(true) };
+
+  test.each([
+    ["marks them", "lease"],
+    ["marks none", ""],
+  ])("twelve Services that are labeled for a shard move from a deployment that %s", async (_what, lease) => {
+    await using cluster = await openCluster(1);
+    const former = await cluster.start(addresses);
+    for (const one of names.map(servedBy(lease, {}))) await cluster.ensure(former, one);
+    const shard = await cluster.start(addresses, undefined, { shard: "blue", shards: blue });
+    const moved = names.map(servedBy(blue.own, { shard: "blue" }));
+    await Promise.all(moved.map((one) => cluster.ensure(shard, one)));
+    const balancer = cluster.world.simulator.get(`${group}/loadBalancers/kubernetes-blue`);
+    expect(objectsAt(balancer?.properties ?? {}, "frontendIPConfigurations")).toHaveLength(12);
+  });
+
+  test("twelve Services of a shard stay on its load balancer if it starts with another cluster name", async () => {
+    await using cluster = await openCluster(1);
+    const shard = { shard: "blue", shards: blue };
+    const first = await cluster.start(addresses, undefined, shard);
+    const services = names.map(servedBy(blue.own, { shard: "blue" }));
+    for (const one of services) await cluster.ensure(first, one);
+    const next = await cluster.start(addresses, undefined, { ...shard, ...other });
+    const errors = await Promise.all(services.map((one) => errorOf(cluster.ensure(next, one))));
+    const texts = errors.map((error) => (error instanceof Error ? error.message : ""));
+    // One alone is below the limit.
+    expect(texts.filter((text) => text.startsWith("11 of 12 frontends and 11 of 12 rules"))).toHaveLength(11);
+  });
 });
