@@ -67,8 +67,9 @@ export class Reconciler {
       pools: options.pools,
       nodes: () => observer.nodes(),
       isShared: () => hasNeighbors({ config, observed: { services: observer.services() } }, context.shards),
-      loadBalancers: config.loadBalancers.map(({ name }) => name.toLowerCase()),
+      config,
       planPool: (id) => this.#followUp(id, Promise.resolve()),
+      forget: () => observer.forget(),
       outdate,
       refresh,
     });

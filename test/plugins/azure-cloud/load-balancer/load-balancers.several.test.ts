@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { keyOf, type Service } from "cloud-controller-host/sdk";
+import { annotations, keyOf, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
@@ -175,4 +175,21 @@ test("a load balancer that the write for a Service which leaves it has left as f
   expect(state()).toBe("Failed");
   await cluster.ensure(generation, at("gold"));
   expect(state()).toBe("Succeeded");
+});
+
+test("a node that another deployment leaves in the pool of a load balancer, by what it had read before, leaves it again", async () => {
+  await using cluster = await openWithGold();
+  const { metadata, ...rest } = serviceOf("others");
+  const marks = { [annotations.servedBy]: "another" };
+  cluster.services.set("default/others", { ...rest, metadata: { ...metadata, annotations: marks } });
+  const generation = await cluster.start(several, fast(200));
+  const path = "/providers/Microsoft.Network/loadBalancers/kubernetes";
+  await cluster.ensure(generation, serviceOf("stays"));
+  const before = cluster.world.simulator.get(path);
+  await cluster.ensure(generation, serviceOf("golden"));
+  expect([members(cluster, "kubernetes"), members(cluster, "gold")]).toEqual([2, 1]);
+  cluster.world.simulator.put(path, before ?? {});
+  expect(members(cluster, "kubernetes")).toBe(3);
+  await eventually("each node is in one pool", () => members(cluster, "kubernetes") === 2);
+  expect(members(cluster, "gold")).toBe(1);
 });

@@ -1,6 +1,7 @@
 import type { Node } from "cloud-controller-host/sdk";
 
 import type { Observed } from "../../model/model.ts";
+import type { PlannerConfig } from "../../model/planner-config.ts";
 import type { PoolReads } from "../../pools/pool-reads.ts";
 import type { Flight } from "../in-flight.ts";
 import { GoneBalancers, type GoneBalancersOptions } from "./gone-balancers.ts";
@@ -10,7 +11,10 @@ import { SkippedInstances } from "./skipped-instances.ts";
 import { UnendedInstances } from "./unended-instances.ts";
 import { UnendedOperations, type UnendedOperationsOptions } from "./unended-operations.ts";
 
-export interface LaterPlansOptions extends UnendedOperationsOptions, GoneBalancersOptions {
+export interface LaterPlansOptions extends UnendedOperationsOptions, Omit<GoneBalancersOptions, "loadBalancers"> {
+  readonly config: Pick<PlannerConfig, "loadBalancers" | "shardSuffix">;
+  /** Makes the next plan read everything again. */
+  readonly forget: () => void;
   readonly pools: Pick<PoolReads, "unended" | "haveModelsChanged">;
   readonly nodes: () => readonly Node[];
   readonly isShared: () => boolean;
@@ -25,13 +29,21 @@ export class LaterPlans {
   readonly #members: MemberLooks;
   readonly #gone: GoneBalancers;
 
-  constructor({ pools, nodes, isShared, ...shared }: LaterPlansOptions) {
+  constructor({ pools, nodes, isShared, forget, config, ...shared }: LaterPlansOptions) {
+    const loadBalancers = config.loadBalancers.map(({ name }) => name.toLowerCase());
     this.#operations = new UnendedOperations(shared);
     this.#instances = new UnendedInstances({ ...shared, reads: pools });
     this.#skipped = new SkippedInstances({ ...shared, nodes });
     this.#members = new MemberLooks(shared);
-    this.#gone = new GoneBalancers(shared);
-    this.#models = new ModelLooks({ ...shared, isShared, haveChanged: () => pools.haveModelsChanged() });
+    this.#gone = new GoneBalancers({ ...shared, loadBalancers });
+    const isShard = (config.shardSuffix ?? "") !== "";
+    // Of load balancers that deployments share, each may have moved nodes by what it had read before the other did.
+    const haveChanged = async (): Promise<boolean> => {
+      if (loadBalancers.length === 0 || isShard || !isShared()) return pools.haveModelsChanged();
+      forget();
+      return true;
+    };
+    this.#models = new ModelLooks({ ...shared, isShared, haveChanged });
   }
 
   /** Called with each observation. `flights`: the writes of this process since it began. */

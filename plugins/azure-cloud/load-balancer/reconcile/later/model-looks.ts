@@ -6,7 +6,7 @@ const pausesMs = [60_000, 180_000, 420_000] as const;
 export interface ModelLooksOptions extends Pick<UnendedOperationsOptions, "context" | "refresh"> {
   /** True where other deployments write the same models. */
   readonly isShared: () => boolean;
-  /** Reads the scale sets again; true if a model is in other pools than was known. */
+  /** Reads the scale sets again; true if a model is in other pools than was known, or other load balancers may be. */
   readonly haveChanged: () => Promise<boolean>;
 }
 
@@ -60,7 +60,7 @@ export class ModelLooks {
       const error: unknown = isDue ? await refresh() : undefined;
       isDue = error !== undefined;
       if (error === undefined || signal.aborted) continue;
-      log.warn("Failed to bring Services to their desired state after a change of a scale set; trying again", {
+      log.warn("Failed to bring Services to their desired state after a change in Azure; trying again", {
         error,
       });
       this.changed();

@@ -3,10 +3,14 @@ import { expect, test } from "bun:test";
 import { annotations } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
-import { LaterPlans } from "../../../../../../plugins/azure-cloud/load-balancer/reconcile/later/later-plans.ts";
+import {
+  LaterPlans,
+  type LaterPlansOptions,
+} from "../../../../../../plugins/azure-cloud/load-balancer/reconcile/later/later-plans.ts";
 import { capturedLog } from "../../../../../host/kube/captured-log.ts";
 import { instanceID, nodeOf } from "../../../world.ts";
 import { fast, openCluster, serviceOf } from "../../cluster.ts";
+import { plannerConfigOf } from "../../fixtures.ts";
 import { usersBalancer, world } from "../../world.ts";
 
 const scaleSet = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Compute/virtualMachineScaleSets/vmss0";
@@ -33,7 +37,14 @@ const withMember = world({
   poolMembers: new Map([["one", [{ ipConfigurationId, node: "node-0", gone: false, complete: true }]]]),
 });
 
-test.each<[string, (later: LaterPlans) => void, readonly string[]]>([
+const { loadBalancers } = plannerConfigOf({
+  loadBalancerBackendPoolConfigurationType: "nodeIP",
+  multipleStandardLoadBalancerConfigurations: [{ name: "kubernetes", primaryVMSet: "vmss0" }],
+});
+const several = { config: { loadBalancers, shardSuffix: undefined } };
+const looks = ["60 s", "180 s", "420 s"];
+
+test.each<[string, (later: LaterPlans) => void, readonly string[], Partial<LaterPlansOptions>?]>([
   ["operations on the members of pools at the start", (later) => later.seen(withMember, []), ["0 s: read 0, cached"]],
   [
     "operations on instances that are not waited for any more",
@@ -58,13 +69,27 @@ test.each<[string, (later: LaterPlans) => void, readonly string[]]>([
   ],
   ["a pool whose members were written", (later) => later.moved("/pools/one"), ["60 s: plan one"]],
   ["an instance that was left out", (later) => later.skipped(instance), ["30 s: plan all"]],
+  ["models of scale sets that are in doubt", (later) => later.lookAtModels(), looks.map((at) => `${at}: read models`)],
   [
-    "models of scale sets that are in doubt",
-    (later) => later.lookAtModels(),
-    ["60 s: read models", "180 s: read models", "420 s: read models"],
+    "a Service that changes where other deployments write the same scale sets",
+    (later) => later.submitted(),
+    looks.map((at) => `${at}: read models`),
+    { config: { loadBalancers: [], shardSuffix: undefined }, isShared: () => true },
+  ],
+  [
+    "a Service that changes where other deployments have several load balancers of their own",
+    (later) => later.submitted(),
+    looks.map((at) => `${at}: read models`),
+    { config: { loadBalancers, shardSuffix: "-blue" }, isShared: () => true },
+  ],
+  [
+    "a Service that changes where other deployments write the same load balancers",
+    (later) => later.submitted(),
+    looks.flatMap((at) => [`${at}: read everything`, `${at}: plan all`]),
+    { isShared: () => true },
   ],
   ["a Service that changes where no other deployment writes", (later) => later.submitted(), []],
-])("exactly the plans and reads that are due follow %s", async (_what, happen, expected) => {
+])("exactly the plans and reads that are due follow %s", async (_what, happen, expected, more = {}) => {
   const clock = manualClock();
   const stop = new AbortController();
   const done: string[] = [];
@@ -89,10 +114,12 @@ test.each<[string, (later: LaterPlans) => void, readonly string[]]>([
       },
     ],
     isShared: () => false,
-    loadBalancers: ["kubernetes"],
+    ...several,
+    forget: () => note("read everything"),
     planPool: async (id) => note(`plan ${nameOf(id)}`),
     outdate: () => undefined,
     refresh: async () => note("plan all"),
+    ...more,
   });
   happen(later);
   await clock.advance(0);
