@@ -32,6 +32,21 @@ test("a cluster that begins with more nodes and Services than others ever have d
   expect(report.history).toBeUndefined();
 });
 
+test("a process that starts while a Lease is valid for an hour has that hour to lead, whatever a person writes later", async () => {
+  const action: Action = { at: 66_000, kind: "killHost", host: 0, pick: 0, forMs: 0, fault: "slow", target: "kube" };
+  const edit = { ...action, kind: "editLease" } as const;
+  // The next process begins in between.
+  const actions = [action, { ...edit, at: 66_500, pick: 2 }, { ...edit, at: 72_000, pick: 0 }];
+  const pace = { lease: "default", eventfulMs: 75_000, silentMs: 0 } as const;
+  const plain = { cluster: "plain", hosts: 1, nodes: 1, services: 1, operationPolls: 1 } as const;
+  const history = JSON.stringify({ seed: 1, ...plain, pace, actions });
+  const [report] = await Array.fromAsync(campaign({ seeds: history, trace: true }));
+  if (report === undefined) throw new Error("the history has no report");
+  expect(report.violations, describeFailure(report)).toEqual([]);
+  const texts = report.trace.flatMap((line) => /sets the duration of the Lease to (.+)$/u.exec(line)?.[1] ?? []);
+  expect(texts).toEqual(["3600 s", "1 s"]);
+});
+
 describe("a minute", () => {
   const seeds = Array.from({ length: 300 }, (_, seed) => seed);
   const minutes = seeds.map((seed) => minuteOf(seed, ["returnNode", "reload"]));

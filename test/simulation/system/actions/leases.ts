@@ -40,9 +40,12 @@ export function emptyLease(world: World, action: Action): void {
   change(world, action, "empties the holder of the Lease", { holderIdentity: "" });
 }
 
-/** Changes times that its holder has written, and leaves the holder. One that has ended holds it until the time is up. */
+/**
+ * Changes times that its holder has written, and leaves the holder. One that has ended holds it until the longest is up: a
+ * process that starts in between cannot know that the first duration which it sees is not that of the holder.
+ */
 export function editLease(world: World, action: Action): void {
   const leaseDurationSeconds = [1, renewedWithin(world), 3_600][action.pick % 3] ?? 1;
-  world.heldUntil = world.now + leaseDurationSeconds * 1_000;
+  world.heldUntil = Math.max(world.heldUntil, world.now + leaseDurationSeconds * 1_000);
   change(world, action, `sets the duration of the Lease to ${leaseDurationSeconds} s`, { leaseDurationSeconds });
 }
