@@ -475,6 +475,22 @@ describe("a Service that fails", () => {
     expect([scene.ensures(), scene.patches().length, await additions()]).toEqual([2, 3, before]);
   });
 
+  test("is not synced again for a condition that is true, also where another process has written it", async () => {
+    await using scene = await open();
+    await scene.run();
+    scene.service();
+    await attempts(scene, 1);
+    const additions = () => scene.cluster.metric("workqueue_adds_total", { name: "service" });
+    const before = await additions();
+    const condition = { type: "LoadBalancerReady", status: "True", reason: "EnsuredLoadBalancer", message: "" };
+    const conditions = [{ ...condition, lastTransitionTime: "2026-01-01T00:00:00Z" }];
+    const shownWith = (now: Service): Service => ({ ...now, status: { ...now.status, conditions } });
+    scene.cluster.api.update(kinds.Service, nameOf("web"), shownWith, "status");
+    scene.node("node-1");
+    await scene.balanced(["node-1"]);
+    expect([scene.ensures(), await additions()]).toEqual([1, before]);
+  });
+
   test("is retried at once after a change, and otherwise after its backoff", async () => {
     await using scene = await open();
     scene.memory.fail("ensureLoadBalancer", new Error("no"), { times: 1 });

@@ -143,6 +143,30 @@ test.each([
   expect(addressOf(parts)).toBe(left);
 });
 
+test("a cleanup keeps the address that another controller gives a Service of its class meanwhile", async () => {
+  await using parts = await makeParts();
+  const created = parts.seen(aService({ meta, spec: { type: "ClusterIP" } }));
+  // As with AllowServiceLBStatusOnNonLB.
+  const service = { ...created, status: showing(ours) };
+  parts.services.set(service);
+  alreadyBalanced(parts.memory, service);
+  const given = {
+    ...service,
+    spec: { ...service.spec, ...spec, type: "LoadBalancer" },
+    status: showing("203.0.113.7"),
+  };
+  const balancers: LoadBalancers = {
+    ...parts.balancers,
+    ensureLoadBalancerDeleted(...call) {
+      parts.services.set(given);
+      return parts.balancers.ensureLoadBalancerDeleted(...call);
+    },
+  };
+  await syncService({ ...parts, balancers }, key, signal);
+  expect(parts.memory.balancers.size).toBe(0);
+  expect(parts.patches()).toEqual([{ metadata: { "$deleteFromPrimitiveList/finalizers": [finalizer] } }]);
+});
+
 test("a cleanup whose last write fails clears the address when it is tried again, though the cloud has nothing any more", async () => {
   await using parts = await makeParts();
   const service = parts.seen(aService({ meta, spec, status: showing(ours) }));
