@@ -35,6 +35,8 @@ export const runbook = {
     "`rbac.create: false`? Plugins without `plugins.rules`? `cloud-controller-host rbac` prints the required roles",
   CloudControllerHostStuck:
     "Which queue? Often a long-running operation of the cloud, visible on its resource in the portal. [Traces](README.md#optional-features) show the request",
+  CloudControllerHostAuditLogFailing:
+    "The log line `Failed to write to the audit log` has the error, such as ENOSPC or EACCES. Is the volume full or read-only? Records in memory are written once the file can be, and a line of the file says how many are lost",
   CloudControllerHostThrottled:
     "Which other clients use the subscription? Raise the cache times in the cloud config (`…CacheTTLInSeconds`)",
   FailedWrites:

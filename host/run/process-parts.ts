@@ -27,7 +27,7 @@ import { MetricsRegistry } from "../process/metrics/metrics.ts";
 import { SliMetrics } from "../process/metrics/sli.ts";
 import { HealthChecks } from "../process/serving/health.ts";
 import { createTelemetry } from "../process/telemetry.ts";
-import { type AuditLog, openAuditLog } from "../process/writes/audit-log.ts";
+import { type AuditLog, type AuditLogOptions, openAuditLog } from "../process/writes/audit-log.ts";
 import { WriteLog } from "../process/writes/write-log.ts";
 import { type StopPhase, stopPhase } from "./stop-phases.ts";
 
@@ -86,7 +86,7 @@ const lastRecordsMs = 3_000;
 
 const openAudit = (
   { auditLogPath: path, auditLogMaxage, auditLogMaxbackup, auditLogMaxsize }: Options,
-  parts: Pick<ProcessParts, "clock" | "log">,
+  parts: Pick<AuditLogOptions, "clock" | "log" | "metrics">,
 ): AuditLog | undefined =>
   path === ""
     ? undefined
@@ -143,7 +143,7 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
     await events.flush(lastEventsMs);
     await events.close();
   });
-  const audit = openAudit(options, { clock, log });
+  const audit = openAudit(options, { clock, log, metrics: metrics.root });
   if (audit !== undefined) defer("Flushing audit log", () => audit.flush(lastRecordsMs));
   const writes = new WriteLog({
     clock,

@@ -129,6 +129,13 @@ const cases: Readonly<Record<string, Case>> = {
     fires: [rising(`workqueue_longest_running_processor_seconds{${own},name="service"}`, 60)],
     silent: [steady(`workqueue_longest_running_processor_seconds{${own},name="service"}`, 30)],
   },
+  CloudControllerHostAuditLogFailing: {
+    fires: [steady(`host_audit_log_waiting_records{${own}}`, 1)],
+    silent: [
+      `host_audit_log_waiting_records{${own}} ${"0 5 ".repeat(minutes / 2)}0`,
+      steady(`host_audit_log_lost_records_total{${own}}`, 7),
+    ],
+  },
   CloudControllerHostThrottled: {
     fires: [rising(`arm_request_throttle_counter_total{${own},resource="x"}`, 1)],
     silent: [steady(`arm_request_throttle_counter_total{${own},resource="x"}`, 9)],
@@ -145,6 +152,11 @@ describeUnlessMissing(noGo, "the alert", () => {
     test(`${alert} fires when it should, and not otherwise`, async () => {
       expect([await fires(alert, bad), await fires(alert, good)]).toEqual([true, false]);
     });
+
+  test("CloudControllerHostAuditLogFailing fires when records are lost, although others are written again", async () => {
+    const lost = rising(`host_audit_log_lost_records_total{${own}}`, 1);
+    expect(await fires("CloudControllerHostAuditLogFailing", [lost])).toBe(true);
+  });
 
   test("CloudControllerHostWithoutLeader fires when no replica can be scraped", async () => {
     expect(await fires("CloudControllerHostWithoutLeader", [steady('up{job="something-else"}', 1)])).toBe(true);

@@ -37,6 +37,7 @@ const metrics: Readonly<Record<string, string>> = {
   CloudControllerHostControllerFailed: "`host_controller_failures_total`",
   CloudControllerHostForbidden: "`rest_client_requests_total` by code",
   CloudControllerHostStuck: "`workqueue_longest_running_processor_seconds`",
+  CloudControllerHostAuditLogFailing: "`host_audit_log_waiting_records`, `host_audit_log_lost_records_total`",
   CloudControllerHostThrottled: "`arm_request_throttle_counter_total`",
 };
 

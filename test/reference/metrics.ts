@@ -49,8 +49,9 @@ async function registered(): Promise<readonly Described[]> {
   try {
     await using lab = await SandboxLab.open();
     await joinNodes(lab.admin, lab.azure, 1);
+    const audit = `--audit-log-path=${join(lab.azure.folder, "audit.log")}`;
     const ports = [`--secure-port=${freePort()}`, `--webhook-secure-port=${freePort()}`];
-    const { host } = await lab.host([...everything, ...ports, `--webhook-cert-dir=${lab.azure.folder}`]);
+    const { host } = await lab.host([...everything, ...ports, audit, `--webhook-cert-dir=${lab.azure.folder}`]);
     host.unhandled(new Error("an error for the metric that counts them"));
     await eventually("all controllers work", () => {
       const running = host.status.locks.flatMap(({ controllers }) => controllers);

@@ -1,4 +1,4 @@
-import { type Clock, type Logger, messageOf } from "cloud-controller-host/sdk";
+import { type Clock, type Counter, type Gauge, type Logger, messageOf, type Metrics } from "cloud-controller-host/sdk";
 
 import { Fifo } from "../../async/fifo.ts";
 import { within } from "../../async/timeout.ts";
@@ -16,6 +16,8 @@ export interface AuditLogOptions {
   readonly rotation: Rotation;
   readonly clock: Clock;
   readonly log: Logger;
+  /** For the metrics of a file. */
+  readonly metrics?: Metrics;
 }
 
 /** A destination of records, one line each. It never throws and keeps no writer waiting. */
@@ -40,7 +42,10 @@ class FileAuditLog implements AuditLog {
   readonly #options: AuditLogOptions;
   readonly #file: AuditFile;
   readonly #pending = new Fifo<string>();
+  readonly #waiting: Gauge | undefined;
+  readonly #allLost: Counter | undefined;
   #pendingCharacters = 0;
+  /** Since the last record that did fit. */
   #lost = 0;
   #work: Promise<void> | undefined;
   #warnedMs = Number.NEGATIVE_INFINITY;
@@ -49,12 +54,21 @@ class FileAuditLog implements AuditLog {
 
   constructor(options: AuditLogOptions) {
     this.#options = options;
+    this.#waiting = options.metrics?.gauge({
+      name: "host_audit_log_waiting_records",
+      help: "Records in memory that wait for the file of the audit log.",
+    });
+    this.#allLost = options.metrics?.counter({
+      name: "host_audit_log_lost_records_total",
+      help: "Records that the audit log does not have, because its file could not be written for too long.",
+    });
     this.#file = new AuditFile({ ...options, warn: (problem, error) => this.#warn(problem, error) });
   }
 
   write(line: string): void {
     if (this.#pendingCharacters + line.length > maxPendingCharacters) {
       this.#lost += 1;
+      this.#allLost?.inc();
       return;
     }
     if (this.#lost > 0) this.#push(lostLine(this.#lost));
@@ -79,6 +93,7 @@ class FileAuditLog implements AuditLog {
   #push(line: string): void {
     this.#pending.push(line);
     this.#pendingCharacters += line.length;
+    this.#waiting?.set(this.#pending.size);
   }
 
   /** Never rejects. */
@@ -101,6 +116,7 @@ class FileAuditLog implements AuditLog {
       await this.#file.append(line);
       this.#pending.shift();
       this.#pendingCharacters -= line.length;
+      this.#waiting?.set(this.#pending.size);
     }
   }
 

@@ -8,6 +8,7 @@ import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../../host/async/clock.ts";
 import { createLogger } from "../../../../host/process/log/log.ts";
+import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
 import { openAuditLog } from "../../../../host/process/writes/audit-log.ts";
 
 const unlimited = { maxAgeDays: 0, maxBackups: 0, maxMegabytes: 0 };
@@ -21,9 +22,10 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-const opened = (path: string, rotation = unlimited, clock = systemClock) =>
+const opened = (path: string, rotation = unlimited, clock = systemClock, metrics = new MetricsRegistry().root) =>
   openAuditLog({
     path,
+    metrics,
     rotation,
     clock,
     log: createLogger({ format: "text", verbosity: 0, write: (line) => void warnings.push(line) }),
@@ -129,13 +131,19 @@ describe("the audit log", () => {
   test("neither throws nor holds more than four megabytes while it cannot write; the file says how many are lost", async () => {
     const path = join(folder, "audit.log");
     await symlink("/dev/full", path);
-    const log = opened(path);
+    const metrics = new MetricsRegistry();
+    const log = opened(path, unlimited, systemClock, metrics.root);
+    const names = ["host_audit_log_waiting_records", "host_audit_log_lost_records_total"] as const;
+    const counts = async (): Promise<readonly number[]> =>
+      (await Promise.all(names.map((name) => metrics.samples(name)))).flatMap(([sample]) => sample?.value ?? []);
     const record = "x".repeat(100_000);
     const began = performance.now();
     for (let index = 0; index < 100; index += 1) log.write(record);
     expect(performance.now() - began).toBeLessThan(200);
+    expect(await counts()).toEqual([41, 59]);
     await rm(path);
     await eventually("the disk has room again", async () => (await lines(path)).length === 41, 10_000);
+    expect(await counts()).toEqual([0, 59]);
     log.write("last");
     await log.flush(5_000);
     expect((await lines(path)).slice(41)).toEqual(['{"lostRecords":59}', "last"]);
