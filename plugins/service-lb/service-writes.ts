@@ -26,9 +26,12 @@ export interface ServiceWrites {
   /** Marks the Service as served by the deployment with this Lease. Rejects with a conflict if it has changed since. */
   mark(service: Service, lease: string): Promise<Service>;
   unmark(service: Service): Promise<void>;
+  /** Compares with what was last written here as well, which the informer may not show yet. */
   status(service: Service, wanted: LoadBalancerStatus): Promise<void>;
   /** Writes of the condition `LoadBalancerReady`. */
   readonly condition: ServiceConditions;
+  /** Called for a Service that is gone, or that this process serves no more. */
+  forget(service: Service): void;
 }
 
 /** Services whose removed finalizer is remembered; the informer no longer shows that of older ones. */
@@ -52,6 +55,8 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
   const condition = serviceConditions({ clock, log }, patch);
   /** UIDs of existing Services whose finalizer was, or may have been, removed; the informer may still show it. */
   const removed = new Set<string | undefined>();
+  /** Statuses that were, or may have been, written here, by UID. */
+  const statuses = new Map<string | undefined, LoadBalancerStatus>();
   return {
     async addFinalizer(service) {
       const uid = service.metadata?.uid;
@@ -81,12 +86,19 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
     mark: (service, lease) => patched(service, marked(lease, service)),
     unmark: (service) => unlessGone(patch(service, marked(null))),
     async status(service, wanted) {
-      if (hasStatus(service, wanted)) return;
+      const { uid } = service.metadata ?? {};
+      if (hasStatus(service, wanted) && sameStatus(statuses.get(uid) ?? wanted, wanted)) return;
+      // Before the write, which may be applied without an answer.
+      statuses.set(uid, wanted);
       await wrapError("failed to update load balancer status", () =>
         unlessGone(patch(service, { status: statusOf(wanted) })),
       );
     },
     condition,
+    forget(service) {
+      statuses.delete(service.metadata?.uid);
+      condition.forget(service);
+    },
   };
 }
 

@@ -131,7 +131,7 @@ function warn(parts: SyncParts, service: Service): readonly string[] {
 function forget({ cache, failing, writes }: SyncParts, key: string, service: Service | undefined): void {
   cache.drop(key);
   failing.ended(key);
-  if (service !== undefined) writes.condition.forget(service);
+  if (service !== undefined) writes.forget(service);
 }
 
 /** The event about a Service that is gone does not show at the one that has its name now, and waits. */

@@ -50,6 +50,36 @@ test("adds the finalizer again where its removal was carried out without an answ
   expect(stored(parts)?.metadata?.finalizers).toEqual([finalizer]);
 });
 
+test("writes the former status again while the informer does not show the one that was written since", async () => {
+  await using parts = await makeParts();
+  const seen = parts.seen(aService({ meta: ours }));
+  await parts.writes.status(seen, { ingress });
+  await parts.writes.status(seen, {});
+  expect(parts.patches()).toEqual([
+    { status: { loadBalancer: { ingress } } },
+    { status: { loadBalancer: { ingress: null } } },
+  ]);
+  await parts.writes.status(seen, {});
+  await parts.writes.status(parts.seen(aService({ name: "other", status })), { ingress });
+  expect(parts.patches()).toHaveLength(2);
+});
+
+test("writes the former status again where another one was carried out without an answer, and only while it serves the Service", async () => {
+  await using parts = await makeParts();
+  const seen = parts.seen(aService({ meta: ours }));
+  const match = { verb: "patch", resource: "services" } as const;
+  parts.cluster.api.faults.add({ match, effect: { status: 500 }, afterwards: true });
+  const write = () => parts.writes.status(seen, { ingress });
+  await expect(write()).rejects.toThrow();
+  expect(stored(parts)?.status?.loadBalancer?.ingress).toMatchObject(ingress);
+  await parts.writes.status(seen, {});
+  expect(stored(parts)?.status?.loadBalancer ?? {}).toEqual({});
+  await write();
+  parts.writes.forget(seen);
+  await parts.writes.status(seen, {});
+  expect(stored(parts)?.status?.loadBalancer?.ingress).toMatchObject(ingress);
+});
+
 test("remembers the removed finalizers of the last thousand Services", async () => {
   await using parts = await makeParts();
   const all = Array.from({ length: 1_001 }, (_, index) => parts.seen(aService({ name: `web-${index}`, meta: ours })));
@@ -57,6 +87,17 @@ test("remembers the removed finalizers of the last thousand Services", async () 
   expect(parts.patches()).toHaveLength(1_001);
   for (const service of [...all.slice(0, 1), ...all.slice(-1)]) await parts.writes.addFinalizer(service);
   expect(parts.patches()).toHaveLength(1_002);
+});
+
+test("knows the condition that it has written until it serves the Service no more", async () => {
+  await using parts = await makeParts();
+  const seen = parts.seen(aService({ meta: ours }));
+  await parts.writes.condition.failure(seen, new Error("no"), [], 5_000);
+  expect(parts.writes.condition.removal(seen)).toEqual({
+    conditions: [{ type: "LoadBalancerReady", $patch: "delete" }],
+  });
+  parts.writes.forget(seen);
+  expect(parts.writes.condition.removal(seen)).toEqual({});
 });
 
 describe("removing the finalizer", () => {
