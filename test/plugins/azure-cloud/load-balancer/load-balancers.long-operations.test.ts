@@ -174,20 +174,27 @@ test("a node that comes back while an operation whose poll was refused takes its
   expectConverged(cluster);
 }, 60_000);
 
-test("an instance whose operations fail is not followed: nothing is read or written before its Service is retried", async () => {
-  await using cluster = await openCluster(2);
-  const { simulator } = cluster.world;
-  const generation = await cluster.start({}, fast(25));
-  const failure = { status: 500, code: "InternalServerError", stage: "operation", times: 1_000 } as const;
-  simulator.failNext({ method: "PUT", path: "/virtualMachines/0" }, failure);
-  expect(await errorOf(cluster.ensure(generation, serviceOf("web")))).toMatchObject({ code: "InternalServerError" });
-  await errorOf(cluster.ensure(generation, serviceOf("web")));
-  simulator.clearLog();
-  // Two minutes pass.
-  await Bun.sleep(5_000);
-  // The models of scale sets are looked at after one was written.
-  expect(simulator.log.filter(({ path }) => !path.endsWith("/virtualMachineScaleSets"))).toEqual([]);
-}, 60_000);
+test.each([
+  ["operations fail", { status: 500, code: "InternalServerError", stage: "operation" }],
+  ["writes are refused", { status: 403, code: "AuthorizationFailed" }],
+] as const)(
+  "an instance whose %s is not followed: nothing is read or written before its Service is retried",
+  async (_what, fault) => {
+    await using cluster = await openCluster(2);
+    const { simulator } = cluster.world;
+    const generation = await cluster.start({}, fast(25));
+    simulator.failNext({ method: "PUT", path: "/virtualMachines/0" }, { ...fault, times: 1_000 });
+    const { code } = fault;
+    expect(await errorOf(cluster.ensure(generation, serviceOf("web")))).toMatchObject({ code });
+    await errorOf(cluster.ensure(generation, serviceOf("web")));
+    simulator.clearLog();
+    // Two minutes pass.
+    await Bun.sleep(5_000);
+    // The models of scale sets are looked at after one was written.
+    expect(simulator.log.filter(({ path }) => !path.endsWith("/virtualMachineScaleSets"))).toEqual([]);
+  },
+  60_000,
+);
 
 /** A cluster of standalone VMs with an interface each. */
 async function openStandalone(...addresses: readonly string[]): Promise<Cluster> {

@@ -264,16 +264,22 @@ describe("twelve Services that are labeled for a shard", () => {
     expect(objectsAt(balancer?.properties ?? {}, "frontendIPConfigurations")).toHaveLength(12);
   });
 
-  test("twelve Services of a shard stay on its load balancer if it starts with another cluster name", async () => {
-    await using cluster = await openCluster(1);
-    const shard = { shard: "blue", shards: blue };
-    const first = await cluster.start(addresses, undefined, shard);
-    const services = names.map(servedBy(blue.own, { shard: "blue" }));
-    for (const one of services) await cluster.ensure(first, one);
-    const next = await cluster.start(addresses, undefined, { ...shard, ...other });
-    const errors = await Promise.all(services.map((one) => errorOf(cluster.ensure(next, one))));
-    const texts = errors.map((error) => (error instanceof Error ? error.message : ""));
-    // One alone is below the limit.
-    expect(texts.filter((text) => text.startsWith("11 of 12 frontends and 11 of 12 rules"))).toHaveLength(11);
-  });
+  test.each([
+    ["", { shard: "blue" }],
+    [", also once another label of theirs changes", { shard: "blue", tier: "web" }],
+  ])(
+    "twelve Services of a shard stay on its load balancer if it starts with another cluster name%s",
+    async (_what, labels) => {
+      await using cluster = await openCluster(1);
+      const shard = { shard: "blue", shards: blue };
+      const first = await cluster.start(addresses, undefined, shard);
+      for (const one of names.map(servedBy(blue.own, { shard: "blue" }))) await cluster.ensure(first, one);
+      const next = await cluster.start(addresses, undefined, { ...shard, ...other });
+      const services = names.map(servedBy(blue.own, labels));
+      const errors = await Promise.all(services.map((one) => errorOf(cluster.ensure(next, one))));
+      const texts = errors.map((error) => (error instanceof Error ? error.message : ""));
+      // One alone is below the limit.
+      expect(texts.filter((text) => text.startsWith("11 of 12 frontends and 11 of 12 rules"))).toHaveLength(11);
+    },
+  );
 });
