@@ -13,6 +13,7 @@ import {
 import { isExcluded } from "../actions/nodes.ts";
 import type { AzureView } from "../azure-view.ts";
 import type { Endpoints } from "../endpoints.ts";
+import type { Machine } from "../machines.ts";
 import { addressOwners, type OwnedPart, ownedParts, portOwners } from "../owned-parts.ts";
 import type { World } from "../world.ts";
 import type { Departures } from "./departures.ts";
@@ -27,7 +28,8 @@ import { isBalanced, wishOf } from "./wishes.ts";
 const lateMs = 10 * 60_000;
 
 /** What it reads of the world. */
-type Scene = Pick<World, "api" | "cluster" | "machineOf" | "now" | "services"> & {
+type Scene = Pick<World, "api" | "cluster" | "now" | "services"> & {
+  readonly machineOf: (name: string) => Pick<Machine, "privateIP" | "set"> | undefined;
   readonly machines: Pick<World["machines"], "has">;
   readonly operations: Pick<World["operations"], "lastEnd">;
   readonly endpoints: Pick<Endpoints, "of"> | undefined;
@@ -166,7 +168,13 @@ export class Removals {
 
   #isOfGoneVM(address: string): boolean {
     const nodes = this.#world.api.list(kinds.Node).filter((node) => addressesOf(node).includes(address));
-    return nodes.length > 0 && !nodes.some((node) => this.#world.machines.has(keyOf(node)));
+    return nodes.length > 0 && nodes.every((node) => !this.#hasItsVM(node));
+  }
+
+  /** Another VM may have its name by now, with another address. */
+  #hasItsVM(node: Node): boolean {
+    const { privateIP } = this.#world.machineOf(keyOf(node)) ?? {};
+    return this.#world.machines.has(keyOf(node)) && (privateIP === undefined || addressesOf(node).includes(privateIP));
   }
 
   #isThere(name: string): boolean {

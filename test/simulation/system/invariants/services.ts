@@ -5,6 +5,7 @@ import { isExcluded } from "../actions/nodes.ts";
 import { usersIP } from "../actions/service-shapes.ts";
 import { type AzureView, familiesOf, type ServiceInAzure } from "../azure-view.ts";
 import { balancerEndingOf, withoutShard } from "../deployments.ts";
+import type { Machine } from "../machines.ts";
 import type { World } from "../world.ts";
 import type { Departures } from "./departures.ts";
 import { isHeld, isRefused } from "./refusals.ts";
@@ -73,8 +74,12 @@ const wishWithPolicy = (service: Service): string => `${visibleWishOf(service)} 
 const isReady = ({ status }: Node): boolean =>
   status?.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True") === true;
 
+type PlacingWorld = Pick<World, "cluster"> & {
+  readonly machineOf: (name: string) => Pick<Machine, "set"> | undefined;
+};
+
 /** The load balancer, of several, that has the scale set of a node. */
-export function balancerOf(world: Pick<World, "cluster" | "machineOf">, node: string): string | undefined {
+export function balancerOf(world: PlacingWorld, node: string): string | undefined {
   const balancers = Object.entries(world.cluster.balancers);
   return balancers.find(([, set]) => set === undefined || world.machineOf(node)?.set === set)?.[0];
 }
