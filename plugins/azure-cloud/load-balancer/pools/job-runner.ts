@@ -2,10 +2,11 @@ import type { VirtualMachineScaleSet, VirtualMachineScaleSetVM } from "@azure/ar
 import type { Clock } from "cloud-controller-host/sdk";
 
 import { ReadsAhead } from "../../arm/reads/reads-ahead.ts";
+import { isRefused, isRejected } from "../../arm/writes/write-errors.ts";
 import { ExpiringSet } from "../../instances/expiring-set.ts";
 import { scaleSetIdOf } from "../../instances/provider-id.ts";
 import { editInstance, editInterface, type MemberOptions, readInstances } from "./instance-pools.ts";
-import { isModel, type Job, type MembersWrite } from "./member-jobs.ts";
+import { familiesOf, isModel, type Job, type MembersWrite } from "./member-jobs.ts";
 import { leavingMissing } from "./missing-pools.ts";
 import { readScaleSet, ScaleSetModels } from "./scale-set-models.ts";
 import { WriteWindow } from "./write-window.ts";
@@ -116,20 +117,35 @@ export class JobRunner {
       void promise.then(() => this.#ended(job));
     }
     const write = async ({ job, resolve, promise }: (typeof started)[number]): Promise<unknown> => {
-      try {
-        const listed = await lists.get(scaleSetIdOf(job.id) ?? "");
-        const writes = await this.#edit(job, listed?.get(job.id.toLowerCase()));
-        run.writes += writes;
-        if (writes > 0) run.written(job);
-        resolve(undefined);
-      } catch (error) {
-        for (const reason of job.reasons) run.failed.set(reason, error);
-        resolve(error);
-      }
+      resolve(await this.#carryOut(job, run, lists.get(scaleSetIdOf(job.id) ?? "")));
       return promise;
     };
     void this.#window.each(started, write, run.running);
     await this.#late(started, run);
+  }
+
+  /**
+   * Writes the resource for all pools at once or, if ARM refuses that, for one family after the other: what keeps it out of
+   * the pools of one does not keep it out of the others. Resolves with an error if it failed for any.
+   */
+  async #carryOut(job: Job, run: Run, listed?: Promise<Instances>): Promise<unknown> {
+    try {
+      const writes = await this.#edit(job, (await listed)?.get(job.id.toLowerCase()));
+      run.writes += writes;
+      if (writes > 0) run.written(job);
+      return undefined;
+    } catch (error) {
+      const families = isRejected(error) && isRefused(error) ? familiesOf(job) : [];
+      if (families.length > 1) return this.#oneByOne(families, run);
+      for (const reason of job.reasons) run.failed.set(reason, error);
+      return error;
+    }
+  }
+
+  async #oneByOne(jobs: readonly Job[], run: Run): Promise<unknown> {
+    const errors: unknown[] = [];
+    for (const job of jobs) errors.push(await this.#carryOut(job, run));
+    return errors.find((error) => error !== undefined);
   }
 
   /** A read that began before may show a change that is undone by now. Without a write, no etag would reveal that. */

@@ -1,3 +1,4 @@
+import { sameName } from "../../arm/resource-id.ts";
 import { ownerOf } from "../../instances/provider-id.ts";
 import { isIPv6Name } from "../model/names.ts";
 import type { ReleasePools, UpdateMembers, Write } from "../model/plan-model.ts";
@@ -35,6 +36,16 @@ export function addEdit(jobs: Map<string, Job>, write: MembersWrite, { id, kind,
   job.edits.push(edit);
   job.reasons.add(write);
   jobs.set(key, job);
+}
+
+/** The job for the pools of each family. */
+export function familiesOf({ edits, reasons, ...job }: Job): readonly Job[] {
+  const families = Map.groupBy(reasons, ({ id }) => isIPv6Name(id));
+  return [...families.values()].map((writes) => {
+    const pools = writes.flatMap((write) => (write.kind === "release-pools" ? write.poolIds : [write.id]));
+    const isOf = ({ poolId }: PoolEdit): boolean => pools.some((id) => sameName(id, poolId));
+    return { ...job, edits: edits.filter(isOf), reasons: new Set(writes) };
+  });
 }
 
 /** Family of a pool by its name, as upstream. */

@@ -3,6 +3,7 @@ import type { Clock } from "cloud-controller-host/sdk";
 import { sameName } from "../../arm/resource-id.ts";
 import type { Observed, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
+import { isMembersWrite } from "../pools/member-jobs.ts";
 import { heldBy, movesNodes, subjectsOf } from "./held-resources.ts";
 
 /** A write that is waited for. */
@@ -25,6 +26,9 @@ interface Wave {
   /** End and duration of the first write. */
   first: { readonly endMs: number; readonly tookMs: number } | undefined;
 }
+
+/** The flights of writes that start together, by write. */
+type StartedWrites = ReadonlyMap<Write, { readonly flight: Flight }>;
 
 /** Kinds of which one write serves many Services. */
 const isMerged: ReadonlySet<Write["kind"]> = new Set(["put-load-balancer", "put-security-group"]);
@@ -95,13 +99,17 @@ export class InFlight {
 
   /**
    * True if nothing is in flight that holds what the write is about, and none of it pauses after a conflict. `earlier`:
-   * what was in flight before the observation, and may have ended since.
+   * what was in flight before the observation, and may have ended since. `started`: writes that start together with it.
+   * Those of members of one load balancer do not exclude each other: they are carried out as one, which writes an
+   * instance once for all its pools.
    */
-  isFree(write: Write, observed: Observed, earlier: readonly Flight[]): boolean {
+  isFree(write: Write, observed: Observed, earlier: readonly Flight[], started: StartedWrites = new Map()): boolean {
     if (this.#isPaused(write.id)) return false;
     const subjects = subjectsOf(write, observed);
     const isSubject = (id: string): boolean => subjects.some((one) => sameName(id, one));
-    return ![...earlier, ...this.#flights].some(({ holds }) => holds.some(isSubject));
+    const others = new Set([...earlier, ...this.#flights]);
+    if (isMembersWrite(write)) for (const [one, { flight }] of started) if (isMembersWrite(one)) others.delete(flight);
+    return ![...others].some(({ holds }) => holds.some(isSubject));
   }
 
   #isPaused(id: string): boolean {

@@ -237,7 +237,7 @@ export class Loop {
     const { applier, observer } = this.#options;
     const started = new Map<Write, { readonly flight: Flight; readonly ensured: readonly Service[] }>();
     for (const write of ready) {
-      if (!this.#inFlight.isFree(write, observed, flights)) continue;
+      if (!this.#inFlight.isFree(write, observed, flights, started)) continue;
       const isAllowed = write.services.map((key) => this.#wanted.get(key)?.starts(write)).every((one) => one !== false);
       if (!isAllowed) this.#ticker.soon();
       else {

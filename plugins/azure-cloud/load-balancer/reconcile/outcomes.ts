@@ -88,8 +88,9 @@ export class Outcomes {
   }
 
   /** An instance may join late without harm to Services; a load balancer cannot be deleted before all have left it. */
-  async #takeUnfinished({ write, requests, ends }: Of<"unfinished">): Promise<void> {
+  async #takeUnfinished(outcome: Of<"unfinished">): Promise<void> {
     const { inFlight, followUp, moved, tickSoon } = this.#options;
+    const { write, ends } = outcome;
     const end = firstError(ends);
     if (write.kind === "release-pools") await end;
     else {
@@ -108,7 +109,7 @@ export class Outcomes {
       }
       for (const entry of this.#entries(write)) entry.done(write);
     }
-    this.#count(write, requests);
+    this.#count(outcome);
   }
 
   /** False if all are followed for the pool already. */
@@ -119,9 +120,10 @@ export class Outcomes {
     return added.length > 0;
   }
 
-  #takeWritten({ write, requests }: Of<"written">): void {
+  #takeWritten(outcome: Of<"written">): void {
+    const { write } = outcome;
     this.#options.inFlight.written(write.id);
-    this.#count(write, requests);
+    this.#count(outcome);
     if (isMembersWrite(write)) for (const entry of this.#entries(write)) entry.done(write);
   }
 
@@ -133,9 +135,10 @@ export class Outcomes {
     if (this.rejections.next((id) => ids.has(id) || held.has(id))) tickSoon();
   }
 
-  #count(write: Write, requests: number): void {
+  /** Each request once, although it is for the Services of all pools that it is about. */
+  #count({ write, requests, shared }: Of<"written" | "unfinished">): void {
     for (const entry of this.#entries(write)) entry.wrote(requests);
-    this.#options.activity.wrote(write.kind, requests);
+    if (shared !== true) this.#options.activity.wrote(write.kind, requests);
   }
 
   #takeConflict({ write, error }: Of<"conflict">): void {

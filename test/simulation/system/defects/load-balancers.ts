@@ -89,7 +89,7 @@ export const loadBalancerDefects: Defects = {
   },
   "writes a resource that is being written": {
     file: `${reconcile}/in-flight.ts`,
-    from: "return ![...earlier, ...this.#flights].some(({ holds }) => holds.some(isSubject));",
+    from: "return ![...others].some(({ holds }) => holds.some(isSubject));",
     to: "return isSubject !== undefined;",
     needs: ["changeService", "createService", "requests"],
   },

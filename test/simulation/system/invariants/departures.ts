@@ -39,8 +39,8 @@ type Request = Pick<HostRequest, "target" | "isWrite"> & {
 /**
  * Writes that take a machine out of its pools, because it has no node that may serve or no Service is there, or had none
  * shortly before, or none is on a load balancer, as all that are there were refused. Where their operations take an hour,
- * the machine may leave long after both are back: only a write before could prevent that. It has time to join again. The
- * pools of one load balancer are written one after the other: in a dual-stack cluster, the first write keeps one of them.
+ * the machine may leave long after both are back: only a write before could prevent that. It has time to join again. In
+ * a dual-stack cluster, a write may be about the pools of one family, and keep those of the other.
  */
 export class Departures {
   readonly #world: Scene;

@@ -28,13 +28,14 @@ export interface ApplyOptions extends PrivateLinkWriteOptions {
 
 /** Outcome of one write. */
 export type WriteOutcome =
-  /** `requests`: number that changed something; 0 if nothing had to change. */
-  | { readonly kind: "written"; readonly write: Write; readonly requests: number }
+  /** `requests`: number that changed something; 0 if nothing had to change. `shared`: another write counts them as well. */
+  | { readonly kind: "written"; readonly write: Write; readonly requests: number; readonly shared?: true }
   /** Some of its resources are still being written; each promise resolves when one is not any more, with its error. */
   | {
       readonly kind: "unfinished";
       readonly write: MembersWrite;
       readonly requests: number;
+      readonly shared?: true;
       readonly ends: readonly Promise<unknown>[];
     }
   /** Another writer was first, or the observed state is too old: plan again. */
@@ -278,12 +279,14 @@ export class Applier {
     const refused = await refusedReleases(writes, observed, this.#options);
     const allowed = writes.filter((write) => !refused.has(write));
     const { writes: requests, failed, late } = await members.apply(allowed, observed.loadBalancers, observed.nodes);
+    const first = allowed.find((write) => !failed.has(write));
     return writes.map((write): WriteOutcome => {
       const refusal = refused.get(write);
       if (refusal !== undefined) return refusal;
       if (failed.has(write)) return { kind: "failed", write, error: failed.get(write) };
       const ends = late.get(write);
-      return ends === undefined ? { kind: "written", write, requests } : { kind: "unfinished", write, requests, ends };
+      const done = { write, requests, ...(write !== first && { shared: true as const }) };
+      return ends === undefined ? { kind: "written", ...done } : { kind: "unfinished", ...done, ends };
     });
   }
 }

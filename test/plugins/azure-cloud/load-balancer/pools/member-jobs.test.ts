@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 
 import {
   addEdit,
+  familiesOf,
   type Job,
   joining,
   leaving,
@@ -45,4 +46,29 @@ test("a member leaves with the instance or the network interface that it is of, 
   expect(ownersOf(`${instance}/networkInterfaces/nic0/ipConfigurations/one`)).toEqual([`instance ${instance}`]);
   expect(ownersOf(`${nic}/ipConfigurations/one`)).toEqual([`interface ${nic}`]);
   expect(ownersOf(`${scope}/Microsoft.Network/bastionHosts/one/ipConfigurations/one`)).toEqual([]);
+});
+
+test("a job for the pools of both families is one for those of each, and one that releases a load balancer stays one", () => {
+  const jobs = new Map<string, Job>();
+  const updates = ["kubernetes", "kubernetes-IPv6"].map(writeOf);
+  const poolIds = updates.map(({ id }) => id);
+  const release: MembersWrite = { ...writeOf("kubernetes"), kind: "release-pools", id: balancer, poolIds };
+  for (const write of updates) addEdit(jobs, write, { id: instance, kind: "instance", edit: joining(write.id) });
+  for (const poolId of poolIds)
+    addEdit(jobs, release, {
+      id: `${instance}1`,
+      kind: "instance",
+      edit: { ...joining(poolId.toUpperCase()), change: "leave" },
+    });
+  const parts = [...jobs.values()].map((job) => familiesOf(job));
+  expect(parts.map((part) => part.map(({ edits }) => edits.map(({ family }) => family)))).toEqual([
+    [["IPv4"], ["IPv6"]],
+    [["IPv4", "IPv6"]],
+  ]);
+  expect(parts.flat().map(({ reasons }) => [...reasons])).toEqual([...updates.map((one) => [one]), [release]]);
+  expect(parts.flat().map(({ id, kind }) => [id, kind])).toEqual([
+    [instance, "instance"],
+    [instance, "instance"],
+    [`${instance}1`, "instance"],
+  ]);
 });

@@ -360,6 +360,91 @@ describe("instances of a uniform scale set", () => {
     ]);
   });
 
+  /** A dual-stack instance that is to join the pools of each family on two load balancers. */
+  async function openDual(families: readonly ("IPv4" | "IPv6")[] = ["IPv4", "IPv6"], settings: MembersSettings = {}) {
+    const world = await openWorld();
+    world.simulator.addScaleSet({ name: "dual", dualStack: true });
+    world.simulator.addScaleSetInstances("dual", 1);
+    const balancers = ["kubernetes", "kubernetes-internal"];
+    const one = await open(world, balancers, settings);
+    const known = [nodeOf("node-0", { providerID: instanceID(0, "dual") })];
+    const joins = families.flatMap((family) =>
+      balancers.map((name) =>
+        update({ join: ["node-0"], pool: poolId(name, family === "IPv6" ? "kubernetes-IPv6" : "kubernetes"), family }),
+      ),
+    );
+    const isPut = { method: "PUT", path: "/virtualMachines/0" };
+    world.simulator.clearLog();
+    return {
+      world,
+      one,
+      joins,
+      isPut,
+      apply: () => one.apply(joins, known),
+      /** How many members each pool has. */
+      joined: () => Promise.all(joins.map(async ({ id }) => (await one.membersOf(id, known)).length)),
+      puts: () =>
+        world.simulator.log.flatMap(({ method, path, status }) =>
+          method === "PUT" && path.endsWith("/virtualMachines/0") ? [status] : [],
+        ),
+    };
+  }
+
+  const refusal = { status: 400, code: "PoolIsFull" };
+
+  test.each<[string, number, readonly boolean[], readonly number[]]>([
+    ["all pools at once join those of each family by themselves", 1, [false, false, false, false], [1, 1, 1, 1]],
+    ["the pools of one family join those of the other", 2, [true, true, false, false], [0, 0, 1, 1]],
+    ["the pools of each family fail in all", 3, [true, true, true, true], [0, 0, 0, 0]],
+  ])("instances of a uniform scale set that ARM refuses in %s", async (_what, times, refused, joined) => {
+    const dual = await openDual();
+    await using _ = dual.world;
+    dual.world.simulator.failNext(dual.isPut, { ...refusal, times });
+    const { failed } = await dual.apply();
+    expect(dual.joins.map((write) => failed.has(write))).toEqual([...refused]);
+    expect(await dual.joined()).toEqual([...joined]);
+    expect(dual.puts()).toHaveLength(3);
+  });
+
+  test.each<[string, Parameters<World["simulator"]["failNext"]>[1], number]>([
+    ["other writers change all the time", { status: 409, code: "AnotherOperationInProgress", times: 5 }, 5],
+    ["the operation fails", { status: 400, code: "VMExtensionProvisioningError", stage: "operation" }, 1],
+  ])(
+    "instances of a uniform scale set of which %s are not written again for each family",
+    async (_what, failure, puts) => {
+      const dual = await openDual();
+      await using _ = dual.world;
+      dual.world.simulator.failNext(dual.isPut, failure);
+      const { failed } = await dual.apply();
+      expect(failed.size).toBe(4);
+      expect(dual.puts()).toHaveLength(puts);
+    },
+  );
+
+  test("instances of a uniform scale set that ARM refuses in pools of one family alone are not written again", async () => {
+    const dual = await openDual(["IPv6"]);
+    await using _ = dual.world;
+    dual.world.simulator.failNext(dual.isPut, refusal);
+    const { failed } = await dual.apply();
+    expect([failed.size, await dual.joined(), dual.puts()]).toEqual([2, [0, 0], [400]]);
+  });
+
+  test("instances of a uniform scale set that ARM refuses late in the pools of one family end with that error", async () => {
+    let nowMs = 0;
+    const dual = await openDual(["IPv4", "IPv6"], { monotonic: () => nowMs });
+    await using _ = dual.world;
+    const held = dual.world.simulator.hold(dual.isPut);
+    dual.world.simulator.failNext(dual.isPut, { ...refusal, times: 2 });
+    const applied = dual.apply();
+    await eventually("the write is held", () => held.waiting() === 1);
+    nowMs += 10_000;
+    const { late } = await applied;
+    held.release();
+    const ends = await Promise.all(dual.joins.map((write) => Promise.all(late.get(write) ?? [])));
+    expect(ends).toEqual(dual.joins.map(() => [expect.objectContaining({ code: "PoolIsFull" })]));
+    expect(await dual.joined()).toEqual([0, 0, 1, 1]);
+  });
+
   test("leave one pool and stay in the other", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(2);

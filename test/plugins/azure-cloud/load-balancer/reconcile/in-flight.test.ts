@@ -20,6 +20,16 @@ const balancer = (...services: readonly string[]): Write => ({
   id: `${network}/loadBalancers/kubernetes`,
   services,
 });
+const members = (family: "IPv4" | "IPv6", loadBalancer = "kubernetes"): Write => ({
+  ...target,
+  kind: "update-members",
+  id: `${network}/loadBalancers/${loadBalancer}/backendAddressPools/${family}`,
+  services: [family],
+  loadBalancer,
+  family,
+  join: [],
+  leave: [],
+});
 const group = (...services: readonly string[]): Write => ({
   ...target,
   kind: "put-security-group",
@@ -158,4 +168,45 @@ test("what was in flight when an observation began is not free, although it is b
   expect(inFlight.isFree(balancer("b"), world(), held)).toBe(false);
   expect(inFlight.isFree(balancer("b"), world(), [])).toBe(true);
   expect([held.length, inFlight.size]).toEqual([1, 0]);
+});
+
+describe("members of the pools of one load balancer", () => {
+  const [ipv4, ipv6] = [members("IPv4"), members("IPv6")];
+
+  test("are written together if both writes start together, and one after the other otherwise", () => {
+    const { inFlight } = fixture();
+    const flight = inFlight.start(ipv4, world());
+    const started = new Map([[ipv4, { flight }]]);
+    expect(inFlight.isFree(ipv6, world(), [], started)).toBe(true);
+    expect(inFlight.isFree(ipv6, world(), [])).toBe(false);
+    started.set(ipv6, { flight: inFlight.start(ipv6, world()) });
+    inFlight.end(flight);
+    expect(inFlight.isFree(ipv4, world(), [])).toBe(false);
+    expect(inFlight.isFree(balancer("a"), world(), [])).toBe(false);
+  });
+
+  test("are not written with what started together with others and is no write of members", () => {
+    const { inFlight } = fixture();
+    const put = balancer("a");
+    const started = new Map([[put, { flight: inFlight.start(put, world()) }]]);
+    expect(inFlight.isFree(ipv4, world(), [], started)).toBe(false);
+    expect(inFlight.isFree(members("IPv4", "other"), world(), [], started)).toBe(true);
+  });
+
+  test("keep the load balancer from being written with them, although it starts together with them", () => {
+    const { inFlight } = fixture();
+    const started = new Map([[ipv4, { flight: inFlight.start(ipv4, world()) }]]);
+    expect(inFlight.isFree(balancer("a"), world(), [], started)).toBe(false);
+  });
+
+  test("are not written together while an earlier write of them is in flight, or was when they were read", () => {
+    const { inFlight } = fixture();
+    const earlier = inFlight.start(members("IPv4"), world());
+    const held = inFlight.current();
+    const started = new Map([[ipv4, { flight: inFlight.start(ipv4, world()) }]]);
+    expect(inFlight.isFree(ipv6, world(), [], started)).toBe(false);
+    inFlight.end(earlier);
+    expect(inFlight.isFree(ipv6, world(), [], started)).toBe(true);
+    expect(inFlight.isFree(ipv6, world(), held, started)).toBe(false);
+  });
 });

@@ -63,7 +63,24 @@ function fixture() {
   });
   const take = (outcome: WriteOutcome): Promise<void> => outcomes.take(inFlight.start(outcome.write, world()), outcome);
   const failures = (): readonly string[] => entries.flatMap(({ failure }) => failure?.error ?? []).map(String);
-  return { clock, stop, inFlight, entries, events, madeUp, moved, outcomes, take, failures, ticks: () => ticks };
+  const counted = async () => {
+    const samples = await metrics.samples("cloudprovider_azure_load_balancer_writes_total");
+    return samples.map(({ labels, value }) => `${labels["kind"]} ${value}`);
+  };
+  return {
+    clock,
+    stop,
+    inFlight,
+    entries,
+    events,
+    madeUp,
+    moved,
+    outcomes,
+    take,
+    failures,
+    counted,
+    ticks: () => ticks,
+  };
 }
 
 describe("a write of members", () => {
@@ -108,6 +125,19 @@ describe("a write of members", () => {
     expect(await leave([one.promise, other.promise])).toBe(2);
     expect(await leave([other.promise])).toBe(2);
     expect(await leave([other.promise], `${members.id}-IPv6`)).toBe(3);
+  });
+
+  test("requests that a write of members shares with another one are counted once, and change its Services and nodes as well", async () => {
+    const { take, counted, entries, moved, outcomes } = fixture();
+    await take({ kind: "written", write: members, requests: 2, shared: true });
+    await take({ kind: "unfinished", write: members, requests: 2, shared: true, ends: [] });
+    expect([await counted(), moved, outcomes.outdated.has(members)]).toEqual([[], [members.id], true]);
+    for (const entry of entries) entry.finish({}, true);
+    const reconciled = Promise.all(entries.map((entry) => entry.wait(undefined, () => undefined)));
+    for (const entry of entries) entry.settle(undefined);
+    expect((await reconciled).map(({ writes }) => writes)).toEqual([4, 4]);
+    await take({ kind: "written", write: members, requests: 2 });
+    expect(await counted()).toEqual(["update-members 2"]);
   });
 
   test("a write of members that takes them away before a deletion is waited for to its end", async () => {

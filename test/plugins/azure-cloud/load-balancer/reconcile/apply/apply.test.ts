@@ -7,6 +7,7 @@ import { networkResources } from "../../../../../../plugins/azure-cloud/arm/writ
 import { decodeConfig } from "../../../../../../plugins/azure-cloud/config/decode.ts";
 import { parseJson } from "../../../../../../plugins/azure-cloud/json.ts";
 import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import type { MembersWrite } from "../../../../../../plugins/azure-cloud/load-balancer/pools/member-jobs.ts";
 import { PoolMembers } from "../../../../../../plugins/azure-cloud/load-balancer/pools/membership.ts";
 import { PoolReads } from "../../../../../../plugins/azure-cloud/load-balancer/pools/pool-reads.ts";
 import {
@@ -16,7 +17,7 @@ import {
 import { NewServices } from "../../../../../../plugins/azure-cloud/load-balancer/reconcile/apply/preconditions.ts";
 import { settled } from "../../../../../../sdk/testing/conformance.ts";
 import { errorOf } from "../../../../../kit/rejection.ts";
-import type { World } from "../../../world.ts";
+import { instanceID, nodeOf, type World } from "../../../world.ts";
 import { azureState } from "../../azure-state.ts";
 import { type Cluster, fast, type Generation, openCluster, serviceOf } from "../../cluster.ts";
 import { plannerConfigOf } from "../../fixtures.ts";
@@ -233,4 +234,36 @@ test("a public IP that was created since the plan was observed is known with its
   publicIPs.store(created);
   expect(await rewritten(cluster, parts, [])).toBe("written");
   expect((await publicIPs.all(parts.group))[0]?.ipConfiguration).toEqual(ipConfiguration);
+});
+
+test.each([
+  ["succeed, are of the first one", 0, ["written", "written shared"]],
+  ["are refused in part, are of one that succeeds", 2, ["failed", "written"]],
+])("requests for the members of several pools, which %s", async (_what, times, expected) => {
+  await using cluster = await openCluster(0);
+  const { simulator } = cluster.world;
+  simulator.addScaleSet({ name: "dual", dualStack: true });
+  simulator.addScaleSetInstances("dual", 1);
+  await cluster.ensure(await cluster.start(), serviceOf("web", { spec: { ipFamilies: ["IPv4", "IPv6"] } }));
+  const { applier, network, group } = await applierOf(cluster.world);
+  const loadBalancers = await network.loadBalancers.all(group);
+  const pools = loadBalancers.flatMap(({ backendAddressPools = [] }) => backendAddressPools);
+  const writes = pools.map(({ id = "", name = "" }): MembersWrite => ({
+    kind: "update-members",
+    id,
+    name,
+    resourceGroup: group,
+    loadBalancer: "kubernetes",
+    services: ["default/web"],
+    family: name.endsWith("IPv6") ? "IPv6" : "IPv4",
+    join: ["node-0"],
+    leave: [],
+  }));
+  const refusal = { status: 400, code: "PoolIsFull", times };
+  if (times > 0) simulator.failNext({ method: "PUT", path: "/virtualMachines/0" }, refusal);
+  const nodes = [nodeOf("node-0", { providerID: instanceID(0, "dual") })];
+  const outcomes = await applier.members(writes, observedWith({ loadBalancers, nodes }));
+  const shown = outcomes.map((one) => `${one.kind}${"shared" in one ? " shared" : ""}`);
+  expect(shown).toEqual(expected);
+  expect(outcomes.at(-1)).toMatchObject({ requests: 2 });
 });
