@@ -282,10 +282,10 @@ describe("reads that lag", () => {
   test("catch up in time", async () => {
     await using world = await openWorld();
     const arm = await rawClient(world.simulator);
-    world.simulator.setReadLag(100);
+    world.simulator.setReadLag(2_000);
     await arm("PUT", table, { body: routes() });
     expect((await arm("GET", table)).status).toBe(404);
-    await Bun.sleep(110);
+    await Bun.sleep(2_010);
     expect((await arm("GET", table)).status).toBe(200);
   });
 });

@@ -50,7 +50,7 @@ const openedAddresses = (draft: Draft, { key }: Subject): readonly string[] =>
 const ownedAddresses = (draft: Draft, subject: Subject): readonly string[] =>
   ownPublicIPs(draft, subject).flatMap(({ ipAddress }) => ipAddress || []);
 
-/** Those of the public IPs that the plan deletes, for example to create them again with other IP tags. */
+/** Those of the public IPs that the plan deletes, to create them again, for example with other IP tags. */
 const releasedAddresses = (draft: Draft, subject: Subject): readonly string[] =>
   ownPublicIPs(draft, subject).flatMap((one) =>
     draft.publicIPs.get(lowerId(one))?.current === undefined ? (one.ipAddress ?? []) : [],
@@ -179,11 +179,12 @@ const isMoving = (draft: Draft, { key }: Subject, told: readonly string[], addre
 /**
  * Without an address yet, nothing is opened. A former one that this plan leaves to others, or in a group that deployments
  * share, is closed with it: once its load-balancing rules are gone, nothing but its status would tell of that address, and
- * it may never have shown it. One whose public IP is deleted is closed before that, as a change of type clears the status.
+ * it may never have shown it. One whose public IP is created again is closed before that, as a change of type clears the
+ * status; one that a Service leaves for an internal address stays open until its load balancer is written.
  */
 function pendingHolder(draft: Draft, subject: Subject, former: readonly string[]): Holder {
   const kept = keptHolder(draft, subject);
-  const released = isShared(draft) ? releasedAddresses(draft, subject) : [];
+  const released = isShared(draft) && !subject.internal ? releasedAddresses(draft, subject) : [];
   const isLeft = (one: string): boolean => !kept.addresses.includes(one) || released.includes(one);
   const left = former.filter((one) => isLeft(one) && (isShared(draft) || isRuled(draft, one)));
   return { ...kept, left };
