@@ -59,7 +59,7 @@ export async function applyPlan(parts: ApplyParts, plan: RoutePlan, signal: Abor
     return deletion;
   });
   const creations = plan.creations.map(async (creation) => {
-    if (isRefused(parts, creation)) return;
+    if (!isWithin(parts.clusterCIDRs, creation.route.destinationCIDR)) return refuse(parts, creation);
     await Promise.all(claimsOf(creation.route).flatMap((claim) => beforehand.get(claim) ?? []));
     const problem = await createRoute(parts, creation, limit, signal);
     if (problem === undefined) missing.delete(creation);
@@ -73,14 +73,9 @@ export async function applyPlan(parts: ApplyParts, plan: RoutePlan, signal: Abor
  * A kubelet may register its node with any CIDR, such as 0.0.0.0/0: the traffic of all nodes would go there. The node has
  * an event and stays without a route; the pass does not fail, as another attempt would change nothing.
  */
-function isRefused(
-  { clusterCIDRs, events }: ApplyParts,
-  { node, route: { destinationCIDR: cidr } }: Creation,
-): boolean {
-  if (isWithin(clusterCIDRs, cidr)) return false;
+function refuse({ events }: ApplyParts, { node, route: { destinationCIDR: cidr } }: Creation): void {
   const message = `pod CIDR ${cidr} is not within --cluster-cidr`;
   events.creationFailed(node, cidr, 0, new CodedError("RouteOutsideClusterCIDR", message));
-  return true;
 }
 
 const claimsOf = ({ targetNode, destinationCIDR }: Route): readonly string[] => [

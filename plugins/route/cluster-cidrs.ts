@@ -36,27 +36,21 @@ const hint = "set --cluster-cidr, or --configure-cloud-routes=false if the cloud
  * A route with an unparsable destination is not ours.
  */
 export function isResponsibleFor(clusterCIDRs: readonly CIDR[], destinationCIDR: string): boolean {
-  const destination = tryParse(destinationCIDR);
-  return (
-    destination !== undefined &&
-    clusterCIDRs.some(
-      (cidr) => containsAddress(cidr, destination.bytes) || containsAddress(cidr, lastAddress(destination)),
-    )
-  );
+  const ends = endsOf(destinationCIDR);
+  return clusterCIDRs.some((cidr) => ends?.some((address) => containsAddress(cidr, address)));
 }
 
 /** True when every address of a node's CIDR lies in one cluster CIDR. */
 export function isWithin(clusterCIDRs: readonly CIDR[], text: string): boolean {
-  const pods = tryParse(text);
-  return (
-    pods !== undefined &&
-    clusterCIDRs.some((cidr) => containsAddress(cidr, pods.bytes) && containsAddress(cidr, lastAddress(pods)))
-  );
+  const ends = endsOf(text);
+  return clusterCIDRs.some((cidr) => ends?.every((address) => containsAddress(cidr, address)));
 }
 
-function tryParse(text: string): CIDR | undefined {
+/** The first and the last address of a CIDR; undefined for a text that is not one. */
+function endsOf(text: string): readonly CIDR["bytes"][] | undefined {
   try {
-    return parseCIDR(text);
+    const cidr = parseCIDR(text);
+    return [cidr.bytes, lastAddress(cidr)];
   } catch {
     return undefined;
   }
