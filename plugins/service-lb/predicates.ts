@@ -5,6 +5,7 @@ import {
   annotations,
   type ComponentConfig,
   finalizers,
+  hasFinalizer as hasFinalizerNamed,
   parseLabelSelector,
   type Service,
   type ServicePort,
@@ -14,7 +15,7 @@ import {
 /** Keeps a Service in the API until its load balancer is deleted. The name is upstream's. */
 export const finalizer = finalizers.loadBalancerCleanup;
 
-export const hasFinalizer = (service: Service): boolean => service.metadata?.finalizers?.includes(finalizer) ?? false;
+export const hasFinalizer = (service: Service): boolean => hasFinalizerNamed(service, finalizer);
 
 /**
  * Annotation of a Service that several deployments could serve: the Lease of the one that does. Only that one calls the
