@@ -22,7 +22,7 @@ type VmsByInterface = ReadonlyMap<string, VirtualMachineRecord>;
 
 /** State of one observation that the members of all pools share. */
 interface Observation {
-  readonly nodeByVm: ReadonlyMap<string, Node>;
+  readonly nodeOf: (vmId: string) => Node | undefined;
   readonly vmsIn: (resourceGroup: string) => Promise<VmsByInterface>;
 }
 
@@ -65,13 +65,17 @@ export class PoolReads {
     if (group !== "") virtualMachines.inGroup(group).vms.prefetch("cached");
   }
 
-  /** Members of every network-interface pool, by lower-case pool id; those of deleted nodes where no other has the VM. */
+  /**
+   * Members of every network-interface pool, by lower-case pool id. A deleted node has its instance unless another one is
+   * there: an instance may have joined under another name than before.
+   */
   async observe(
     loadBalancers: readonly LoadBalancer[],
     nodes: readonly Node[],
     deleted: readonly Node[] = [],
   ): Promise<ReadonlyMap<string, readonly PoolMember[]>> {
-    const nodeByVm = new Map([...nodesByVm(deleted), ...nodesByVm(nodes)]);
+    const [present, gone] = [nodesByVm(nodes), nodesByVm(deleted)];
+    const nodeOf = (vmId: string): Node | undefined => present.get(vmId.toLowerCase()) ?? gone.get(vmId.toLowerCase());
     const vms = new Map<string, Promise<VmsByInterface>>();
     const vmsIn = (group: string): Promise<VmsByInterface> =>
       vms.getOrInsertComputed(group, () =>
@@ -80,7 +84,7 @@ export class PoolReads {
     const pools = loadBalancers.flatMap(({ backendAddressPools = [] }) => backendAddressPools);
     const members = pools.map(async ({ id = "", backendIPConfigurations = [] }) => {
       const ids = backendIPConfigurations.flatMap((configuration) => configuration.id ?? []);
-      return [id.toLowerCase(), await this.#resolveAll(id, ids, { nodeByVm, vmsIn })] as const;
+      return [id.toLowerCase(), await this.#resolveAll(id, ids, { nodeOf, vmsIn })] as const;
     });
     return new Map(await Promise.all(members));
   }
@@ -113,7 +117,7 @@ export class PoolReads {
         owner?.kind === "interface" ? (await shared.vmsIn(groupOf(owner.id))).get(owner.id.toLowerCase()) : undefined;
       const vmId = owner?.kind === "instance" ? owner.id : vm?.id;
       const scaleSetId = owner?.kind === "instance" ? owner.scaleSetId : vm?.scaleSetId;
-      const node = vmId === undefined ? undefined : shared.nodeByVm.get(vmId.toLowerCase())?.metadata?.name;
+      const node = vmId === undefined ? undefined : shared.nodeOf(vmId)?.metadata?.name;
       resolved[index] = {
         ipConfigurationId,
         node,

@@ -163,7 +163,6 @@ export class Observer {
     unreadable.services = settled.errors;
     const loadBalancers = this.#loadBalancers(settled.loadBalancers);
     const nodes = this.nodes();
-    // The last node of an instance counts: it may have joined under another name than before.
     const poolMembers = await members.observe(loadBalancers, nodes, [...this.#deletedNodes.values()]);
     const observed = {
       loadBalancers,
