@@ -106,6 +106,9 @@ export function plannerConfig(keys: ConfigKeys, clusterName: string, shard?: str
   };
 }
 
+/** True for a shard: it has load balancers of its own. */
+export const isShard = ({ shardSuffix = "" }: Pick<PlannerConfig, "shardSuffix">): boolean => shardSuffix !== "";
+
 /** True for a load balancer that another shard's Services, or those of no shard, may be on. */
 export function isOfAnotherShard(name: string, config: PlannerConfig): boolean {
   if (config.shardSuffix === undefined) return false;

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { type CloudContext, type InformerHandler, keyOf, type Service } from "cloud-controller-host/sdk";
 
 import type { ServiceIntent, ServiceKey } from "../model/model.ts";
-import type { PlannerConfig } from "../model/planner-config.ts";
+import { isShard, type PlannerConfig } from "../model/planner-config.ts";
 import type { GuardedRounds } from "../removals/guarded-round.ts";
 import { hasMarkOfAnother, hasNeighbors, isOfAnother, isSameService } from "../service/identity.ts";
 import type { Observer } from "./observe/observe.ts";
@@ -93,7 +93,6 @@ export class Takeovers {
   /** Services that a shard is the first one to mark may have been served by a deployment that marks none. */
   #isElsewhere(service: Service): boolean {
     const { context, config } = this.#options;
-    const isShard = (config.shardSuffix ?? "") !== "";
-    return isShard ? isOfAnother(service, context.shards) : hasMarkOfAnother(service, context.shards);
+    return isShard(config) ? isOfAnother(service, context.shards) : hasMarkOfAnother(service, context.shards);
   }
 }

@@ -1,7 +1,7 @@
 import type { Node } from "cloud-controller-host/sdk";
 
 import type { Observed } from "../../model/model.ts";
-import type { PlannerConfig } from "../../model/planner-config.ts";
+import { isShard, type PlannerConfig } from "../../model/planner-config.ts";
 import type { PoolReads } from "../../pools/pool-reads.ts";
 import type { Flight } from "../in-flight.ts";
 import { GoneBalancers, type GoneBalancersOptions } from "./gone-balancers.ts";
@@ -36,10 +36,9 @@ export class LaterPlans {
     this.#skipped = new SkippedInstances({ ...shared, nodes });
     this.#members = new MemberLooks(shared);
     this.#gone = new GoneBalancers({ ...shared, loadBalancers });
-    const isShard = (config.shardSuffix ?? "") !== "";
     // Of load balancers that deployments share, each may have moved nodes by what it had read before the other did.
     const haveChanged = async (): Promise<boolean> => {
-      if (loadBalancers.length === 0 || isShard || !isShared()) return pools.haveModelsChanged();
+      if (loadBalancers.length === 0 || isShard(config) || !isShared()) return pools.haveModelsChanged();
       forget();
       return true;
     };

@@ -185,7 +185,7 @@ describe("members of the pools of one load balancer", () => {
     expect(inFlight.isFree(balancer("a"), world(), [])).toBe(false);
   });
 
-  test("are not written with what started together with others and is no write of members", () => {
+  test("are not written beside a write of another kind that started together with others", () => {
     const { inFlight } = fixture();
     const put = balancer("a");
     const started = new Map([[put, { flight: inFlight.start(put, world()) }]]);
