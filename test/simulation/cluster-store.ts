@@ -110,7 +110,7 @@ export class ClusterStore {
     const metadata = { uid, ...object.metadata, resourceVersion: String(this.#version) };
     const [apiVersion, kind] = [apiVersions[collection], objectKinds[collection]];
     const after: KubeObject = JSON.parse(JSON.stringify({ ...object, metadata, apiVersion, kind }));
-    if (collection === leases) this.#noteLease(after);
+    if (collection === leases) this.#noteLease(after, before === undefined);
     this.#of(collection).set(name, after);
     this.#record({
       collection,
@@ -136,11 +136,15 @@ export class ClusterStore {
     this.#changed(event);
   }
 
-  /** A holder that creates a deleted Lease again has not acquired it from another. */
-  #noteLease({ spec }: Lease): void {
+  /**
+   * A holder that creates a deleted Lease again has not acquired it from another, even if another client had stolen it before:
+   * a thief has not waited until the Lease expired.
+   */
+  #noteLease({ spec }: Lease, isNew: boolean): void {
     const holder = spec?.holderIdentity ?? "";
     const now = new Map([...this.#of(configMaps)].map(([name, object]) => [name, versionOf(object)] as const));
-    if (holder !== "" && holder !== this.#holder) {
+    const isKept = isNew && this.#atAcquisition.has(holder);
+    if (holder !== "" && holder !== this.#holder && !isKept) {
       const written = [...now].filter(([name]) => name.endsWith("-controller"));
       this.#atAcquisition.set(holder, new Map([...this.#atLeaseWrite, ...written]));
     }
