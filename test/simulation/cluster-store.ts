@@ -137,8 +137,8 @@ export class ClusterStore {
   }
 
   /**
-   * A holder that creates a deleted Lease again has not acquired it from another, even if another client had stolen it before:
-   * a thief has not waited until the Lease expired.
+   * A holder that creates a deleted Lease again has not acquired it from another, even if another client had stolen it
+   * before: a thief has not waited until the Lease expired.
    */
   #noteLease({ spec }: Lease, isNew: boolean): void {
     const holder = spec?.holderIdentity ?? "";
