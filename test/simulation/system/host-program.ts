@@ -82,6 +82,8 @@ export class SimulatedHost {
   exitStatus: number | undefined;
   readonly #runtime: VirtualRuntime;
   readonly #ended: () => void;
+  /** Kept: a status is costly, and every request asks for it. */
+  #identity = "";
   #afterWrites: Countdown | undefined;
   #atWrites: Countdown | undefined;
 
@@ -132,7 +134,8 @@ export class SimulatedHost {
 
   /** The identity in the Lease. */
   get identity(): string {
-    return this.running?.status.identity ?? "";
+    this.#identity ||= this.running?.status.identity ?? "";
+    return this.#identity;
   }
 
   /** What `/statusz` shows; undefined while it does not serve. */
