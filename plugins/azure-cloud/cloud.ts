@@ -144,13 +144,13 @@ function routesOf(config: AzureConfig, { context, clients, vms, removals }: Rout
 
 /** Uses separate reads: the command makes them only once. */
 function explainOf(config: AzureConfig, context: CloudContext, clients: ArmClients): Explain {
-  const { clusterName, shard, clock, informers, signal } = context;
+  const { clock, informers, signal } = context;
   const parts = (): Parameters<typeof explainNode>[1] => ({
     nodes: informers.of(kinds.Node).store.list(),
     services: informers.of(kinds.Service).store.list(),
     nowMs: clock.now(),
     keys: config,
-    config: plannerConfig(config, clusterName, shard),
+    config: plannerConfig(config, context),
     network: networkResources(clients, config, { clock, signal }),
   });
   return {

@@ -1,7 +1,7 @@
 import type { LoadBalancer } from "@azure/arm-network";
 import type { Explanation, Fact, Node, Service } from "cloud-controller-host/sdk";
 
-import { drainRecordOf, noDrain, readDrain } from "./model/drain.ts";
+import { noDrain, readDrain } from "./model/drain.ts";
 import type { PlannerConfig } from "./model/planner-config.ts";
 import { drainingIn } from "./plan/balancer/drain-places.ts";
 import { nodeName } from "./plan/draft/nodes.ts";
@@ -21,7 +21,7 @@ export function explainDrain(
   loadBalancers: readonly LoadBalancer[],
   { config, nodes, services, nowMs }: ClusterView & { readonly config: PlannerConfig },
 ): readonly Explanation[] {
-  const drain = readDrain(node, nowMs, drainRecordOf(config));
+  const drain = readDrain(node, nowMs, config.drainRecord);
   if (drain?.cause === undefined) return [];
   const title = `drain of ${nodeName(node)}`;
   const cause: Fact = { name: "cause", value: drain.cause };

@@ -215,7 +215,7 @@ export function azureLoadBalancers(
   removals: Removals,
 ): AzureLoadBalancers {
   const [{ clock, signal }, { clients }] = [context, reads];
-  const planner = plannerConfig(config, context.clusterName, context.shard);
+  const planner = plannerConfig(config, context);
   const network = networkResources(clients, config, { clock, signal });
   const abandoned = (id: string): void => reconciler.later.abandoned(id);
   const skipped = (id: string): void => reconciler.later.skipped(id);

@@ -1,4 +1,15 @@
-import { annotationOf, isBeingDeleted, labelOf, labels, type Node, taints, taintsOf } from "cloud-controller-host/sdk";
+import { createHash } from "node:crypto";
+
+import {
+  annotationOf,
+  isBeingDeleted,
+  labelOf,
+  labels,
+  type Node,
+  type Shards,
+  taints,
+  taintsOf,
+} from "cloud-controller-host/sdk";
 
 /**
  * Annotation of a node with the state of its drain. It is written before the node's first address goes down, so that an
@@ -8,9 +19,19 @@ import { annotationOf, isBeingDeleted, labelOf, labels, type Node, taints, taint
 export const drainRecord = "cloud-controller-host/load-balancer-drain";
 export const requested = "requested";
 
-/** Each shard drains a node from its own load balancers only. */
-export const drainRecordOf = ({ shardSuffix = "" }: { readonly shardSuffix: string | undefined }): string =>
-  drainRecord + shardSuffix;
+/** Limit of the part of an annotation's key after the slash. */
+const maxKeyName = 63;
+
+/**
+ * Each deployment has a record of its own, also where several share a load balancer: it puts up what it has put down itself,
+ * and none removes the record of another one by what it has read before that one's writes.
+ */
+export function drainRecordOf(shardSuffix = "", shards?: Shards): string {
+  if (shardSuffix !== "" || shards?.isAlive === undefined) return drainRecord + shardSuffix;
+  const key = `${drainRecord}.${shards.own}`;
+  const isValid = key.length - key.indexOf("/") - 1 <= maxKeyName;
+  return isValid ? key : `${drainRecord}.${createHash("sha256").update(shards.own).digest("hex").slice(0, 16)}`;
+}
 
 export const noDrain =
   "network interfaces in pools cannot be drained; loadBalancerBackendPoolConfigurationType nodeIP can, and clusterServiceLoadBalancerHealthProbeMode shared takes traffic off a node whose kube-proxy reports it as leaving";

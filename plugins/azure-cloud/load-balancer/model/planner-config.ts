@@ -1,7 +1,10 @@
+import type { CloudContext } from "cloud-controller-host/sdk";
+
 import { sameName } from "../../arm/resource-id.ts";
 import { isStackName } from "../../config/environments.ts";
 import type { ConfigKeys } from "../../config/schema.ts";
 import { vmTypes } from "../../instances/vm-types.ts";
+import { drainRecordOf } from "./drain.ts";
 import { withoutInternal } from "./names.ts";
 import { parseTags } from "./tags.ts";
 
@@ -30,6 +33,8 @@ export interface PlannerConfig {
   readonly loadBalancerName: string;
   /** Ends the names of a shard's load balancers: `-` and the shard, or empty. Undefined where no other shard is. */
   readonly shardSuffix: string | undefined;
+  /** Key of the node annotation with the state of a drain. */
+  readonly drainRecord: string;
   /** Scale set or availability set whose nodes belong to the cluster's load balancer. */
   readonly primaryVMSet: string;
   readonly pools: "interfaces" | "addresses";
@@ -52,7 +57,10 @@ export interface PlannerConfig {
 }
 
 /** Source: upstream `InitializeCloudFromConfig` and `setLBDefaults`. `keys` have passed `decodeConfig`. */
-export function plannerConfig(keys: ConfigKeys, clusterName: string, shard?: string): PlannerConfig {
+export function plannerConfig(
+  keys: ConfigKeys,
+  { clusterName, shard, shards }: Pick<CloudContext, "clusterName" | "shard" | "shards">,
+): PlannerConfig {
   const shardSuffix = shard && `-${shard}`;
   const ending = shardSuffix ?? "";
   const resourceGroup = keys.resourceGroup.toLowerCase();
@@ -78,6 +86,7 @@ export function plannerConfig(keys: ConfigKeys, clusterName: string, shard?: str
     serviceGateway: keys.serviceGatewayEnabled,
     loadBalancerName: ending === "" ? keys.loadBalancerName : (keys.loadBalancerName || clusterName) + ending,
     shardSuffix,
+    drainRecord: drainRecordOf(shardSuffix, shards),
     primaryVMSet: keys[vmTypes[keys.vmType].primarySetKey],
     pools: keys.loadBalancerBackendPoolConfigurationType === "nodeIPConfiguration" ? "interfaces" : "addresses",
     preConfiguredPools: {

@@ -10,15 +10,7 @@ import {
   type Service,
 } from "cloud-controller-host/sdk";
 
-import {
-  drainCause,
-  drainRecordOf,
-  drainStep,
-  type NodeDrain,
-  readDrain,
-  requested,
-  wantedRecord,
-} from "../model/drain.ts";
+import { drainCause, drainStep, type NodeDrain, readDrain, requested, wantedRecord } from "../model/drain.ts";
 import type { Observed, ServiceKey } from "../model/model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { type DrainingAddress, drainingIn } from "../plan/balancer/drain-places.ts";
@@ -69,7 +61,7 @@ export class Drains {
 
   constructor(options: DrainsOptions) {
     this.#options = options;
-    this.#record = drainRecordOf(options.config);
+    this.#record = options.config.drainRecord;
   }
 
   ensured(service: Service): void {

@@ -68,5 +68,7 @@ test("shows the drain of a node from the load balancers of its shard only", () =
   };
   const elsewhere = stateIn({ shardSuffix: "-blue", loadBalancerName: "kubernetes-blue" });
   expect(elsewhere).toBe("it is in no backend pool of the cluster");
-  expect(stateIn({ shardSuffix: "-blue" })).toBe("waiting until Azure shows all of its addresses as down");
+  expect(stateIn({ drainRecord: `${drainRecord}-blue` })).toBe(
+    "waiting until Azure shows all of its addresses as down",
+  );
 });

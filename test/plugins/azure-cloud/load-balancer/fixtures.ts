@@ -25,7 +25,7 @@ export function plannerConfigOf(
 ): PlannerConfig {
   const decoded = decodeConfig({ ...baseKeys, ...keys }, {});
   if (!decoded.ok) throw new Error(decoded.problems.join("; "));
-  return plannerConfig(decoded.value, clusterName);
+  return plannerConfig(decoded.value, { clusterName });
 }
 
 export interface ServiceShape {

@@ -25,6 +25,13 @@ export const secondDefects: Defects = {
     needs: ["serveSecond"],
     kept: "a Service goes to the other deployment during a slow write",
   },
+  "keeps one record of a drain for all deployments": {
+    file: "plugins/azure-cloud/load-balancer/model/drain.ts",
+    from: 'if (shardSuffix !== "" || shards?.isAlive === undefined) return',
+    to: 'if (shardSuffix !== "-") return',
+    needs: ["serveSecond", "excludeNode"],
+    kept: "two deployments drain a node from one load balancer",
+  },
   "writes an instance while another writer's operation is in progress": {
     file: "plugins/azure-cloud/load-balancer/pools/instance-pools.ts",
     from: "await readSettled(id, fresh, options)",

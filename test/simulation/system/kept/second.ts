@@ -53,6 +53,13 @@ export const secondHistories: Readonly<Record<string, History>> = {
     [62.1, change(2, 3, '"azure-load-balancer-internal":"true"}}')],
     [62.3, { kind: "flipService", pick: 2 }],
   ),
+  // The first one begins to lead, and reads the load balancer, while the second one drains a node.
+  "two deployments drain a node from one load balancer": history(
+    { cluster: "node IPs", second: { pair: "class", hosts: 1 }, services: 3 },
+    [70, change(0, 4, "drain-seconds")],
+    [82, { kind: "killHost" }],
+    [101, { kind: "excludeNode", forMs: 20_000 }],
+  ),
   "two deployments add the same instances to a pool": history({
     second: { pair: "class", hosts: 1 },
     services: 1,

@@ -6,6 +6,7 @@ import {
   drainCause,
   type DrainPlace,
   drainRecord,
+  drainRecordOf,
   drainStep,
   type NodeDrain,
   readDrain,
@@ -114,4 +115,24 @@ describe("the record that a node needs", () => {
     ["cannot be written", drain("skipped"), [place], undefined],
   ];
   test.each(cases)("%s", (_, given, places, wanted) => expect(wantedRecord(given, places)).toBe(wanted));
+});
+
+describe("the key of the record", () => {
+  const leads = async (): Promise<boolean> => true;
+
+  test("is that of the deployment", () => {
+    expect(drainRecordOf()).toBe(drainRecord);
+    expect(drainRecordOf("", { own: "ccm" })).toBe(drainRecord);
+    expect(drainRecordOf("-blue", { own: "ccm-blue", isAlive: leads })).toBe(`${drainRecord}-blue`);
+    expect(drainRecordOf("", { own: "ccm-internal", isAlive: leads })).toBe(`${drainRecord}.ccm-internal`);
+    expect(drainRecordOf(undefined, { own: "ccm-internal", isAlive: leads })).toBe(`${drainRecord}.ccm-internal`);
+  });
+
+  test("has 63 characters at most after the slash, whatever the name of the Lease", () => {
+    const nameFor = (lease: string): string => drainRecordOf("", { own: lease, isAlive: leads }).split("/")[1] ?? "";
+    expect(nameFor("l".repeat(43))).toBe(`load-balancer-drain.${"l".repeat(43)}`);
+    const [one, other] = [nameFor(`${"l".repeat(43)}a`), nameFor(`${"l".repeat(43)}b`)];
+    expect(one).toMatch(/^load-balancer-drain\.[0-9a-f]{16}$/);
+    expect(other).not.toBe(one);
+  });
 });

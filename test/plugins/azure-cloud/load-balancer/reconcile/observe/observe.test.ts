@@ -98,7 +98,7 @@ async function observerOf(world: World, objects: Objects, changes: Readonly<Reco
   if (!decoded.ok) throw new Error(decoded.problems.join("; "));
   const reads = await world.reads(changes);
   const { clients } = reads;
-  const config = plannerConfig(decoded.value, "kubernetes");
+  const config = plannerConfig(decoded.value, { clusterName: "kubernetes" });
   const signal = new AbortController().signal;
   const network = networkResources(clients, decoded.value, { clock, signal });
   const members = new PoolReads({ ...reads, clock, standard: true });
