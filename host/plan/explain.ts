@@ -14,7 +14,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 import type { PlanDocument } from "../changes/plan-schema.ts";
-import { didYouMean } from "../config/values/suggestion.ts";
+import { didYouMean, isMisspelled } from "../config/values/suggestion.ts";
 import { nodeFacts, serviceFacts } from "../console/object-facts.ts";
 import { redactText } from "../process/log/redact.ts";
 import { changesAbout, failedSubject, planDocument } from "./document.ts";
@@ -89,13 +89,19 @@ export async function explain(
 /** Names shown of those that there are, where none is similar. */
 const maxNames = 5;
 
-/** ` (did you mean default/web?)`: the name in another namespace, or a similar one; without either the first of all. */
+/**
+ * ` (did you mean default/web?)`: the name in another namespace, or a similar one in its own; without either the first of
+ * all.
+ */
 function similar(subject: Subject, { nodes, services }: Pick<Inspection, "nodes" | "services">): string {
   if (subject.kind === "node") return didYouMean(subject.name, nodes.map(keyOf), "") || someOf(nodes.map(keyOf));
   const elsewhere = services.filter(({ metadata }) => metadata?.name === subject.name).map(keyOf);
   if (elsewhere.length > 0) return ` (did you mean ${elsewhere.slice(0, 3).join(" or ")}?)`;
+  const misspelled = services.filter(
+    ({ metadata }) => metadata?.namespace === subject.namespace && isMisspelled(subject.name, [metadata?.name ?? ""]),
+  );
   const balanced = services.filter(({ spec }) => spec?.type === "LoadBalancer");
-  return didYouMean(`${subject.namespace}/${subject.name}`, services.map(keyOf), "") || someOf(balanced.map(keyOf));
+  return didYouMean(`${subject.namespace}/${subject.name}`, misspelled.map(keyOf), "") || someOf(balanced.map(keyOf));
 }
 
 function someOf(names: readonly string[]): string {

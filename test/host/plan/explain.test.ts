@@ -154,7 +154,7 @@ describe("explain", () => {
       spec: { ports: [{ port: 8080, protocol: "TCP" }] },
     });
     const { stdout } = await explain(lab, "service", "default/web");
-    expect(stdout).toContain("azure-load-balancer-internal: only true, in lower case, makes a load balancer internal");
+    expect(stdout).toContain("does not make the load balancer internal; only true, in lower case, does");
     expect(stdout).toContain(
       "A host with these flags would change:\n\n~ change load balancer kubernetes in resource group rg0",
     );
@@ -315,9 +315,10 @@ describe("explain", () => {
     for (const name of ["a", "b", "c", "d", "e", "f", "g"])
       await lab.admin.create(kinds.Service, balancedService(name));
     const named = "default/a, default/b, default/c, default/d, default/e, and 2 more";
-    expect((await explain(lab, "service", "production/frontend")).stdout).toContain(
-      `production/frontend does not exist (there are ${named}): check`,
-    );
+    for (const name of ["production/frontend", "default/nope"])
+      expect((await explain(lab, "service", name)).stdout).toContain(
+        `${name} does not exist (there are ${named}): check`,
+      );
   });
 
   test("names what was asked for when it does not exist, and how to ask", async () => {
