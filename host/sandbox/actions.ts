@@ -55,6 +55,7 @@ export const actions: readonly SandboxAction[] = [
     command: "host reload",
     argument: "",
     help: "reload what has changed, as SIGHUP does",
+    isWatched: true,
     run: reload,
   },
 ];
@@ -65,21 +66,16 @@ function openInBrowser(url: string | undefined): string {
   return openBrowser(url) ? `Opening the console at ${url}` : `The console is at ${url}`;
 }
 
-/** Runs the action of a command such as `vm add`. Throws when there is none, and lists all. */
-export async function runAction(
-  sandbox: Sandbox,
-  command: string,
-  argument: string,
-  later: (sentence: string) => void,
-): Promise<string> {
+/** The action of a command such as `vm add`. Throws when there is none, and lists all. */
+export function actionOf(command: string): SandboxAction {
   const action = actions.find((candidate) => candidate.command === command);
-  if (action !== undefined) return action.run(sandbox, argument, later);
+  if (action !== undefined) return action;
   const known = actions.map((candidate) => candidate.command).join(", ");
   throw new CodedError("InvalidArgument", `unknown command "${command}"; the commands are ${known}`);
 }
 
 const outcomeLimitMs = 30_000;
-const outcomeText: Readonly<Record<ReloadOutcome["result"], string>> = {
+export const outcomeText: Readonly<Record<ReloadOutcome["result"], string>> = {
   reloaded: "Reloaded",
   unchanged: "Nothing to reload",
   refused: "Reload refused; the running generation continues",

@@ -10,6 +10,8 @@ export interface SandboxAction {
   /** The optional arguments in the help text. */
   readonly argument: string;
   readonly help: string;
+  /** True if the screen prints the outcome as a change of the host, as for any other trigger. */
+  readonly isWatched?: true;
   /**
    * Returns what was done or is shown; `later` prints a sentence when it is over. Throws a `CodedError` when it is not
    * possible.

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
-import { runAction } from "./actions.ts";
+import { actionOf } from "./actions.ts";
 import type { Sandbox } from "./open.ts";
 
 /** Address and token of the running sandbox, readable by its user alone. */
@@ -22,9 +22,10 @@ export async function serveControl(sandbox: Sandbox, done: (sentence: string) =>
       const { searchParams } = new URL(request.url);
       try {
         const argument = searchParams.get("argument") ?? "";
-        const sentence = await runAction(sandbox, searchParams.get("command") ?? "", argument, done);
+        const action = actionOf(searchParams.get("command") ?? "");
+        const sentence = await action.run(sandbox, argument, done);
         // What is shown is for the terminal of the command.
-        if (!sentence.includes("\n")) done(sentence);
+        if (!action.isWatched && !sentence.includes("\n")) done(sentence);
         return new Response(sentence);
       } catch (error) {
         return new Response(messageOf(error), { status: 400 });

@@ -44,7 +44,10 @@ export function listenToKeys(
     if (key === "?" || key === "h") return repeat();
     const action = actions.find((candidate) => candidate.key === key);
     if (action === undefined) return /[!-~]/u.test(key) ? report(`Unknown key ${key}; ? lists the keys`) : undefined;
-    action.run(sandbox, "", report).then(report, (error: unknown) => report(`Error: ${messageOf(error)}`));
+    Promise.try(() => action.run(sandbox, "", report)).then(
+      (sentence) => (action.isWatched ? undefined : report(sentence)),
+      (error: unknown) => report(`Error: ${messageOf(error)}`),
+    );
   };
   const listener = (data: Buffer): void => {
     const [typed = "", ...others] = data.toString("utf8").split(escape);
@@ -69,12 +72,15 @@ export function listenToKeys(
   };
 }
 
+/** Width of the longest command with its argument. */
+const commandWidth = 28;
+
 /** The keys, and the commands that do the same from another terminal; at most 80 columns wide. */
 export const helpLines = (): readonly string[] => [
   ...actions.map(
     ({ key, command, argument, help }) =>
-      `  ${key}  ${`${command}${argument === "" ? "" : ` [${argument}]`}`.padEnd(25)} ${help}`,
+      `  ${key}  ${`${command}${argument === "" ? "" : ` [${argument}]`}`.padEnd(commandWidth)} ${help}`,
   ),
-  `  ?  ${"".padEnd(25)} addresses, commands and this list`,
-  `  q  ${"".padEnd(25)} stop the sandbox, like Ctrl-C`,
+  `  ?  ${"".padEnd(commandWidth)} addresses, commands and this list`,
+  `  q  ${"".padEnd(commandWidth)} stop the sandbox, like Ctrl-C`,
 ];

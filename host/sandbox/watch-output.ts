@@ -10,6 +10,7 @@ import {
 } from "cloud-controller-host/sdk";
 import type { RecordedRequest } from "cloud-controller-host/sdk/testing/api-server";
 
+import { outcomeText } from "./actions.ts";
 import { hostUser } from "./authorizer.ts";
 import type { Sandbox } from "./open.ts";
 
@@ -109,6 +110,9 @@ function printWrite(
   print(`${username || "unknown user"}: ${verb} ${kind} ${object}`.trimEnd() + result);
 }
 
+/** Outcomes of a reload that no other part of the status shows. */
+const changesNothing: ReadonlySet<keyof typeof outcomeText> = new Set(["unchanged", "superseded"]);
+
 /** The differences between two states of a node, in words. */
 function nodeLines(type: string, node: Node, before: Node | undefined): readonly string[] {
   if (type === "DELETED") return ["deleted"];
@@ -145,6 +149,7 @@ export type WatchedStatus = Pick<
   | "generation"
   | "configHash"
   | "disabled"
+  | "lastOutcome"
   | "lastRefusal"
   | "lastRollback"
   | "refusedPlugins"
@@ -185,6 +190,9 @@ export function statusLines(before: WatchedStatus, now: WatchedStatus): readonly
     const what = again?.generation === now.generation ? ` again with the plugins and config of ${again.of}` : "";
     lines.push(`Generation ${now.generation} runs${what} (config ${now.configHash}), under the same lease`);
   }
+  const { lastOutcome } = now;
+  if (lastOutcome !== undefined && lastOutcome !== before.lastOutcome && changesNothing.has(lastOutcome.result))
+    lines.push(`${outcomeText[lastOutcome.result]}: ${lastOutcome.reason}`);
   if (now.disabled !== before.disabled)
     lines.push(
       now.disabled ? "The cloud provider is disabled; the lease is still held" : "The cloud provider is enabled",

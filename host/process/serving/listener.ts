@@ -134,7 +134,7 @@ function cannotListen(error: NodeJS.ErrnoException, options: ListenOptions): Cod
   const { address, port, flags = secureFlags } = options;
   const where = isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`;
   const why = {
-    EADDRINUSE: `${flags.port}: ${where} is already in use by another process`,
+    EADDRINUSE: `${flags.port}: ${where} is already in use by another process; stop that, or choose another port`,
     EACCES: `${flags.port}: this process may not listen on ${where}`,
     EADDRNOTAVAIL: `${flags.address}: ${address} is not an address of this machine`,
   }[error.code ?? ""];

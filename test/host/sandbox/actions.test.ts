@@ -2,14 +2,14 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { appendFile, readFile, writeFile } from "node:fs/promises";
 
 import { openSandbox } from "../../../host/sandbox-host.ts";
-import { runAction } from "../../../host/sandbox/actions.ts";
+import { actionOf } from "../../../host/sandbox/actions.ts";
 
 setDefaultTimeout(120_000);
 
 test("the sandbox's host reload returns how the reload ended: unchanged, reloaded, refused or disabled", async () => {
   const flags = ["--secure-port=0", "--enable-dynamic-reloading=false"];
   await using sandbox = await openSandbox({ nodes: 0, flags });
-  const reload = (): Promise<string> => runAction(sandbox, "host reload", "", () => undefined);
+  const reload = (): Promise<string> => actionOf("host reload").run(sandbox, "", () => undefined);
   const good = await readFile(sandbox.cloudConfig, "utf8");
 
   expect(await reload()).toBe("Nothing to reload: config and plugins are unchanged");

@@ -6,14 +6,14 @@ import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { openSandbox, type Sandbox } from "../../../host/sandbox-host.ts";
-import { runAction } from "../../../host/sandbox/actions.ts";
+import { actionOf } from "../../../host/sandbox/actions.ts";
 import { sandboxCommand, serveControl } from "../../../host/sandbox/control.ts";
 
 setDefaultTimeout(120_000);
 
 const open = (): Promise<Sandbox> => openSandbox({ nodes: 1, flags: ["--secure-port=0"] });
 const act = (sandbox: Sandbox, command: string, argument = ""): Promise<string> =>
-  runAction(sandbox, command, argument, () => undefined);
+  Promise.try(() => actionOf(command).run(sandbox, argument, () => undefined));
 
 async function serve(sandbox: Sandbox, name: string, ports = [80]): Promise<string> {
   const place = { name, namespace: "default" };

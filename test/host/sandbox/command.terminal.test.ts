@@ -136,15 +136,32 @@ test("a new node waits while the cloud is throttled or unavailable, and it is in
   }
 });
 
-test("a request for a reload and a changed cloud config are reported with the new generation", async () => {
+test("a request for a reload and a changed cloud config are reported once, with the generation that runs", async () => {
   await using terminal = new Terminal(join(folder, "reload"));
   await terminal.shows(/Changes:/);
   terminal.press("r");
   await terminal.shows(/Nothing to reload|Reloaded/);
   await appendFile(join(terminal.directory, "cloud-config.yaml"), "# changed\n");
   await terminal.shows(/Generation 2 runs/);
+  await appendFile(join(terminal.directory, "cloud-config.yaml"), "vmType: cluster\n");
+  await terminal.shows(/Reload refused, generation 2 continues: .*vmType/s);
+  terminal.press("r");
+  const printed = await terminal.shows(/Reload refused, generation 2 continues/);
+  terminal.press("?");
+  expect(`${printed}${await terminal.shows(/Keys in this terminal/)}`).not.toContain(
+    "the running generation continues",
+  );
   terminal.press("q");
   expect(await terminal.process.exited).toBe(0);
+});
+
+test("a key that the simulator of the cloud does not offer is refused with the reason, and is not work that fails", async () => {
+  const flags = ["--nodes=1", "--", "--plugin-dir=sdk/examples", "--cloud-provider=folder"];
+  await using terminal = new Terminal(join(folder, "not-offered"), { flags });
+  await terminal.shows(/Changes:/);
+  terminal.press("t");
+  const printed = await terminal.shows(/Error: cloud throttle: this cloud plugin's simulator does not offer it/);
+  expect(printed).not.toContain("Work fails");
 });
 
 test("a taint that the controllers remove within milliseconds is printed with its writer", async () => {

@@ -6,6 +6,7 @@ const calm: WatchedStatus = {
   generation: 4,
   configHash: "abc",
   disabled: false,
+  lastOutcome: undefined,
   lastRefusal: undefined,
   lastRollback: undefined,
   refusedPlugins: [],
@@ -55,6 +56,19 @@ test("the screen names each plugin that is left out, once", () => {
 test("the screen tells a refused reload from a generation that failed", () => {
   const refused: WatchedStatus = { ...calm, lastRefusal: { at, reason: "vmType: unknown" } };
   expect(statusLines(calm, refused)).toEqual(["Reload refused, generation 4 continues: vmType: unknown"]);
+});
+
+test("the screen shows a reload that changes nothing, once", () => {
+  const reason = "config and plugins are unchanged";
+  const same: WatchedStatus = { ...calm, lastOutcome: { at, trigger: "SIGHUP", result: "unchanged", reason } };
+  expect(statusLines(calm, same)).toEqual([`Nothing to reload: ${reason}`]);
+  expect(statusLines(same, same)).toEqual([]);
+  const swapped: WatchedStatus = {
+    ...same,
+    generation: 5,
+    lastOutcome: { at, trigger: "SIGHUP", result: "reloaded", reason: "generation 5 runs" },
+  };
+  expect(statusLines(same, swapped)).toEqual(["Generation 5 runs (config abc), under the same lease"]);
 });
 
 test("the screen shows work that fails for two seconds, once for as long as it fails", () => {

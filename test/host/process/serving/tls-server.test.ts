@@ -246,7 +246,9 @@ describe("the listener", () => {
   test("reports a port in use in one line with the flag's name", async () => {
     const { port } = await start();
     const message = await rejection(start({ port }));
-    expect(message).toBe(`--secure-port: 127.0.0.1:${port} is already in use by another process`);
+    expect(message).toBe(
+      `--secure-port: 127.0.0.1:${port} is already in use by another process; stop that, or choose another port`,
+    );
   });
 
   test("serves both IP families on the unspecified address", async () => {
