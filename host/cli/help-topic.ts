@@ -107,6 +107,6 @@ export function helpTopic(text: string, topic: string, { annotations, keys }: Cl
   );
   throw new CodedError(
     "InvalidArgument",
-    `unknown help topic "${topic}"${suggestion}; topics are the commands, the flags, the annotations, the keys of the cloud config, errors and ${[...groups.keys()].join(", ")}`,
+    `unknown help topic "${topic}"${suggestion}; topics are each command, flag, annotation, key of the cloud config and error code, all of a kind by annotations, config and errors, and flags by their group: ${[...groups.keys()].join(", ")}`,
   );
 }

@@ -43,9 +43,24 @@ const goYAML = {
 const numberOf = (value: bigint): number | string =>
   Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
 
+/** The errors that a slip leads to, in the terms of its writer. */
+const slips: Readonly<Partial<Record<YAMLParseError["code"], string>>> = {
+  BAD_DQ_ESCAPE: "a backslash in double quotes does not begin an escape sequence; use single quotes",
+  BAD_INDENT: "a bracket is not closed, or the line is not indented like those around it",
+  BAD_SCALAR_START: "the value begins with a reserved character; quote it",
+  BLOCK_AS_IMPLICIT_KEY:
+    "the value contains a colon and a space, or the line is not indented like those around it; quote it, or align the line",
+  BLOCK_IN_FLOW: "a comma or a closing bracket is missing",
+  MISSING_CHAR: "a quotation mark is not closed, or the colon after a key is missing",
+  MULTILINE_IMPLICIT_KEY: "the colon after a key is missing",
+  MULTIPLE_DOCS: "a second document begins; keep one",
+  TAB_AS_INDENT: "a tab indents the line; use spaces",
+  UNEXPECTED_TOKEN: "a comma, a bracket or a dash is not expected there",
+};
+
 /** Only the kind of the error and its line: the parser's message may quote a value. */
-const describeError = (error: YAMLParseError, content: string): string =>
-  `line ${lineAt(content, error.pos[0])}: ${error.code.toLowerCase().replaceAll("_", " ")}`;
+const describeError = ({ code, pos }: YAMLParseError, content: string): string =>
+  `line ${lineAt(content, pos[0])}: ${slips[code] ?? code.toLowerCase().replaceAll("_", " ")}`;
 
 /** An offset behind the last line break belongs to the last line with content. */
 const lineAt = (content: string, offset: number): number =>

@@ -31,7 +31,19 @@ describe("the cloud config", () => {
     [" \n\n", "it is empty"],
     ["- a\n- b\n", "must be a mapping"],
     ["just words", "must be a mapping"],
-    ["a: [1, 2", "neither YAML nor JSON"],
+    ["a: [1, 2", "neither YAML nor JSON: line 1: a bracket is not closed"],
+    ["a: b\nc: d: e\n", "line 2: the value contains a colon and a space"],
+    ["a: b\n c: d\n", "or the line is not indented like those around it"],
+    ["a: {b: c\n", "line 1: a bracket is not closed"],
+    ['{"a": 1 "b": 2}', "line 1: a comma or a closing bracket is missing"],
+    ['{"a": 1,, "b": 2}', "line 1: a comma, a bracket or a dash is not expected there"],
+    ["a: 'b\n", "line 1: a quotation mark is not closed"],
+    ["a: b\nc\n", "line 2: a quotation mark is not closed, or the colon after a key is missing"],
+    ["a\nb: c\n", "line 1: the colon after a key is missing"],
+    ["a:\n\tb: c\n", "line 2: a tab indents the line; use spaces"],
+    ["a: @b\n", "line 1: the value begins with a reserved character; quote it"],
+    ['a: "\\q"\n', "line 1: a backslash in double quotes does not begin an escape sequence"],
+    ["a: b\n---\nc: d\n", "line 2: a second document begins; keep one"],
   ])("%j is rejected in one line that names the source", (content, problem) => {
     expect(problemsOf(content)).toContain(problem);
     expect(problemsOf(content)).not.toContain("\n");
