@@ -4,10 +4,13 @@ type Retry = "growing" | "fixed" | "by its controller";
 /** Meaning of a code, its remedy, and the retries of the host. */
 type Row = readonly [meaning: string, remedy: string, retry?: Retry];
 
-const nothing = "Nothing: it is handled, and tried again where that helps.";
+const nothing = "Nothing: the host handles it, and tries it again where that helps.";
 const growing = ["Nothing: it is tried again, with a growing delay.", "growing"] as const;
 const fixed = ["Nothing: it is tried again, after a fixed delay.", "fixed"] as const;
-const byController = ["Nothing in a controller, which tries again; run a command again.", "by its controller"] as const;
+const byController = [
+  "Nothing for a controller: it tries again by itself. Repeat a command.",
+  "by its controller",
+] as const;
 
 /**
  * Every code of a `CodedError` of the host and its own plugins, by area. Types, `help errors`, the reference page and a

@@ -163,7 +163,7 @@ test("a remedy promises another attempt only where the table says how", () => {
     ([, { retry, remedy }]) => retry === undefined && /tr(y|ies|ied) it|tried again/u.test(remedy),
   );
   expect([...new Set(promises.map(([, { remedy }]) => remedy))]).toEqual([
-    "Nothing: it is handled, and tried again where that helps.",
+    "Nothing: the host handles it, and tries it again where that helps.",
   ]);
 });
 
