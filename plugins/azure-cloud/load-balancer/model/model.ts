@@ -102,7 +102,7 @@ export interface PlanEvent {
 
 /** The reason why nothing is written for a Service. */
 export interface PlanProblem {
-  /** Machine-readable: `InvalidAnnotation`, `PublicIPNotFound`, `SubnetNotFound`, `PortConflict`, … */
+  /** Machine-readable: `InvalidService`, `PublicIPNotFound`, `SubnetNotFound`, `PortConflict`, … */
   readonly code: ErrorCode;
   /** Every problem found; each names the annotation or field, its value, and what is valid. */
   readonly messages: readonly string[];

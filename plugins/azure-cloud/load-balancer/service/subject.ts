@@ -7,6 +7,7 @@ import { oncePer } from "../model/once-per.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { fullKey } from "./annotation-rows.ts";
 import { annotations } from "./annotations.ts";
+import { quoted } from "./readers.ts";
 import { readSettings, type Settings } from "./settings.ts";
 
 /** A Service as planning sees it. */
@@ -70,7 +71,9 @@ function parseSubject(service: Service, config: PlannerConfig): ReadSubject {
 const internalWarning = (text: string | undefined): readonly string[] =>
   text === undefined || text === "true" || text === "false"
     ? []
-    : [`annotation ${fullKey(annotations.internal)}: only true, in lower case, makes a load balancer internal`];
+    : [
+        `annotation ${fullKey(annotations.internal)}: ${quoted(text)} does not make the load balancer internal; only true, in lower case, does`,
+      ];
 
 /** The desired address of the frontend of a family; empty: any. Source: upstream `getServiceLoadBalancerIP`. */
 export function wantedAddress({ settings, service }: Subject, family: Family): string {

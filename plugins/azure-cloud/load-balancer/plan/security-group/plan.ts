@@ -4,6 +4,7 @@ import { lowerId, securityGroupId } from "../../model/ids.ts";
 import type { ServiceKey } from "../../model/model.ts";
 import { isServiceFrontend } from "../../model/names.ts";
 import { oncePer } from "../../model/once-per.ts";
+import type { PlannerConfig } from "../../model/planner-config.ts";
 import { reconcileTags } from "../../model/tags.ts";
 import { isShared } from "../../service/identity.ts";
 import { type Draft, reject, type ResourceDraft } from "../draft/draft.ts";
@@ -32,7 +33,7 @@ export function planSecurityGroup(draft: Draft, backendAddresses: BackendAddress
   const group = observed.securityGroup;
   if (config.securityGroup === "" || group === undefined) {
     for (const { subject, action } of draft.services)
-      if (action === "ensure") reject(draft, subject.key, "SecurityGroupNotFound", missing(config.securityGroup));
+      if (action === "ensure") reject(draft, subject.key, "SecurityGroupNotFound", missing(config));
     return undefined;
   }
   const holders = holdersOf(draft, backendAddresses);
@@ -83,8 +84,10 @@ function changedDestinations(before: readonly SecurityRule[], after: readonly Se
   return new Set([...names].flatMap((name) => [...changedOf(old.get(name), next.get(name))]));
 }
 
-const missing = (name: string): string =>
-  name === "" ? "cloud config: securityGroupName is not configured" : `security group ${name} was not found`;
+const missing = ({ securityGroup, securityGroupResourceGroup }: PlannerConfig): string =>
+  securityGroup === ""
+    ? "cloud config: securityGroupName is not configured"
+    : `security group ${securityGroup} was not found in resource group ${securityGroupResourceGroup}; create it, or correct securityGroupName or securityGroupResourceGroup in the cloud config`;
 
 /** The group with the rules; the same object if they are the ones that it has. */
 function withRules(group: Group, rules: readonly SecurityRule[]): Group {

@@ -46,7 +46,7 @@ describe("a warning about a setting", () => {
     [
       "of an internal load balancer that is public, because its annotation is not exactly true",
       { annotations: { "azure-load-balancer-internal": "yes" } },
-      "azure-load-balancer-internal: only true, in lower case, makes a load balancer internal",
+      'azure-load-balancer-internal: "yes" does not make the load balancer internal; only true, in lower case, does',
     ],
     [
       "of an approval of all subscriptions",

@@ -450,6 +450,11 @@ describe("the security rules of a Service", () => {
     const start = { ...world({ nodes }), securityGroup: undefined };
     const refused = plan([intentOf({ nodes })], start, config);
     expect([refused.stages, refused.results.get("default/web")?.problem?.code]).toEqual([[], "SecurityGroupNotFound"]);
+    expect(refused.results.get("default/web")?.problem?.messages).toEqual([
+      expect.stringMatching(
+        /^security group nsg0 was not found in resource group rg0; create it, or correct securityGroup/u,
+      ),
+    ]);
     const deleted = plan([intentOf({ nodes, action: "delete" })], start, config);
     expect(deleted.results.get("default/web")?.problem).toBeUndefined();
     const unnamed = plan([intentOf({ nodes })], start, plannerConfigOf({ securityGroupName: "" }));
