@@ -1,28 +1,21 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 
-import {
-  apiVersionOf,
-  CodedError,
-  type EventSubject,
-  kinds,
-  type KubeClient,
-  type Logger,
-} from "cloud-controller-host/sdk";
+import { apiVersionOf, CodedError, type EventSubject, kinds } from "cloud-controller-host/sdk";
 
 import type { LeaderMigration } from "../config/parse/migration-config.ts";
 import { shardName } from "../config/validate/shard.ts";
 import type { Locks } from "../generation/scope/scope.ts";
 import type { WorkEnd } from "../generation/slot/slot.ts";
 import { createClient } from "../kube/connection/client.ts";
-import { type Election, type ElectionEnd, Elector, type ElectorOptions } from "../process/leader-election/elector.ts";
+import type { ElectionEnd } from "../process/leader-election/elector.ts";
 import { lockClashes } from "../process/leader-election/migration-files.ts";
 import { concerns, ownershipOf } from "../process/leader-election/migration.ts";
 import type { Shards } from "../process/leader-election/shards.ts";
-import { watchLease } from "./lease-watch.ts";
+import { type CandidateParts, type ElectionWork, LockCandidate } from "./lock-candidate.ts";
 import { component, type HostInput, type ProcessParts } from "./process-parts.ts";
 import { announcement, shardsOf, watchShards } from "./shards.ts";
-import type { LeadershipStatus, LockStatus } from "./status.ts";
+import type { LeadershipStatus } from "./status.ts";
 
 /**
  * The end of leading: the locks were released, or kept because plugin work has not returned; a lock was lost; or it was
@@ -58,12 +51,7 @@ export interface Leadership {
   run(signal: AbortSignal, callbacks: LeaderCallbacks): Promise<LeadershipEnd>;
 }
 
-export interface ElectionParts extends Pick<ProcessParts, "clock"> {
-  readonly log: Logger;
-  readonly metrics: Pick<ProcessParts["metrics"], "root">;
-  readonly health: Pick<ProcessParts["health"], "addProcess">;
-  readonly events: Pick<ProcessParts["events"], "recorder">;
-  readonly informers: Pick<ProcessParts["informers"], "share">;
+export interface ElectionParts extends CandidateParts {
   readonly clients: Pick<ProcessParts["clients"], "transport">;
 }
 
@@ -133,7 +121,7 @@ function elected(input: ElectionInput, parts: ElectionParts, identity: string): 
   const client = createClient(parts.clients.transport("leader-election", { timeoutMs, dedicated: true, qps: -1 }));
   const shards = shardsOf(input, parts, client);
   const common = { client, identity };
-  const main = new Candidate(input, parts, {
+  const main = new LockCandidate(options, parts, {
     ...common,
     lease: options.leaderElectResourceName,
     checkName: "leaderElection",
@@ -141,7 +129,8 @@ function elected(input: ElectionInput, parts: ElectionParts, identity: string): 
     ...(shards && { mayLead: () => shards.mayLead() }),
   });
   const further = furtherLocks(input).map(
-    ({ leaderName: lease }) => new Candidate(input, parts, { ...common, lease, checkName: `leaderElection-${lease}` }),
+    ({ leaderName: lease }) =>
+      new LockCandidate(options, parts, { ...common, lease, checkName: `leaderElection-${lease}` }),
   );
   const candidates = new Map([main, ...further].map((each) => [each.lease, each]));
   return {
@@ -176,15 +165,15 @@ function elected(input: ElectionInput, parts: ElectionParts, identity: string): 
  * outstanding no lock is released.
  */
 async function contest(
-  main: Candidate,
-  further: readonly Candidate[],
+  main: LockCandidate,
+  further: readonly LockCandidate[],
   signal: AbortSignal,
   { onStartedLeading, onReleased, onLockWon, onStoppedLeading }: LeaderCallbacks,
 ): Promise<LeadershipEnd> {
   const loss = new AbortController();
   main.onReleased = onReleased;
   const contestOne = async (
-    candidate: Candidate,
+    candidate: LockCandidate,
     leaseSignal: AbortSignal,
     lead: ElectionWork,
   ): Promise<ElectionEnd> => {
@@ -214,83 +203,4 @@ async function contest(
   // The elector does not wait for work under a main lock that is lost.
   await all;
   return { outcome: loss.signal.aborted ? "lost" : outcome, work: await work };
-}
-
-type ElectionWork = Election["lead"];
-
-interface CandidateOptions extends Pick<ElectorOptions, "annotations" | "mayLead"> {
-  readonly client: KubeClient;
-  readonly identity: string;
-  readonly lease: string;
-  readonly checkName: string;
-}
-
-/** A candidate for one lock, with a health check of its own. */
-class Candidate {
-  readonly lease: string;
-  readonly #identity: string;
-  readonly #elector: Elector;
-  readonly #watch: () => Disposable;
-  onReleased: (() => void) | undefined;
-  #looking: Promise<void> | undefined;
-
-  constructor(
-    { options }: ElectionInput,
-    parts: ElectionParts,
-    { client, identity, lease, checkName, ...rules }: CandidateOptions,
-  ) {
-    const { clock, log, metrics, events, health } = parts;
-    const namespace = options.leaderElectResourceNamespace;
-    this.lease = lease;
-    this.#identity = identity;
-    this.#elector = new Elector({
-      ...rules,
-      client,
-      clock,
-      log,
-      events: events.recorder(shardName(options, component)),
-      metrics: metrics.root,
-      identity,
-      namespace,
-      leaseName: lease,
-      checkName,
-      leaseDurationMs: options.leaderElectLeaseDuration,
-      renewDeadlineMs: options.leaderElectRenewDeadline,
-      retryPeriodMs: options.leaderElectRetryPeriod,
-    });
-    health.addProcess({ name: checkName, check: () => this.#elector.check() });
-    this.#watch = () => watchLease({ namespace, name: lease }, parts, this.#elector, () => this.onReleased?.());
-  }
-
-  get status(): LockStatus {
-    const observed = this.#elector.observed();
-    const leader = observed?.holderIdentity ?? "";
-    return {
-      lease: this.lease,
-      leader,
-      leading: leader === this.#identity && this.safelyHeld(),
-      ...(observed?.isExpired === true && { expired: true }),
-      ...(observed === undefined && { unread: true }),
-    };
-  }
-
-  safelyHeld(): boolean {
-    return this.#elector.safelyHeld();
-  }
-
-  get heldSince(): number {
-    return this.#elector.heldSince;
-  }
-
-  look(signal: AbortSignal): Promise<void> {
-    this.#looking = this.#elector.look(signal);
-    return this.#looking;
-  }
-
-  /** The Lease is watched: a standby takes over from a clean stop within milliseconds, not within a retry period. */
-  async run(signal: AbortSignal, lead: ElectionWork): Promise<ElectionEnd> {
-    await this.#looking;
-    using _ = this.#watch();
-    return await this.#elector.run({ signal, lead });
-  }
 }
