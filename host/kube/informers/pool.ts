@@ -153,7 +153,7 @@ export class InformerPool {
     if (!informer.serves(kind)) throw new TypeError(`the informer of ${key} serves another kind`);
     entry.shares += 1;
     entry.grace?.abort();
-    return { informer, letGo: () => void this.#letGo(key, entry) };
+    return { informer, release: () => void this.#release(key, entry) };
   }
 
   #begin<T extends KubeObject>(key: string, kind: KindRef<T>, selection: Selection): Entry {
@@ -180,8 +180,8 @@ export class InformerPool {
     return entry;
   }
 
-  /** Never rejects. */
-  async #letGo(key: string, entry: Entry): Promise<void> {
+  /** Gives a share of a watch back, and ends the watch after the grace period if it was the last. Never rejects. */
+  async #release(key: string, entry: Entry): Promise<void> {
     entry.shares -= 1;
     if (entry.shares > 0) return;
     const grace = new AbortController();
@@ -202,7 +202,7 @@ export class InformerPool {
 
 interface Taken<T extends KubeObject> {
   readonly informer: SharedInformer<T>;
-  readonly letGo: () => void;
+  readonly release: () => void;
 }
 
 type Take = <T extends KubeObject>(kind: KindRef<T>, selection: Selection) => Taken<T>;
@@ -210,7 +210,7 @@ type Take = <T extends KubeObject>(kind: KindRef<T>, selection: Selection) => Ta
 class Share implements GenerationInformers {
   readonly #resyncMs: number;
   readonly #take: Take;
-  /** The informers that this share uses, without duplicates. */
+  /** The informers that this share uses, without duplicates, each with the function that releases it. */
   readonly #taken = new Map<SharedInformer<KubeObject>, () => void>();
   readonly #handlers = new Set<{ remove(): void }>();
   #released = false;
@@ -223,9 +223,9 @@ class Share implements GenerationInformers {
   of<T extends KubeObject>(kind: KindRef<T>, selection: Selection = {}): Informer<T> {
     if (this.#released)
       throw new CodedError("Released", `this generation has ended and can no longer watch ${kind.plural}`);
-    const { informer, letGo } = this.#take(kind, selection);
-    if (this.#taken.has(informer)) letGo();
-    else this.#taken.set(informer, letGo);
+    const { informer, release } = this.#take(kind, selection);
+    if (this.#taken.has(informer)) release();
+    else this.#taken.set(informer, release);
     return {
       store: informer.store,
       hasSynced: () => informer.synced,
@@ -268,20 +268,20 @@ class Share implements GenerationInformers {
     this.#released = true;
     for (const handler of this.#handlers) handler.remove();
     this.#handlers.clear();
-    for (const letGo of this.#taken.values()) letGo();
+    for (const release of this.#taken.values()) release();
     this.#taken.clear();
   }
 }
 
-/** Rejects when the signal aborts, and leaves no callback behind on the informer. */
+/** Resolves when the condition is true. Rejects when the signal aborts, and leaves no callback behind on the informer. */
 function until(
   informer: SharedInformer<KubeObject>,
-  holds: () => boolean,
+  condition: () => boolean,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     const link = new LinkedSignal(signal);
-    const forget = informer.when(holds, () => {
+    const forget = informer.when(condition, () => {
       link.release();
       resolve();
     });
