@@ -62,8 +62,8 @@ export async function prepare(preparation: Preparation): Promise<Generation> {
   const ofCloud = new PluginParts(scope, aborter.signal, failed);
   const cloudParts = ofCloud.open(fences.cloud);
   const create = (): Promise<Cloud> => bound.cloud(contexts.cloud(cloudProvider, changed, cloudParts.resources));
-  const ownOfCloud = failed.use(new AsyncDisposableStack());
-  const cloud = ownOfCloud.use(await createCloud(scope, aborter.signal, create));
+  const cloudDisposal = failed.use(new AsyncDisposableStack());
+  const cloud = cloudDisposal.use(await createCloud(scope, aborter.signal, create));
   const parts = new PluginParts(scope, aborter.signal, failed);
   const set = new ControllerSet({
     ...preparation,
@@ -80,7 +80,7 @@ export async function prepare(preparation: Preparation): Promise<Generation> {
   if (former !== undefined) scope.configChanged?.(number, changed);
   const { controllers, skipped, leftOut } = set;
   const caches = new GenerationCaches(scope, () => [...ofCloud.shares(), ...parts.shares()]);
-  const made = { cloud, ownOfCloud, controllers, skipped, leftOut, fences, caches, metrics, aborter };
+  const made = { cloud, cloudDisposal, controllers, skipped, leftOut, fences, caches, metrics, aborter };
   return new Generation({ scope, report, number, spec, ...made, resources: failed.move() });
 }
 

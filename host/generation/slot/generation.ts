@@ -25,8 +25,8 @@ export interface GenerationParts {
   readonly number: number;
   readonly spec: GenerationSpec;
   readonly cloud: Cloud;
-  /** The disposal of the cloud alone, which is the plugin's code. Also one of `resources`. */
-  readonly ownOfCloud: AsyncDisposableStack;
+  /** Disposes of the cloud alone, which is plugin code. Also one of `resources`. */
+  readonly cloudDisposal: AsyncDisposableStack;
   readonly controllers: readonly ManagedController[];
   readonly skipped: readonly SkippedController[];
   /** Names of those among `skipped` that failed. */
@@ -228,7 +228,7 @@ export class Generation {
 
   /** Disposes of the cloud alone, within a limit; the rest follows with `dispose`. Failures are logged, not thrown. */
   disposeCloud(): Promise<void> {
-    return disposeWithin(this.#parts.scope, this.number, this.#parts.ownOfCloud);
+    return disposeWithin(this.#parts.scope, this.number, this.#parts.cloudDisposal);
   }
 
   /** Fences the generation off and undoes all that was made for it, within a limit. Failures are logged, not thrown. */
