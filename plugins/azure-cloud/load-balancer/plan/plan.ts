@@ -1,28 +1,23 @@
-import { keyOf, type Node, type Service } from "cloud-controller-host/sdk";
+import { keyOf, type Service } from "cloud-controller-host/sdk";
 
-import { isUnprovisioned } from "../../arm/errors.ts";
-import { canonicalAddress, familyOf, RangeSet } from "../model/addresses.ts";
+import type { RangeSet } from "../model/addresses.ts";
 import type { Observed, PlanProblem, ServiceIntent, ServiceKey } from "../model/model.ts";
-import { isServiceFrontend } from "../model/names.ts";
 import { oncePer } from "../model/once-per.ts";
 import type { Plan, ServiceResult } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import { fullKey } from "../service/annotation-rows.ts";
-import { annotations } from "../service/annotations.ts";
-import { some } from "../service/readers.ts";
-import { readSubject, type Subject } from "../service/subject.ts";
+import { readSubject } from "../service/subject.ts";
 import { draftBalancers, planBalancers } from "./balancer/balancers.ts";
 import { retireBasic } from "./balancer/basic.ts";
 import { backendAddresses, planPools } from "./balancer/members.ts";
 import { useRefusedPools } from "./balancer/refused-pools.ts";
-import type { Draft, PlannedService, ResourceDraft } from "./draft/draft.ts";
-import { addressesOf, draftAddresses, statusAddresses } from "./draft/ingress.ts";
+import type { Draft, PlannedService } from "./draft/draft.ts";
+import { addressesOf, draftAddresses } from "./draft/ingress.ts";
 import { checkLimits } from "./limit-checks.ts";
 import { planPrivateLinks } from "./private-link/plan.ts";
-import { servicesIn } from "./public-ip/owners.ts";
 import { draftPublicIPs, planPublicIPs } from "./public-ip/plan.ts";
+import { repeatFailed } from "./repeat-failed.ts";
 import { planSecurityGroup } from "./security-group/plan.ts";
-import { problemsOf } from "./validate.ts";
+import { clusterRanges, ownAddressProblems, problemsOf } from "./validate.ts";
 import { serviceWarnings } from "./warnings.ts";
 import { type PlannedResources, stagesOf } from "./writes.ts";
 
@@ -41,7 +36,7 @@ import { type PlannedResources, stagesOf } from "./writes.ts";
 export function plan(intents: readonly ServiceIntent[], observed: Observed, config: PlannerConfig): Plan {
   const problems = new Map<ServiceKey, PlanProblem>();
   let ranges: RangeSet | undefined;
-  const ownRanges = (): RangeSet => (ranges ??= rangesOf(observed));
+  const ownRanges = (): RangeSet => (ranges ??= clusterRanges(observed));
   let services = intents.toSorted(byAge).flatMap((intent) => read(intent, ownRanges, config, problems));
   for (;;) {
     const draft = draftOf(services, observed, config);
@@ -121,52 +116,6 @@ function planResources(draft: Draft, refused: readonly ServiceIntent[]): Planned
   return { pools, securityGroup, ...links };
 }
 
-interface Provisioned {
-  readonly provisioningState?: string;
-}
-
-/**
- * A resource whose last operation failed is written again as it is, for every Service that uses it: none of them is done
- * before ARM has provisioned it. What is written with an edit anyway needs no repetition. A user's public IP is the user's.
- * A Service that is being deleted has used what other Services use as long as it shows an address, and one that moves as
- * long as it shows another than it is to have: the write that failed may be the one that has removed its parts. A change
- * of its type clears what it shows, and it may take its address along, so that its failed writes tell as well.
- */
-function repeatFailed(draft: Draft, securityGroup: ResourceDraft<Provisioned> | undefined): void {
-  const isFailed = ({ observed }: ResourceDraft<Provisioned>): boolean => isUnprovisioned(observed);
-  const balancers = [...draft.balancers.values()].filter(isFailed);
-  const publicIPs = [...draft.publicIPs.values()].filter(isFailed);
-  const failedGroup = securityGroup !== undefined && isFailed(securityGroup) ? securityGroup : undefined;
-  // So are most plans: their Services are not asked.
-  if (balancers.length === 0 && publicIPs.length === 0 && failedGroup === undefined) return;
-  const ensured = new Set(draft.services.flatMap(({ subject, action }) => (action === "ensure" ? [subject.key] : [])));
-  const leaving = draft.services.flatMap(({ subject, action }) => {
-    const own = action === "delete" ? [] : [...(addressesOf(draft, subject) ?? []), ...subject.additionalAddresses];
-    const wanted = own.map(canonicalAddress);
-    return statusAddresses(subject.service).some((address) => !wanted.includes(address)) ? [subject.key] : [];
-  });
-  const failedOn = (id: string): readonly ServiceKey[] =>
-    draft.services.flatMap(({ subject, failed }) => (failed?.has(id.toLowerCase()) === true ? [subject.key] : []));
-  for (const [key, balancer] of draft.targets) repeat(balancer, [key]);
-  for (const one of balancers) {
-    // Without a frontend of Services it may be a user's, unless a write of this process has failed there.
-    const isOwn = one.observed?.frontendIPConfigurations?.some(({ name }) => isServiceFrontend(name));
-    repeat(one, [...(isOwn ? leaving : []), ...failedOn(one.id)]);
-  }
-  for (const one of publicIPs)
-    repeat(
-      one,
-      servicesIn(one.observed?.tags).filter((key) => ensured.has(key)),
-    );
-  if (failedGroup !== undefined) repeat(failedGroup, [...ensured, ...leaving, ...failedOn(failedGroup.id)]);
-}
-
-function repeat(one: ResourceDraft<Provisioned>, services: readonly ServiceKey[]): void {
-  if (services.length === 0 || !isUnprovisioned(one.observed) || one.current !== one.observed) return;
-  one.repeats = true;
-  for (const key of services) one.services.add(key);
-}
-
 /** One result per Service. */
 function resultsOf(
   draft: Draft,
@@ -199,34 +148,3 @@ function outcome(draft: Draft, { subject, action }: PlannedService): Omit<Servic
   const ingress = [...addresses, ...subject.additionalAddresses].map((ip) => ({ ip }));
   return { settled: true, status: { ingress }, events };
 }
-
-/**
- * Additional addresses that are the cluster's own. A Service with the address of a node, a Pod or another Service in its
- * status would draw the cluster's traffic to it (CVE-2020-8554).
- */
-function ownAddressProblems({ additionalAddresses }: Subject, ownRanges: () => RangeSet): readonly string[] {
-  if (additionalAddresses.length === 0) return [];
-  const ranges = ownRanges();
-  const own = additionalAddresses.filter((address) => ranges.has(address));
-  return own.length === 0
-    ? []
-    : [`annotation ${fullKey(annotations.additionalPublicIPs)}: ${some(own)}: addresses of the cluster are refused`];
-}
-
-/** Addresses and ranges of the cluster. */
-function rangesOf({ nodes, services }: Observed): RangeSet {
-  const ranges = new RangeSet();
-  for (const node of nodes) for (const range of ofNode(node)) ranges.add(range);
-  for (const service of services) for (const range of ofService(service)) ranges.add(range);
-  return ranges;
-}
-
-const ofNode = ({ spec, status }: Node): readonly string[] => [
-  ...(spec?.podCIDRs ?? (spec?.podCIDR === undefined ? [] : [spec.podCIDR])),
-  ...(status?.addresses ?? []).map(({ address }) => single(address)),
-];
-
-const ofService = ({ spec }: Service): readonly string[] => (spec?.clusterIPs ?? []).map(single);
-
-/** An address as a range; text that is not an address is not a range either. */
-const single = (address: string): string => `${address}/${familyOf(address) === "IPv4" ? 32 : 128}`;

@@ -5,7 +5,7 @@ const plan = "plugins/azure-cloud/load-balancer/plan";
 /** Of what Azure's planner wants of rules, public IPs, the security group and pools. */
 export const planDefects: Defects = {
   "leaves the former load balancer of a Service in state Failed": {
-    file: "plugins/azure-cloud/load-balancer/plan/plan.ts",
+    file: "plugins/azure-cloud/load-balancer/plan/repeat-failed.ts",
     from: ".some((address) => !wanted.includes(address))",
     to: '.some(() => action === "delete")',
     needs: ["failOperations", "changeService"],
