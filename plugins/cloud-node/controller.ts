@@ -4,11 +4,8 @@ import {
   type ComponentConfig,
   type Controller,
   type ControllerContext,
-  type EventRecorder,
   FailingObjects,
   filtered,
-  forEachConcurrently,
-  type Gauge,
   type Instances,
   isUninitialized,
   keyOf,
@@ -17,7 +14,6 @@ import {
   messageOf,
   type Node,
   objectsWhere,
-  recurringMessageOf,
   repeat,
   runTogether,
 } from "cloud-controller-host/sdk";
@@ -32,6 +28,7 @@ import {
   type NodeSet,
 } from "./initialize.ts";
 import { reconcileLabels } from "./labels.ts";
+import { graceMs, SyncOutcomes } from "./sync-outcomes.ts";
 
 type Config = Pick<ComponentConfig, "nodeController" | "nodeStatusUpdateFrequencyMs">;
 
@@ -52,70 +49,9 @@ function delayMetrics({ metrics }: Pick<ControllerContext, "metrics">): DelayMet
   };
 }
 
-/** The instance of a new node may be listed later than the node registers. */
-const graceMs = 60_000;
-
 /** Addresses are not retried before the next pass: only what fails in two of them lasts. */
 const failingAddressesOf = ({ clock }: Pick<ControllerContext, "clock">, { nodeStatusUpdateFrequencyMs }: Config) =>
   new FailingObjects("NodesFail", clock, nodeStatusUpdateFrequencyMs + graceMs);
-
-/** Events that are recorded at once: 2,000 take 25 MiB for a moment. */
-const maxPendingEvents = 1000;
-
-/** An event of a node, waiting to be recorded. */
-interface NodeEvent {
-  readonly node: Node;
-  readonly type: "Normal" | "Warning";
-  readonly reason: string;
-  readonly message: string;
-}
-
-/**
- * The outcomes of syncs: events of nodes, and the nodes that fail. They are reported when the work queue is empty: an
- * event is a write to the API server, which must not delay the nodes that still wait.
- */
-class Outcomes {
-  readonly failing: FailingObjects;
-  readonly #events: EventRecorder;
-  readonly #failingNodes: Gauge;
-  #pending: NodeEvent[] = [];
-
-  constructor({ clock, events, metrics }: Pick<ControllerContext, "clock" | "events" | "metrics">) {
-    this.failing = new FailingObjects("NodesFail", clock, graceMs);
-    this.#events = events;
-    this.#failingNodes = metrics.gauge({
-      name: "cloud_node_controller_failing_nodes",
-      help: "Number of nodes that have failed to be initialized or updated for at least a minute.",
-    });
-    this.#failingNodes.set(0);
-  }
-
-  synced(node: Node): void {
-    this.#pending.push({ node, type: "Normal", reason: "Synced", message: "Node synced successfully" });
-  }
-
-  /** `node`: undefined once it is deleted. */
-  failed(name: string, node: Node | undefined, error: unknown): void {
-    this.failing.failed(name, error);
-    if (node === undefined || !isUninitialized(node) || !this.failing.isLasting(name)) return;
-    const message = `Error initializing node: ${recurringMessageOf(error)}`;
-    this.#pending.push({ node, type: "Warning", reason: "FailedToInitializeNode", message });
-  }
-
-  get full(): boolean {
-    return this.#pending.length >= maxPendingEvents;
-  }
-
-  /** Leaves turns of the event loop to others: a thousand events take 100 ms. */
-  async report(): Promise<void> {
-    this.#failingNodes.set(this.failing.lasting);
-    const pending = this.#pending;
-    this.#pending = [];
-    await forEachConcurrently({ workers: 1 }, pending, async ({ node, type, reason, message }) => {
-      this.#events.event(node, type, reason, message);
-    });
-  }
-}
 
 /** All but updates that leave an initialized node with its labels: most of them are reports of its status. */
 const needsSync = anyOf<Node>(objectsWhere(isUninitialized), labelsChanged);
@@ -143,7 +79,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const nodes = context.informers.of(kinds.Node);
   const queue = context.workqueue("Nodes");
   const delays = delayMetrics(context);
-  const outcomes = new Outcomes(context);
+  const outcomes = new SyncOutcomes(context);
   const { failing } = outcomes;
   const unanswered: NodeSet = new Map();
   const addressless: NodeSet = new Map();

@@ -60,7 +60,7 @@ export const nodeDefects: Defects = {
     kept: "a node is created again while it is deleted",
   },
   "hides that a node is not initialized": {
-    file: "plugins/cloud-node/controller.ts",
+    file: "plugins/cloud-node/sync-outcomes.ts",
     from: "this.failing.failed(name, error);",
     to: "",
     needs: ["joinNodes", "requests"],
