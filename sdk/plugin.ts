@@ -101,7 +101,9 @@ export type PermissionVerb = (typeof permissionVerbs)[number];
 
 /** One RBAC rule that the plugin needs; manifests are generated from these. */
 export interface Permission {
+  /** Empty for the core group. */
   readonly apiGroup: string;
+  /** Plural names, such as `nodes`, or `nodes/status` for a subresource. */
   readonly resources: readonly string[];
   readonly verbs: readonly PermissionVerb[];
   readonly resourceNames?: readonly string[];
@@ -202,6 +204,7 @@ export interface CloudSpec<Config> {
   annotations?(): Promise<readonly AnnotationHelp[]>;
   /** True if the cloud honors `planning` of its context. Otherwise a plan lists the calls that would write. */
   readonly plans?: true;
+  /** Starts a simulation of the cloud for the sandbox, with a cloud config that reaches it. */
   simulate?(options: SimulateOptions): Promise<CloudSimulator>;
 }
 
@@ -211,8 +214,9 @@ export interface AnnotationHelp {
   readonly key: string;
   /** Valid values. */
   readonly values: string;
-  /** Empty: nothing. */
+  /** Value that applies without the annotation; empty if there is none. */
   readonly fallback: string;
+  /** The setting that it changes, in sentences. */
   readonly effect: string;
   /** Consequence of an invalid value. */
   readonly invalid: string;

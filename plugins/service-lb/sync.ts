@@ -134,7 +134,10 @@ function forget({ cache, failing, writes }: SyncParts, key: string, service: Ser
   if (service !== undefined) writes.forget(service);
 }
 
-/** The event about a Service that is gone does not show at the one that has its name now, and waits. */
+/**
+ * Deletes what a Service left behind that had this name before. A failure is an event of the present Service too, which
+ * waits for it: events of a deleted object are not shown.
+ */
 async function deleteFormer(parts: SyncParts, former: Service, service: Service, signal: AbortSignal): Promise<void> {
   try {
     await deleteVanished(parts, former, signal);
@@ -197,13 +200,13 @@ function newest({ services }: SyncParts, key: string, { metadata }: Service): Se
   return current?.metadata?.uid === metadata?.uid ? current : undefined;
 }
 
-/** It is given a load balancer: its cleanup goes before. */
+/** True if the Service gets a load balancer now: a cleanup that is due comes first. */
 const isEnsured = ({ selection }: Pick<SyncParts, "selection">, service: Service): boolean =>
   selection.wantsLoadBalancer(service) && !selection.needsCleanup(service);
 
 /**
- * It wanted a load balancer as its sync began, and does not any more, or the other way round: another sync of it is queued.
- * Or another process serves it by now, whose condition it has.
+ * True if this sync no longer concerns the Service: it has changed between wanting a load balancer and not, so another
+ * sync of it is queued, or another process serves it by now and writes its condition.
  */
 function hasLeft(parts: SyncParts, key: string, service: Service): boolean {
   const current = newest(parts, key, service);
