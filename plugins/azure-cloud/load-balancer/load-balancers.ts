@@ -107,7 +107,7 @@ export class AzureLoadBalancers implements LoadBalancers {
     service: Service,
     { signal }: CloudCall = {},
   ): Promise<LoadBalancerStatus | undefined> {
-    return abandonable(() => this.#parts.reconciler.look(service), signal);
+    return abandonable(() => this.#parts.reconciler.lookups.look(service), signal);
   }
 
   async ensureLoadBalancer(
@@ -160,7 +160,7 @@ export class AzureLoadBalancers implements LoadBalancers {
 
   /** Removals from the present Services that this config would cause, together with the caller's. */
   unrequestedRemovals(others: readonly ResourceChange[]): Promise<UnrequestedRemovals | undefined> {
-    return this.#parts.reconciler.unrequestedRemovals(others);
+    return this.#parts.reconciler.lookups.unrequestedRemovals(others);
   }
 
   warnings(service: Service): readonly ServiceWarning[] {

@@ -107,3 +107,9 @@ export interface PlanProblem {
   /** Every problem found; each names the annotation or field, its value, and what is valid. */
   readonly messages: readonly string[];
 }
+
+/** Input of a plan. */
+export interface PlanInput {
+  readonly intents: readonly ServiceIntent[];
+  readonly observed: Observed;
+}

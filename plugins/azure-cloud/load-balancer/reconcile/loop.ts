@@ -1,7 +1,7 @@
 import { type CloudContext, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { isRefused } from "../../arm/writes/write-errors.ts";
-import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
+import type { Observed, PlanInput, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { isMembersWrite } from "../pools/member-jobs.ts";
@@ -19,8 +19,6 @@ import { LockKeeper, type ResourceLock } from "./resource-lock.ts";
 import { createdPools, isAbandoning, keptMs, planRound, type Round, withoutAwaited, withShared } from "./rounds.ts";
 import { planningPace, Ticker } from "./ticker.ts";
 import { doneKey, type Reconciled, sameWish, superseded, Wanted } from "./wanted.ts";
-
-type Input = Pick<GuardedRound<Round>, "intents" | "observed">;
 
 export interface LoopOptions extends Pick<OutcomesOptions, "followUp" | "moved"> {
   readonly config: PlannerConfig;
@@ -110,8 +108,8 @@ export class Loop {
     } catch (error) {
       for (const entry of entries) entry.fail(error);
     }
-    // Nothing is planned: those that let others go first wait for no write.
-    this.#outcomes.nextGroups([]);
+    // Nothing is planned: rejected Services that let others go first have no write to wait for.
+    this.#outcomes.releaseRejected([]);
   }
 
   /** The newest intent: a Service may change, or leave, during reads and writes, before its caller reacts. */
@@ -122,7 +120,7 @@ export class Loop {
     return service && this.#outcomes.withFailures({ action, service, nodes: this.nodes });
   }
 
-  /** False for a Service that cannot be read, or has left or changed during the reads: what it wants now may need others. */
+  /** False for a Service that cannot be read, or has left or changed meanwhile: what it wants now may need other reads. */
   #isCurrent(intent: ServiceIntent, observation: Observation): boolean {
     const { service } = intent;
     const newest = this.#newest(intent)?.service;
@@ -163,10 +161,10 @@ export class Loop {
     this.#start(ready, observed, flights);
     this.#prepare(round, ready, (write) => this.#inFlight.isFree(write, observed, flights), observed);
     this.#finish(round, isNewest);
-    this.#outcomes.nextGroups(round.writes);
+    this.#outcomes.releaseRejected(round.writes);
   }
 
-  #plan(input: Input, flights: readonly Flight[], others: readonly ServiceIntent[] = []): Promise<GuardedRound<Round>> {
+  #plan(input: PlanInput, flights: readonly Flight[], others: readonly ServiceIntent[]): Promise<GuardedRound<Round>> {
     const { rounds, config } = this.#options;
     const isFree = (write: Write, observed: Observed) => this.#inFlight.isFree(write, observed, flights);
     const planWith = (active: readonly ServiceIntent[], observed: Observed): Round =>
@@ -183,7 +181,7 @@ export class Loop {
   /** The writes that can start. A Service that first needs another write does not delay those that it shares. */
   async #shared({ round, observed }: GuardedRound<Round>, flights: readonly Flight[]): Promise<readonly Write[]> {
     if (round.early.size === 0) return round.ready;
-    return withShared(round, (await this.#plan({ intents: round.rest, observed }, flights)).round);
+    return withShared(round, (await this.#plan({ intents: round.rest, observed }, flights, [])).round);
   }
 
   #report({ planned, active }: Round, observed: Observed): void {

@@ -17,7 +17,7 @@ import type { Wanted } from "./wanted.ts";
 /** A delete that ARM refuses because another resource uses the public IP: it stays, as upstream. */
 const ignoredCodes = new Set(["PublicIPAddressCannotBeDeleted"]);
 
-/** A public IP that one Service gives to another one. */
+/** ARM's refusal of a public IP that another frontend still has, as while one Service hands it to another. */
 const addressInUse = "PublicIPAddressInUse";
 
 /** Reasons of the events about failed writes. upstream: the repositories of public IPs and load balancers. */
@@ -127,12 +127,12 @@ export class Outcomes {
     if (isMembersWrite(write)) for (const entry of this.#entries(write)) entry.done(write);
   }
 
-  /** Lets the next rejected Services go whose resource is not among those planned or in flight. */
-  nextGroups(planned: readonly Write[]): void {
+  /** Releases the next rejected Services of each resource that no planned write and none in flight concerns. */
+  releaseRejected(planned: readonly Write[]): void {
     const { inFlight, tickSoon } = this.#options;
     const ids = new Set(planned.map(({ id }) => id.toLowerCase()));
     const held = new Set(inFlight.current().flatMap(({ holds }) => holds.map((id) => id.toLowerCase())));
-    if (this.rejections.next((id) => ids.has(id) || held.has(id))) tickSoon();
+    if (this.rejections.releaseNext((id) => ids.has(id) || held.has(id))) tickSoon();
   }
 
   /** Each request once, although it is for the Services of all pools that it is about. */

@@ -1,29 +1,23 @@
 import {
   type CloudContext,
-  isBeingDeleted,
   isRefusal,
   keyOf,
-  type LoadBalancerStatus,
   type Node,
   recurringMessageOf,
   type Service,
-  type UnrequestedRemovals,
 } from "cloud-controller-host/sdk";
 
 import { lastSegment } from "../../arm/resource-id.ts";
-import { KeyedBatcher, type Outcome } from "../../arm/writes/keyed-batcher.ts";
-import type { ResourceChange } from "../../removal-guard/guard.ts";
 import type { ServiceIntent, ServiceKey } from "../model/model.ts";
 import { isInternalName, isIPv6Name } from "../model/names.ts";
-import { observedAddresses } from "../plan/draft/ingress.ts";
 import { nodeName } from "../plan/draft/nodes.ts";
-import { plan } from "../plan/plan.ts";
 import { isMembersWrite } from "../pools/member-jobs.ts";
-import { hasNeighbors, isOfAnother, isSameService } from "../service/identity.ts";
+import { hasNeighbors, isSameService } from "../service/identity.ts";
 import { readSubject } from "../service/subject.ts";
 import { loadBalancerOf } from "./held-resources.ts";
 import { LaterPlans, type LaterPlansOptions } from "./later/later-plans.ts";
 import { MovedNodes } from "./later/moved-nodes.ts";
+import { Lookups } from "./lookups.ts";
 import { Loop, type LoopOptions } from "./loop.ts";
 import { PortConflicts } from "./port-conflicts.ts";
 import { Takeovers } from "./takeovers.ts";
@@ -41,8 +35,8 @@ export interface ReconcilerOptions extends Omit<LoopOptions, "followUp" | "moved
 }
 
 /**
- * The entrance to the loop, which does the work: submits Services to it, also for nodes, late members and held removals,
- * and looks up what Azure has of a Service.
+ * The entrance to the loop, which does the work: submits Services to it, also for nodes, late members and held
+ * removals.
  */
 export class Reconciler {
   readonly #options: ReconcilerOptions;
@@ -51,14 +45,13 @@ export class Reconciler {
   readonly #served = new Map<ServiceKey, Service>();
   readonly #conflicts = new PortConflicts();
   readonly takeovers: Takeovers;
-  /** Receives what becomes of instances. */
+  /** Plans again, later, what depends on instances that are skipped, late or not written. */
   readonly later: LaterPlans;
-  readonly #looks: KeyedBatcher<Service, LoadBalancerStatus | undefined>;
+  readonly lookups: Lookups;
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
     const { context, config, observer } = options;
-    const { clock, signal } = context;
     this.takeovers = new Takeovers(options);
     const outdate = (id: string): void => observer.outdate(id);
     const refresh = (): Promise<unknown> => this.#refreshAll(this.#services());
@@ -90,12 +83,7 @@ export class Reconciler {
       unended: this.later,
     });
     options.rounds.guard.onRecheck = (keys) => this.#recheck(new Set(keys));
-    this.#looks = new KeyedBatcher({
-      clock,
-      signal,
-      apply: (_key, services) => this.#lookAt(services),
-      sourceOf: keyOf,
-    });
+    this.lookups = new Lookups({ ...options, written: () => this.#loop.written });
   }
 
   /** Called for Services of this process alone, each until it is deleted here or has left. */
@@ -136,7 +124,7 @@ export class Reconciler {
     });
   }
 
-  /** Reconciles a Service, unless it is deleted meanwhile, with the newest nodes: all that are planned with it get them. */
+  /** Reconciles a Service that still exists, with the newest nodes. Services that are planned with it get them as well. */
   async refresh(known: Service): Promise<Reconciled> {
     const service = this.#options.observer.service(known);
     if (service === undefined) return { status: undefined, writes: 0 };
@@ -158,8 +146,8 @@ export class Reconciler {
   }
 
   /**
-   * Plans a pool again once its late instances are written, as no pass has waited for their outcome, a minute after any are,
-   * and the pools of all load balancers once one of them is gone. Never rejects.
+   * Plans the Services of a pool again once `end` has resolved, undefined or with the error of its late instances, whose
+   * outcome no pass has waited for; and after growing pauses until that succeeds. Never rejects.
    */
   async #followUp(poolId: string, end: Promise<unknown>): Promise<void> {
     const { context, observer } = this.#options;
@@ -179,9 +167,9 @@ export class Reconciler {
   }
 
   /**
-   * Plans a Service that uses the pool, which is enough to plan the pool: the first that is not refused. `all`: each, as
-   * a member that fails shows at each. Resolves with an error if none succeeds. While all are refused nothing can be
-   * planned: each is when it changes.
+   * Plans the first Service of the pool that is not refused, which plans the whole pool; with `all` each of them, so that
+   * a member that fails shows at each. Resolves with an error if none succeeds, and undefined while all are refused: a
+   * refused Service is planned again when it changes.
    */
   async #refreshPool(poolId: string, all: boolean): Promise<unknown> {
     const users = this.#usersOf(poolId);
@@ -211,22 +199,22 @@ export class Reconciler {
     });
   }
 
-  /** Plans Services; resolves with the error of one. Those that are refused are when they change. */
+  /** Plans Services; resolves with the first error. A refused Service is not an error: it is planned when it changes. */
   async #refreshAll(services: readonly Service[]): Promise<unknown> {
     return firstFailure(await Promise.all(services.map((service) => this.#refreshed(service))));
   }
 
-  /** Plans Services again of which something is held. */
+  /** Plans Services again whose removals are held. */
   #recheck(keys: ReadonlySet<string>): void {
     this.#replan(this.#services().filter((service) => keys.has(keyOf(service))));
   }
 
-  /** Plans Services again. Those that fail are with their caller. */
+  /** Plans Services again, without waiting. Failures are left to the callers that wait for the same Services. */
   #replan(services: readonly Service[]): void {
     for (const service of services) void this.#planned(service);
   }
 
-  /** Plans a Service; resolves with the error of that, which shows at the Service unless another caller waits for it. */
+  /** Plans a Service; resolves with the error, and records it as an event unless another caller waits for the Service. */
   async #refreshed(service: Service): Promise<unknown> {
     const { context, observer } = this.#options;
     const isShown = this.#loop.isWanted(service);
@@ -239,7 +227,7 @@ export class Reconciler {
     return error;
   }
 
-  /** Plans a Service with the nodes of the last sync; resolves with the error of that. */
+  /** Plans a Service with the nodes of the last sync; resolves with the error. */
   async #planned(service: Service): Promise<unknown> {
     try {
       await this.#options.activity.track(service, this.refresh(service));
@@ -247,51 +235,6 @@ export class Reconciler {
     } catch (error) {
       return error;
     }
-  }
-
-  /** Removals from the present Services that this config would cause. Writes nothing. */
-  async unrequestedRemovals(others: readonly ResourceChange[]): Promise<UnrequestedRemovals | undefined> {
-    const { observer, config, rounds, context } = this.#options;
-    const isOwn = (one: Service): boolean => !isBeingDeleted(one) && !isOfAnother(one, context.shards);
-    const services = observer.services().filter(isOwn);
-    const nodes = observer.nodes();
-    const intents = services.map((service): ServiceIntent => ({ service, nodes, action: "ensure" }));
-    const { observed } = await observer.observe(intents);
-    return rounds.unrequested(plan(intents, observed, config), { intents, observed }, others);
-  }
-
-  /** The status of what Azure has of the Service, or undefined when it has nothing. Writes nothing. */
-  look(service: Service): Promise<LoadBalancerStatus | undefined> {
-    return this.#looks.submit("cluster", service);
-  }
-
-  /** A Service has something in Azure if its deletion would write, or if a write for it is in flight. */
-  async #lookAt(services: readonly Service[]): Promise<readonly Outcome<LoadBalancerStatus | undefined>[]> {
-    const { observer, config } = this.#options;
-    const intents = services.map((service): ServiceIntent => ({ service, action: "delete", nodes: [] }));
-    // A write that ends during the observation may be missing from it.
-    const written = this.#loop.written;
-    const observation = await observer.observe(intents);
-    const { observed } = observation;
-    const { stages, results: deletions } = plan(intents, observed, config);
-    const planned = stages.flatMap((stage) => stage.writes).flatMap((write) => write.services);
-    // What may not be deleted is there: its deletion fails with the reason.
-    const refused = [...deletions].flatMap(([key, { problem }]) => (problem === undefined ? [] : [key]));
-    const found = new Set([...planned, ...written, ...refused]);
-    const kept = intents.filter(({ service }) => found.has(keyOf(service)));
-    const { results } = plan(
-      kept.map((intent) => ({ ...intent, action: "ensure" as const })),
-      observed,
-      config,
-    );
-    return intents.map((intent) => {
-      const { service } = intent;
-      const error = observer.blocked(intent, observation);
-      if (error !== undefined && !written.includes(keyOf(service))) return { ok: false, error };
-      if (!found.has(keyOf(service))) return { ok: true, value: undefined };
-      const ingress = observedAddresses(observed, service).map((ip) => ({ ip }));
-      return { ok: true, value: results.get(keyOf(service))?.status ?? (ingress.length > 0 ? { ingress } : {}) };
-    });
   }
 }
 

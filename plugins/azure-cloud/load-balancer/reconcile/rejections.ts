@@ -19,7 +19,7 @@ interface Trial {
 export class Rejections {
   readonly #trials = new Map<string, Trial>();
   readonly #waiting = new Set<ServiceKey>();
-  /** Services that have failed, with what they wished then: they are written apart until that is accepted. */
+  /** Services that have failed, as they were then: they are written apart until that is accepted. */
   readonly #suspects = new Map<ServiceKey, { readonly id: string; readonly service: Service }>();
 
   isWaiting(key: ServiceKey): boolean {
@@ -52,8 +52,8 @@ export class Rejections {
     return [];
   }
 
-  /** Lets the next group of each resource go that no other Service is about to write. True if there is any. */
-  next(isWritten: (id: string) => boolean): boolean {
+  /** Releases the next group of each resource that no other Service is about to write. True if there is any. */
+  releaseNext(isWritten: (id: string) => boolean): boolean {
     let isAny = false;
     for (const [id, { groups }] of this.#trials) {
       if (isWritten(id)) continue;
@@ -74,7 +74,7 @@ export class Rejections {
   }
 }
 
-/** Those whose names are in ARM's message, if not all are, else a half, of the namespaces where there are several. */
+/** The Services that ARM's message names, unless it names all; else the second half of the namespaces or, in one, of the Services. */
 function secondPart(error: Error, services: readonly Service[]): readonly Service[] {
   const text = error.message.toLowerCase();
   const named = services.filter((service) => text.includes(defaultLoadBalancerName(service).toLowerCase()));

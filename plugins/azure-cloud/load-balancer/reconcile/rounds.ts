@@ -62,32 +62,33 @@ export function planRound(services: readonly ServiceIntent[], observed: Observed
         .filter((write) => write.services.some((key) => !isDone(write, key)))
         .map((write) => ({ write, stage: name })),
     );
-    const first = firstWrites(writes);
+    const attempt = { planned, active, writes, first: firstWrites(writes) };
     const free = new Set(writes.flatMap(({ write }) => (isFree(write) ? [write] : [])));
-    const waiting = new Set(
-      [...first].flatMap(([key, ofService]) => (needed(ofService).some((write) => free.has(write)) ? [] : [key])),
+    const waiting = [...attempt.first].flatMap(([key, ofService]) =>
+      needed(ofService).some((write) => free.has(write)) ? [] : [key],
     );
-    if (waiting.size === 0) for (const key of takersIn({ planned, active, writes })) waiting.add(key);
-    if (waiting.size === 0) {
-      const all = writes.map(({ write }) => write);
-      const isFirst = (write: Write, key: ServiceKey): boolean => first.get(key)?.includes(write) ?? false;
-      const startable = all.filter((write) => free.has(write) && !isHeldBack(write));
-      const ready = startable.filter((write) => write.services.every((key) => isFirst(write, key)));
-      const early = new Set(
-        startable
-          .filter((write) => write.services.some((key) => isFirst(write, key)))
-          .flatMap((write) => write.services.filter((key) => !isFirst(write, key))),
-      );
-      const isOut = (key: ServiceKey): boolean => early.has(key) || planned.results.get(key)?.problem !== undefined;
-      const rest = active.filter(({ service }) => !isOut(keyOf(service)));
-      return { planned, active, writes: all, ready, early, rest };
-    }
-    active = active.filter(({ service }) => !waiting.has(keyOf(service)));
+    const leftOut = new Set(waiting.length > 0 ? waiting : takersIn(attempt));
+    if (leftOut.size === 0) return roundOf(attempt, (write) => free.has(write) && !isHeldBack(write));
+    active = active.filter(({ service }) => !leftOut.has(keyOf(service)));
   }
 }
 
+/** A plan that becomes the round unless some of its Services have to be left out. */
 interface Attempt extends Pick<Round, "planned" | "active"> {
   readonly writes: readonly PlannedWrite[];
+  readonly first: ReadonlyMap<ServiceKey, readonly Write[]>;
+}
+
+function roundOf({ planned, active, writes, first }: Attempt, mayStart: (write: Write) => boolean): Round {
+  const all = writes.map(({ write }) => write);
+  const isFirst = (write: Write, key: ServiceKey): boolean => first.get(key)?.includes(write) ?? false;
+  const startable = all.filter(mayStart);
+  const ready = startable.filter((write) => write.services.every((key) => isFirst(write, key)));
+  const shared = startable.filter((write) => write.services.some((key) => isFirst(write, key)));
+  const early = new Set(shared.flatMap((write) => write.services.filter((key) => !isFirst(write, key))));
+  const isOut = (key: ServiceKey): boolean => early.has(key) || planned.results.get(key)?.problem !== undefined;
+  const rest = active.filter(({ service }) => !isOut(keyOf(service)));
+  return { planned, active, writes: all, ready, early, rest };
 }
 
 /**

@@ -135,7 +135,7 @@ function hasChanged(key: ServiceKey, { current, settled }: CausesInput): boolean
   return before !== undefined && stored !== undefined && isOtherWish(before)(stored);
 }
 
-/** Each opening of a Service with thousands of ports asks. */
+/** Compared once for two versions: each opening of a Service with thousands of ports needs the result. */
 const isOtherWish = oncePer((before: Service) =>
   oncePer((stored: Service): boolean => !isDeepStrictEqual(wishOf(before), wishOf(stored))),
 );

@@ -1,27 +1,16 @@
-import {
-  type CloudContext,
-  keyOf,
-  kinds,
-  type Node,
-  type Service,
-  type UnrequestedRemovals,
-} from "cloud-controller-host/sdk";
+import { type CloudContext, keyOf, kinds, type Service, type UnrequestedRemovals } from "cloud-controller-host/sdk";
 
 import { confirmGone } from "../../removal-guard/confirm-gone.ts";
 import type { Causes, HeldChange, RemovalGuard, ResourceChange } from "../../removal-guard/guard.ts";
-import { type Owner, RemovalHeldError } from "../../removal-guard/rule.ts";
-import { familyOf, sameAddress } from "../model/addresses.ts";
-import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
+import { RemovalHeldError } from "../../removal-guard/rule.ts";
+import type { Observed, PlanInput, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Plan, Write } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import { observedAddresses, statusAddresses } from "../plan/draft/ingress.ts";
-import { nodeName } from "../plan/draft/nodes.ts";
-import { ownerTag } from "../plan/private-link/remove.ts";
-import { annotations } from "../service/annotations.ts";
-import { readSubject } from "../service/subject.ts";
 import { causesOf } from "./causes.ts";
 import { changesOf, contentsOf, itemsAfter, type Owners, ownersOf } from "./contents.ts";
 import type { Drifts } from "./drifts.ts";
+import { withHeldNodes } from "./held-nodes.ts";
+import { lostAddresses, lostLinks, placedKinds } from "./lost-placements.ts";
 
 /** Guards between plans and their writes, shared by load balancers and routes. */
 export interface Removals {
@@ -29,14 +18,8 @@ export interface Removals {
   readonly drifts: Drifts;
 }
 
-/** Input of a round. */
-interface Input {
-  readonly intents: readonly ServiceIntent[];
-  readonly observed: Observed;
-}
-
 /** A round that removes nothing without a cause, and what it was planned from. */
-export interface GuardedRound<Round> extends Input {
+export interface GuardedRound<Round> extends PlanInput {
   readonly round: Round;
   /** Services that are left out, with the reason. */
   readonly held: ReadonlyMap<ServiceKey, RemovalHeldError>;
@@ -91,7 +74,7 @@ export class GuardedRounds {
    * Services whose own items are held are left out. Everything else is planned as it is.
    */
   async plan<Round extends { readonly planned: Plan }>(
-    input: Input,
+    input: PlanInput,
     planWith: (intents: readonly ServiceIntent[], observed: Observed) => Round,
     isFree: (write: Write, observed: Observed) => boolean = () => true,
   ): Promise<GuardedRound<Round>> {
@@ -108,14 +91,14 @@ export class GuardedRounds {
       const left = intents.filter(({ service }) => !held.has(keyOf(service)));
       const isStuck = left.length === intents.length && returns >= maxReturns;
       if (isStuck) return { round: planWith([], observed), intents: [], observed, held };
-      ({ intents, observed } = withNodes({ intents: left, observed }, changes));
+      ({ intents, observed } = withHeldNodes({ intents: left, observed }, changes));
     }
   }
 
   /** Returns the changes of the plan that must be held. */
   review(
     planned: Plan,
-    { intents, observed }: Input,
+    { intents, observed }: PlanInput,
     isFree: (write: Write, observed: Observed) => boolean = () => true,
   ): Promise<readonly HeldChange[]> {
     const { client } = this.#context;
@@ -137,7 +120,7 @@ export class GuardedRounds {
   /** Removals without a cause in a plan of all Services, and addresses of Services that no frontend has any more. */
   unrequested(
     planned: Plan,
-    input: Input,
+    input: PlanInput,
     others: readonly ResourceChange[],
   ): Promise<UnrequestedRemovals | undefined> {
     const owners = ownersOf(input.intents, input.observed, this.#config);
@@ -145,11 +128,11 @@ export class GuardedRounds {
     const causeOf = this.#causesOf(planned, input);
     const lost = [lostAddresses(input, this.#config), lostLinks(input, this.#config)];
     return this.guard.unrequested([...changes, ...lost, ...others], (item, change) =>
-      placed.has(item.kind) ? "none" : causeOf(item, change),
+      placedKinds.has(item.kind) ? "none" : causeOf(item, change),
     );
   }
 
-  #causesOf(planned: Plan, { intents, observed }: Input): Causes["causeOf"] {
+  #causesOf(planned: Plan, { intents, observed }: PlanInput): Causes["causeOf"] {
     const { informers } = this.#context;
     const joining = new Set(
       planned.stages.flatMap(({ writes }) => writes.flatMap((write) => ("join" in write ? write.join : []))),
@@ -193,41 +176,6 @@ export class GuardedRounds {
   }
 }
 
-/** Kinds of items that only a config can take away. */
-const placed: ReadonlySet<string> = new Set(["addresses", "nodes", "private links", "routes"]);
-
-/** Addresses in the status of Services that no frontend has where the config looks for them. */
-function lostAddresses({ intents, observed }: Input, config: PlannerConfig): ResourceChange {
-  const items = intents.flatMap(({ service }) => {
-    const { additionalAddresses } = readSubject(service, config).subject;
-    const kept = [...observedAddresses(observed, service), ...additionalAddresses];
-    const lost = statusAddresses(service).filter((address) => !kept.some((one) => sameAddress(one, address)));
-    const key = keyOf(service);
-    return lost.map((name) => ({ kind: "addresses", name: `${name} of Service ${key}`, owners: [], services: [key] }));
-  });
-  const group = config.loadBalancerResourceGroup;
-  return { id: group, title: `resource group ${group}, which lacks it`, before: items, after: [], writers: [] };
-}
-
-/** Private link services of which the config's resource group has none. */
-function lostLinks({ intents, observed }: Input, config: PlannerConfig): ResourceChange {
-  const owned = new Set(observed.privateLinkServices.map(({ tags }) => tags?.[ownerTag]?.toLowerCase()));
-  const items = intents.flatMap(({ service }) => {
-    const key = keyOf(service);
-    const wants = readSubject(service, config).subject.settings.get(annotations.plsCreate);
-    const isLost = wants && statusAddresses(service).length > 0 && !owned.has(key.toLowerCase());
-    return isLost ? [{ kind: "private links", name: `of Service ${key}`, owners: [], services: [key] }] : [];
-  });
-  const group = config.privateLinkResourceGroup;
-  return {
-    id: `${group}/links`,
-    title: `resource group ${group}, which lacks it`,
-    before: items,
-    after: [],
-    writers: [],
-  };
-}
-
 /**
  * The Services of the plan that are left out: the owners of what is held. Where these are others, or nodes that are put
  * back in vain, it is all those that the write is for.
@@ -239,44 +187,3 @@ function leftOut({ change, items }: HeldChange, keys: ReadonlySet<ServiceKey>, r
   if (owned.length > 0 || (hasNodes && returns < maxReturns)) return owned;
   return change.writers.filter((key) => keys.has(key));
 }
-
-/** The input with the nodes and endpoints whose removal is held. */
-function withNodes({ intents, observed }: Input, changes: readonly HeldChange[]): Input {
-  const items = changes.flatMap((change) => change.items);
-  const addresses = new Map<string, Set<string>>();
-  const endpoints = new Map<ServiceKey, readonly string[]>(observed.endpointNodes);
-  for (const { owners, name } of items)
-    for (const owner of owners) {
-      const [address = ""] = name.split(" ");
-      const node = nodeOf(owner);
-      if (node === undefined) continue;
-      const known = addresses.getOrInsertComputed(node, () => new Set());
-      if (familyOf(address) !== undefined) known.add(address);
-      const key = owner.kind === "endpoint" ? owner.name.split(" ")[0] : undefined;
-      if (key !== undefined) endpoints.set(key, [...(endpoints.get(key) ?? []), node]);
-    }
-  const back = [...addresses].flatMap(([name, known]): readonly Node[] => {
-    if (known.size === 0) return [];
-    const node = observed.nodes.find((one) => nodeName(one) === name) ?? { metadata: { name } };
-    const present = node.status?.addresses ?? [];
-    const missing = known.difference(new Set(present.map(({ address }) => address)));
-    const added = [...missing].map((address) => ({ type: "InternalIP", address }));
-    return [{ ...node, status: { ...node.status, addresses: [...present, ...added] } }];
-  });
-  const join = (nodes: readonly Node[]): readonly Node[] => {
-    const names = new Set(back.map(nodeName));
-    return [...nodes.filter((one) => !names.has(nodeName(one))), ...back];
-  };
-  return {
-    intents: intents.map((intent) => ({ ...intent, nodes: join(intent.nodes) })),
-    observed: {
-      ...observed,
-      nodes: join(observed.nodes),
-      deletedNodes: observed.deletedNodes.difference(new Set(addresses.keys())),
-      endpointNodes: endpoints,
-    },
-  };
-}
-
-const nodeOf = ({ kind, name }: Owner): string | undefined =>
-  kind === "Node" ? name : kind === "endpoint" ? name.split(" ")[1] : undefined;

@@ -105,12 +105,12 @@ describe("Services in rejected writes of a resource", () => {
     expect(names(rejections.rejected("lb", error, services.slice(0, 2)))).toEqual([]);
     expect(waiting(rejections)).toEqual(["s1", "s2", "s3"]);
     expect(names(rejections.rejected("lb", error, services.slice(0, 1)))).toEqual(["s0"]);
-    expect(rejections.next(() => true)).toBe(false);
-    expect(rejections.next(free)).toBe(true);
+    expect(rejections.releaseNext(() => true)).toBe(false);
+    expect(rejections.releaseNext(free)).toBe(true);
     expect(waiting(rejections)).toEqual(["s2", "s3"]);
-    expect(rejections.next(free)).toBe(true);
+    expect(rejections.releaseNext(free)).toBe(true);
     expect(waiting(rejections)).toEqual([]);
-    expect(rejections.next(free)).toBe(false);
+    expect(rejections.releaseNext(free)).toBe(false);
   });
 
   test("do not count as rejected alone where others were in the write", () => {
@@ -133,9 +133,9 @@ describe("Services in rejected writes of a resource", () => {
     for (const one of [first, second]) expect(rejections.rejected("lb", error, [one])).toEqual([one]);
     for (const one of services) rejections.wanted(one);
     expect(waiting(rejections)).toEqual(["s0", "s1"]);
-    rejections.next(free);
+    rejections.releaseNext(free);
     expect(waiting(rejections)).toEqual(["s1"]);
-    rejections.next(free);
+    rejections.releaseNext(free);
     rejections.cleared(keyOf(first));
     for (const one of services) rejections.wanted(one);
     expect(waiting(rejections)).toEqual(["s1"]);
@@ -154,10 +154,10 @@ describe("Services in rejected writes of a resource", () => {
   test("Services in rejected writes of a resource that have failed together are tried one by one when they come back", () => {
     const rejections = new Rejections();
     while (rejections.rejected("lb", error, services).length === 0) continue;
-    while (rejections.next(free)) continue;
+    while (rejections.releaseNext(free)) continue;
     for (const one of services) rejections.wanted(one);
     expect(waiting(rejections)).toEqual(["s0", "s1", "s2", "s3"]);
-    rejections.next(free);
+    rejections.releaseNext(free);
     expect(waiting(rejections)).toEqual(["s1", "s2", "s3"]);
   });
 
