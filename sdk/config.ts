@@ -1,5 +1,7 @@
 import type { Static, TSchema } from "@sinclair/typebox";
-import { Value } from "@sinclair/typebox/value";
+import { Value, ValueErrorType } from "@sinclair/typebox/value";
+
+import { editDistance } from "./values.ts";
 
 /** A decoded value with warnings, or all problems at once. Both name keys as the user wrote them. */
 export type Decoded<T> =
@@ -60,13 +62,24 @@ export function decode<S extends TSchema>(schema: S, input: unknown): Decoded<St
   const candidate: unknown = Value.Convert(schema, Value.Default(schema, Value.Clone(input)));
   if (Value.Check(schema, candidate)) return { ok: true, value: candidate, warnings: [] };
   const seen = new Map<string, string>();
-  for (const { path, message, value, schema: part } of Value.Errors(schema, candidate)) {
+  for (const { type, path, message, value, schema: part } of Value.Errors(schema, candidate)) {
     const key = path.slice(1).replaceAll("/", ".") || "the document";
+    if (seen.has(key)) continue;
     const received = mayShow(schema, path) ? described(value) : "";
     const expected = valuesOf(part) ?? `${message.charAt(0).toLowerCase()}${message.slice(1)}`;
-    if (!seen.has(key)) seen.set(key, `${key}: ${expected}${received}`);
+    if (type === ValueErrorType.ObjectRequiredProperty) seen.set(key, `${key}: required, but not set`);
+    else if (type === ValueErrorType.ObjectAdditionalProperties)
+      seen.set(key, `${key}: unknown key${meant(path, part)}`);
+    else seen.set(key, `${key}: ${expected}${received}`);
   }
   return { ok: false, problems: [...seen.values()] };
+}
+
+/** ` (did you mean directory?)` for the last key of the path where one of the object's differs by a slip or two. */
+function meant(path: string, { properties = {} }: TSchema): string {
+  const given = path.slice(path.lastIndexOf("/") + 1);
+  const known = Object.keys(properties).find((key) => editDistance(given, key) <= Math.min(2, given.length - 1));
+  return known === undefined ? "" : ` (did you mean ${known}?)`;
 }
 
 /** The values of a union of literals; undefined for any other schema. */

@@ -41,6 +41,20 @@ describe("reading an input by its schema", () => {
     );
   });
 
+  test("names a key that is missing, and the known one for a misspelled key", () => {
+    const nested = Type.Object(
+      { directory: Type.String(), login: Type.Object({ user: Type.String() }, { additionalProperties: false }) },
+      { additionalProperties: false },
+    );
+    const decoded = decode(nested, { directry: "/x", color: 1, login: { usr: "a", user: "a" } });
+    expect(decoded.ok ? [] : decoded.problems.toSorted()).toEqual([
+      "color: unknown key",
+      "directory: required, but not set",
+      "directry: unknown key (did you mean directory?)",
+      "login.usr: unknown key (did you mean user?)",
+    ]);
+  });
+
   test("reports the type of an unexpected object or list instead of quoting it", () => {
     expect(problemsWith({ retries: { nested: "hunter2" } })).toEqual(["retries: expected integer, got an object"]);
     expect(problemsWith({ mode: ["hunter2"] })).toEqual(['mode: expected "file" or "secret", got a list']);

@@ -123,6 +123,9 @@ class KeyQueue implements WorkQueue {
 
   async process(options: ProcessOptions): Promise<void> {
     const workers = Math.max(1, options.workers);
+    // Of a plugin that is not type-checked: no worker would start, and its run() would return at once.
+    if (Number.isNaN(workers))
+      throw new TypeError(`process() of the queue ${this.name}: workers must be a number, got ${options.workers}`);
     const pause = createCooperativeYield();
     await Promise.all(Array.from({ length: workers }, () => this.#work(options, pause)));
   }

@@ -273,7 +273,7 @@ test("--check ends with 1 and the reason as soon as the host has stopped", async
   );
   expect(performance.now() - began).toBeLessThan(28_000);
   expect(text.match(/\u2717.*/g)).toEqual([
-    "\u2717 The host stopped: the configuration is refused: --demanding-controller-size: expected required property",
+    "\u2717 The host stopped: the configuration is refused: --demanding-controller-size: required, but not set",
   ]);
   expect(status).toBe(1);
 });

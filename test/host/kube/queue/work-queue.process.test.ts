@@ -23,6 +23,13 @@ const busy = async (): Promise<void> => {
 };
 
 describe("working the queue", () => {
+  test("rejects workers that are not a number, in place of returning without work", async () => {
+    const { queue } = setUp();
+    const { signal } = new AbortController();
+    const work = queue.process({ workers: Number("many"), signal, sync: busy });
+    await expect(work).rejects.toThrow("workers must be a number, got NaN");
+  });
+
   test("a key is tried again although its error throws when its cause is read", async () => {
     const { queue, clock } = setUp();
     const stop = new AbortController();
