@@ -1,43 +1,13 @@
 import type { VirtualMachineScaleSetVM } from "@azure/arm-compute";
-import { type Clock, CodedError } from "cloud-controller-host/sdk";
+import { CodedError } from "cloud-controller-host/sdk";
 
-import { ArmError, isAbsent, isUnprovisioned, unlessAbsent } from "../../arm/errors.ts";
+import { ArmError, isAbsent, unlessAbsent } from "../../arm/errors.ts";
 import { describeWrite } from "../../arm/pipeline/record.ts";
 import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
-import { hasOperationEnded, withOperationLimit } from "../../arm/writes/operation-limit.ts";
-import { hasFailed, isRejected, retryConflicts } from "../../arm/writes/write-errors.ts";
-import type { ExpiringSet } from "../../instances/expiring-set.ts";
-import type { VmReads } from "../../instances/vm-types.ts";
+import { retryConflicts } from "../../arm/writes/write-errors.ts";
 import type { ServiceKey } from "../model/model.ts";
-import { editInterfaces, type EditOptions, editPools, type PoolEdit } from "./pool-edits.ts";
-
-export interface MemberOptions extends EditOptions, VmReads {
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-  readonly withInstanceView: boolean;
-  readonly stuckMembers?: StuckMembers;
-  /** Receives the id of an instance or interface whose operation is not waited for any more. */
-  readonly abandoned?: (id: string) => void;
-  /** Receives the id of an instance that is left out: stopped, in an unknown state, not to be repaired, or not in a list. */
-  readonly skipped?: (id: string) => void;
-}
-
-/** Receives interfaces and instances that may be unable to join or leave their pools. */
-export interface StuckMembers {
-  /** It was not written, or not with success, in whatever state it was. */
-  found: (member: StuckMember) => void;
-  written: (id: string) => void;
-}
-
-export interface StuckMember {
-  readonly id: string;
-  readonly kind: "network interface" | "instance";
-  readonly vmId: string | undefined;
-  readonly state: string | undefined;
-  readonly change: "join" | "leave";
-  /** Services that use the pools. */
-  readonly services: readonly ServiceKey[];
-}
+import { changeOf, type MemberOptions, type StuckMember, writeMember } from "./member-write.ts";
+import { editInterfaces, type PoolEdit } from "./pool-edits.ts";
 
 /** Writes of instances of uniform scale sets. Returns the number of writes. */
 export async function editInstance(
@@ -71,7 +41,7 @@ export async function editInstance(
     };
     const state = current.provisioningState;
     const member: StuckMember = { id, kind: "instance", vmId: id, state, change: changeOf(wanted), services };
-    await writing(member, options, (request) => {
+    await writeMember(member, options, (request) => {
       describeWrite(request.abortSignal, { before: current, after: { ...current, ...body } });
       return clients.compute.virtualMachineScaleSetVMs.update(group, scaleSet, instance, body, {
         ...request,
@@ -81,28 +51,6 @@ export async function editInstance(
     return 1;
   });
 }
-
-/** Writes a member of pools, and reports one that cannot be written. */
-async function writing(
-  member: StuckMember,
-  { signal, stuckMembers, abandoned }: MemberOptions,
-  write: (request: { readonly abortSignal: AbortSignal; readonly onResponse: () => void }) => Promise<unknown>,
-): Promise<void> {
-  let isAccepted = false;
-  const onResponse = (): void => void (isAccepted = true);
-  try {
-    await withOperationLimit(`update of ${member.id}`, signal, (abortSignal) => write({ abortSignal, onResponse }));
-    stuckMembers?.written(member.id);
-  } catch (error) {
-    if (isAccepted && !hasOperationEnded(error)) abandoned?.(member.id);
-    // Throttling, an outage or the end of the process do not show that one in Failed is stuck.
-    if (!isUnprovisioned({ provisioningState: member.state ?? "" }) || isRejected(error)) stuckMembers?.found(member);
-    throw error;
-  }
-}
-
-const changeOf = (edits: readonly PoolEdit[]): "join" | "leave" =>
-  edits.some(({ change }) => change === "join") ? "join" : "leave";
 
 /** Undefined when the instance does not exist. */
 function readInstance(
@@ -183,63 +131,4 @@ function isActive(instance: VirtualMachineScaleSetVM, { withInstanceView }: Memb
   const statuses = instance.instanceView?.statuses ?? [];
   const power = statuses.find(({ code }) => code?.toLowerCase().startsWith("powerstate/"))?.code ?? "unknown";
   return !inactiveStates.has(lastSegment(power).toLowerCase());
-}
-
-/** Pause after a write that has not repaired a network interface. */
-const repairPauseMs = 10 * 60_000;
-
-/**
- * Writes of network interfaces: standalone VMs and those of availability sets and flexible scale sets. A write repairs
- * one in state `Failed`. `unrepaired`: lower-case ids of those for which it did not; their Services do without them.
- */
-export function editInterface(
-  id: string,
-  edits: readonly PoolEdit[],
-  { services, unrepaired }: { readonly services: readonly ServiceKey[]; readonly unrepaired: ExpiringSet },
-  options: MemberOptions,
-): Promise<number> {
-  const { clients } = options;
-  const path = parseArmPath(id);
-  const group = path?.resourceGroup ?? "";
-  const name = path?.names[0] ?? "";
-  const { networkInterfaces } = clients.vmNetwork;
-  return retryConflicts(options, async () => {
-    const current = await unlessAbsent(networkInterfaces.get(group, name));
-    if (current === undefined) return 0;
-    const ipConfigurations = editPools(current.ipConfigurations ?? [], edits, options);
-    if (ipConfigurations === undefined) return 0;
-    const { provisioningState: state, virtualMachine } = current;
-    const kind = "network interface";
-    const member: StuckMember = { id, kind, vmId: virtualMachine?.id, state, change: changeOf(edits), services };
-    const headers: Record<string, string> = current.etag === undefined ? {} : { "If-Match": current.etag };
-    const body = { ...current, ipConfigurations: [...ipConfigurations] };
-    const write = async (): Promise<number> => {
-      await writing(member, options, (request) => {
-        describeWrite(request.abortSignal, { before: current, after: body });
-        return networkInterfaces.createOrUpdate(group, name, body, { ...request, requestOptions: { headers } });
-      });
-      return 1;
-    };
-    return state?.toLowerCase() === "failed" ? repair(member, unrepaired, options, write) : write();
-  });
-}
-
-async function repair(
-  member: StuckMember,
-  unrepaired: ExpiringSet,
-  { stuckMembers, skipped }: MemberOptions,
-  write: () => Promise<number>,
-): Promise<number> {
-  const key = member.id.toLowerCase();
-  const isDue = !unrepaired.has(key);
-  try {
-    if (isDue) return await write();
-  } catch (error) {
-    if (!hasFailed(error)) throw error;
-    unrepaired.add(key, repairPauseMs);
-  }
-  stuckMembers?.found(member);
-  if (member.vmId !== undefined) skipped?.(member.vmId);
-  // A write that has failed may have changed something.
-  return isDue ? 1 : 0;
 }

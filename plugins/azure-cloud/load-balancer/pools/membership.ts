@@ -6,9 +6,9 @@ import { scaleSetIdOf, vmIdOf } from "../../instances/provider-id.ts";
 import type { VirtualMachineRecord } from "../../instances/virtual-machine-record.ts";
 import { findPrimary } from "../../instances/vm-rules.ts";
 import type { ReleasePools, UpdateMembers } from "../model/plan-model.ts";
-import type { MemberOptions } from "./instance-pools.ts";
 import { JobRunner, type Run } from "./job-runner.ts";
 import { addEdit, isModel, type Job, leaving, type MembersWrite, type PlannedEdit } from "./member-jobs.ts";
+import type { MemberOptions } from "./member-write.ts";
 import type { PoolEdit } from "./pool-edits.ts";
 import type { PoolReads } from "./pool-reads.ts";
 

@@ -5,7 +5,7 @@ import { parseArmPath } from "../../arm/resource-id.ts";
 import { withOperationLimit } from "../../arm/writes/operation-limit.ts";
 import { OutdatedError, retryConflicts } from "../../arm/writes/write-errors.ts";
 import { type ScaleSetRecord, scaleSetRecord } from "../../instances/records.ts";
-import type { MemberOptions } from "./instance-pools.ts";
+import type { MemberOptions } from "./member-write.ts";
 import {
   editInterfaces,
   type EditOptions,

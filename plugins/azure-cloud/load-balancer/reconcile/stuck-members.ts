@@ -2,7 +2,7 @@ import { type CloudContext, kinds, type Node, type Service } from "cloud-control
 
 import { lastSegment, sameName } from "../../arm/resource-id.ts";
 import { vmIdOf } from "../../instances/provider-id.ts";
-import type { StuckMember, StuckMembers } from "../pools/instance-pools.ts";
+import type { StuckMember, StuckMembers } from "../pools/member-write.ts";
 
 /** Duration after which an operation of Azure on a member is reported. Failed syncs are retried sooner. */
 const patienceMs = 10 * 60_000;

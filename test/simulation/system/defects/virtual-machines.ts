@@ -26,7 +26,7 @@ export const virtualMachineDefects: Defects = {
     kept: "a standalone VM is retired",
   },
   "never writes a network interface whose last write has failed": {
-    file: `${azure}/load-balancer/pools/instance-pools.ts`,
+    file: `${azure}/load-balancer/pools/interface-pools.ts`,
     from: "const isDue = !unrepaired.has(key);",
     to: "const isDue = false;",
     needs: ["failOperations", "excludeNode"],

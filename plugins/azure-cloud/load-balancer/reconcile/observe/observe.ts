@@ -64,7 +64,7 @@ interface Unreadable {
   services: ReadonlyMap<ServiceKey, unknown>;
 }
 
-/** The instance of a node that was deleted so long ago does not exist any more. */
+/** Deleted nodes that are remembered: after so many later deletions the instance of a node does not exist any more. */
 const maxDeletedNodes = 5_000;
 
 /** Zones of a region change with Azure's data centers. */

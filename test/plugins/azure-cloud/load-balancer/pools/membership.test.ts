@@ -5,8 +5,8 @@ import { keyOf, type Node } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { type JsonObject, parseJson } from "../../../../../plugins/azure-cloud/json.ts";
-import type { StuckMember } from "../../../../../plugins/azure-cloud/load-balancer/pools/instance-pools.ts";
 import type { MembersWrite } from "../../../../../plugins/azure-cloud/load-balancer/pools/member-jobs.ts";
+import type { StuckMember } from "../../../../../plugins/azure-cloud/load-balancer/pools/member-write.ts";
 import { type MembersResult, PoolMembers } from "../../../../../plugins/azure-cloud/load-balancer/pools/membership.ts";
 import { PoolReads } from "../../../../../plugins/azure-cloud/load-balancer/pools/pool-reads.ts";
 import { rawClient } from "../../raw-client.ts";

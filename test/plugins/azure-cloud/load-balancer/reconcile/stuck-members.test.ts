@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
-import type { StuckMember } from "../../../../../plugins/azure-cloud/load-balancer/pools/instance-pools.ts";
+import type { StuckMember } from "../../../../../plugins/azure-cloud/load-balancer/pools/member-write.ts";
 import { stuckMembers } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/stuck-members.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
 import { informersOf, instanceID, nodeOf } from "../../world.ts";
