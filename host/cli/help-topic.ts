@@ -59,6 +59,9 @@ const shortKey = (key: string): string => key.slice(key.indexOf("/") + 1);
 const namesAnnotation = (topic: string, key: string): boolean =>
   [topic, topic.replace(/\d+/u, "<port>")].some((one) => one === key || one === shortKey(key));
 
+/** Topics that print a whole table. */
+const wholeTables = ["annotations", "config", "errors"];
+
 /**
  * The part of the `--help` text for a topic: one flag by name, or one group of flags by its headline. Also `annotations`,
  * `config` and `errors`, an annotation by its key, with or without prefix, a key of the cloud config and an error by its
@@ -96,6 +99,7 @@ export function helpTopic(text: string, topic: string, { annotations, keys }: Cl
   const suggestion = didYouMean(
     name,
     [
+      ...wholeTables,
       ...commandNames,
       ...groups.keys(),
       ...flags.keys(),
@@ -107,6 +111,6 @@ export function helpTopic(text: string, topic: string, { annotations, keys }: Cl
   );
   throw new CodedError(
     "InvalidArgument",
-    `unknown help topic "${topic}"${suggestion}; topics are each command, flag, annotation, key of the cloud config and error code, all of a kind by annotations, config and errors, and flags by their group: ${[...groups.keys()].join(", ")}`,
+    `unknown help topic "${topic}"${suggestion}; topics are each command, flag, annotation, key of the cloud config and error code, all of a kind by ${wholeTables.join(", ")}, and flags by their group: ${[...groups.keys()].join(", ")}`,
   );
 }

@@ -211,6 +211,7 @@ describe("help", () => {
     const { status, stderr } = await run("help", "leader-elct");
     expect(status).toBe(1);
     expect(stderr).toContain('unknown help topic "leader-elct" (did you mean leader-elect?)');
+    expect((await run("help", "annotatoins")).stderr).toContain("(did you mean annotations?)");
   });
 });
 
