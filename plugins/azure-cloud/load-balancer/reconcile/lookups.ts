@@ -16,6 +16,7 @@ import { plan } from "../plan/plan.ts";
 import type { GuardedRounds } from "../removals/guarded-round.ts";
 import { isOfAnother } from "../service/identity.ts";
 import type { Observer } from "./observe/observe.ts";
+import { blockedBy } from "./observe/unreadable.ts";
 
 export interface LookupsOptions {
   readonly config: PlannerConfig;
@@ -79,7 +80,7 @@ export class Lookups {
     );
     return intents.map((intent) => {
       const { service } = intent;
-      const error = observer.blocked(intent, observation);
+      const error = blockedBy(intent, observation, config);
       if (error !== undefined && !written.includes(keyOf(service))) return { ok: false, error };
       if (!found.has(keyOf(service))) return { ok: true, value: undefined };
       const ingress = observedAddresses(observed, service).map((ip) => ({ ip }));

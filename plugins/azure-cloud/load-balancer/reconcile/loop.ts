@@ -13,7 +13,8 @@ import type { Drains } from "./drains.ts";
 import { type Flight, InFlight } from "./in-flight.ts";
 import type { UnendedOperations } from "./later/unended-operations.ts";
 import { nothingKnown } from "./observe/needed-reads.ts";
-import type { Observation, Observer } from "./observe/observe.ts";
+import type { Observer } from "./observe/observe.ts";
+import { blockedBy, type Observation } from "./observe/unreadable.ts";
 import { Outcomes, type OutcomesOptions } from "./outcomes.ts";
 import { LockKeeper, type ResourceLock } from "./resource-lock.ts";
 import { createdPools, isAbandoning, keptMs, planRound, type Round, withoutAwaited, withShared } from "./rounds.ts";
@@ -124,7 +125,8 @@ export class Loop {
   #isCurrent(intent: ServiceIntent, observation: Observation): boolean {
     const { service } = intent;
     const newest = this.#newest(intent)?.service;
-    const error = this.#options.observer.blocked(intent, observation) ?? (newest ? undefined : superseded(service));
+    const blocked = blockedBy(intent, observation, this.#options.config);
+    const error = blocked ?? (newest ? undefined : superseded(service));
     if (error !== undefined) this.#wanted.get(keyOf(service))?.fail(error);
     else if (newest !== undefined && !sameWish(newest, service)) this.#ticker.soon();
     else return true;

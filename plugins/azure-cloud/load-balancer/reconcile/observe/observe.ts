@@ -1,12 +1,5 @@
 import type { LoadBalancer, PublicIPAddress, Subnet } from "@azure/arm-network";
-import {
-  type CloudContext,
-  defaultLoadBalancerName,
-  keyOf,
-  kinds,
-  type Node,
-  type Service,
-} from "cloud-controller-host/sdk";
+import { type CloudContext, keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../../../arm/clients.ts";
 import { SharedRead, SharedReads } from "../../../arm/reads/shared-read.ts";
@@ -14,8 +7,8 @@ import { readZones } from "../../../arm/reads/zones.ts";
 import { sameName } from "../../../arm/resource-id.ts";
 import { forgetAll, type NetworkResources, outdate } from "../../../arm/writes/network-resources.ts";
 import { keepLatest } from "../../../keep-latest.ts";
-import type { Observed, ServiceIntent, ServiceKey } from "../../model/model.ts";
-import { hasBase, isServiceFrontend } from "../../model/names.ts";
+import type { Observed, ServiceIntent } from "../../model/model.ts";
+import { isServiceFrontend } from "../../model/names.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import type { PoolReads } from "../../pools/pool-reads.ts";
 import { hasType, isDeletionOver, isSameService, wantsLoadBalancer } from "../../service/identity.ts";
@@ -27,7 +20,6 @@ import { keptList } from "./kept-list.ts";
 import {
   endpointNodes,
   groupsInUse,
-  isDenied,
   type Known,
   neededReads,
   nothingKnown,
@@ -35,6 +27,7 @@ import {
   zonesInUse,
 } from "./needed-reads.ts";
 import { OpenedAddresses } from "./opened-addresses.ts";
+import type { Observation, Unreadable } from "./unreadable.ts";
 
 export interface ObserverOptions {
   readonly clients: ArmClients;
@@ -45,23 +38,6 @@ export interface ObserverOptions {
   readonly context: Pick<CloudContext, "informers" | "clock" | "shards">;
   readonly seen?: (observed: Observed) => void;
   readonly drains?: Drains | undefined;
-}
-
-export interface Observation {
-  readonly observed: Observed;
-  readonly unreadable: Unreadable;
-}
-
-/** Errors of reads that concern some Services only; the others do not need them. */
-interface Unreadable {
-  /** By resource group, of groups that only an annotation names. */
-  readonly groups: Map<string, unknown>;
-  /** By lower-case name. */
-  readonly subnets: Map<string, unknown>;
-  /** VM sets of the nodes: nothing can be placed without. */
-  vmSets: unknown;
-  /** Of Services about which reads contradict each other. */
-  services: ReadonlyMap<ServiceKey, unknown>;
 }
 
 /** Deleted nodes that are remembered: after so many later deletions the instance of a node does not exist any more. */
@@ -184,28 +160,6 @@ export class Observer {
     };
     this.#options.seen?.(observed);
     return { observed, unreadable };
-  }
-
-  /**
-   * The error of a read that the intent depends on. An annotation may name any group: one that ARM denies access to does
-   * not block the deletion of a Service that has no frontend with an address there.
-   */
-  blocked(intent: ServiceIntent, { observed, unreadable }: Observation): unknown {
-    const { groups, subnets, vmSets, services } = unreadable;
-    const needed = neededReads([intent], this.#options.config);
-    const subnet = needed.subnets.find((name) => subnets.has(name.toLowerCase()));
-    if (subnet !== undefined) return subnets.get(subnet.toLowerCase());
-    if (intent.action === "ensure" && vmSets !== undefined) return vmSets;
-    const contradiction = services.get(keyOf(intent.service));
-    if (groups.size === 0) return contradiction;
-    const base = defaultLoadBalancerName(intent.service);
-    const used = groupsInUse(observed.loadBalancers, (name) => hasBase(name, base));
-    const isForeign = (group: string): boolean =>
-      intent.action === "delete" && !used.includes(group) && isDenied(groups.get(group));
-    const group = [...used, ...needed.publicIPResourceGroups, ...needed.privateLinkResourceGroups].find(
-      (one) => groups.has(one) && !isForeign(one),
-    );
-    return group === undefined ? contradiction : groups.get(group);
   }
 
   /** Called with each write that ARM may have carried out, and the Services for which it may have created something. */
