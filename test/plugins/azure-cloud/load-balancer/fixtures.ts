@@ -1,4 +1,4 @@
-import type { Service } from "cloud-controller-host/sdk";
+import type { CloudContext, Service } from "cloud-controller-host/sdk";
 
 import { decodeConfig } from "../../../../plugins/azure-cloud/config/decode.ts";
 import type { ServiceIntent } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
@@ -22,10 +22,11 @@ const baseKeys = {
 export function plannerConfigOf(
   keys: Readonly<Record<string, unknown>> = {},
   clusterName = "kubernetes",
+  deployment: Pick<CloudContext, "shard" | "shards"> = {},
 ): PlannerConfig {
   const decoded = decodeConfig({ ...baseKeys, ...keys }, {});
   if (!decoded.ok) throw new Error(decoded.problems.join("; "));
-  return plannerConfig(decoded.value, { clusterName });
+  return plannerConfig(decoded.value, { clusterName, ...deployment });
 }
 
 export interface ServiceShape {

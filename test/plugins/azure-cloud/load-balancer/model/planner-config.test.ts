@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
+import { drainRecord } from "../../../../../plugins/azure-cloud/load-balancer/model/drain.ts";
 import { plannerConfigOf } from "../fixtures.ts";
 
 describe("planner config", () => {
@@ -38,6 +39,26 @@ describe("planner config", () => {
       internal,
       external,
     });
+  });
+
+  test("names load balancers and records of drains after the deployment", () => {
+    const isAlive = async (): Promise<boolean> => true;
+    const namesOf = (deployment: Parameters<typeof plannerConfigOf>[2]): unknown => {
+      const { loadBalancerName, shardSuffix, drainRecord: record } = plannerConfigOf({}, "kubernetes", deployment);
+      return [loadBalancerName, shardSuffix, record];
+    };
+    expect(namesOf({})).toEqual(["", undefined, drainRecord]);
+    expect(namesOf({ shard: "", shards: { own: "ccm" } })).toEqual(["", "", drainRecord]);
+    expect(namesOf({ shard: "blue", shards: { own: "ccm-blue", isAlive } })).toEqual([
+      "kubernetes-blue",
+      "-blue",
+      `${drainRecord}-blue`,
+    ]);
+    expect(namesOf({ shards: { own: "ccm-internal", isAlive } })).toEqual([
+      "",
+      undefined,
+      `${drainRecord}.ccm-internal`,
+    ]);
   });
 
   test("takes the primary set by vmType", () => {
