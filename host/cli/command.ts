@@ -16,6 +16,7 @@ import { fileSource } from "../generation/triggers/config-source.ts";
 import { readOnce } from "../generation/triggers/content-trigger.ts";
 import { type RunningHost, startHost } from "../host.ts";
 import { readMigrations } from "../process/leader-election/migration-files.ts";
+import { redactText } from "../process/log/redact.ts";
 import type { HostInput } from "../run/process-parts.ts";
 
 /** Surroundings of a command: environment, output and terminal. */
@@ -54,7 +55,10 @@ export async function runCommand(
     if ("status" in input) return input.status;
     const host = await startHost(input);
     using _ = started(host);
-    return await host.finished;
+    const status = await host.finished;
+    // The last line, below those of the shutdown: `kubectl logs` and the pod's termination message end with it.
+    if (host.failure !== undefined) surroundings.stderr(`Error: ${redactText(host.failure)}\n`);
+    return status;
   } catch (error) {
     surroundings.stderr(`Error: ${messageOf(error)}\n`);
     return 1;

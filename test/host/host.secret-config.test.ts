@@ -114,6 +114,9 @@ describe("a cloud config in a Secret", () => {
       const host = lab.start({ flags: fromSecret });
       expect(await host.ended()).toBe(1);
       expect(host.lines('"Exiting" err=')[0]).toContain(problem);
+      const last = host.stderr.trimEnd().split("\n").at(-1) ?? "";
+      expect(last).toStartWith("Error: ");
+      expect(last).toContain(problem);
     },
   );
 });
