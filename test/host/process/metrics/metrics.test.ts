@@ -135,6 +135,19 @@ describe("the metrics registry", () => {
     expect(await text(registry)).toContain("depth 2\n");
   });
 
+  test("refuses a gauge's value or label where a prepared generation sets it, not at its start", async () => {
+    const registry = new MetricsRegistry();
+    const prepared = registry.generation();
+    const gauge = prepared.gauge({ name: "depth", help: "h", labels: ["name"] });
+    const untyped: { set(value: unknown, labels: { readonly name: string }): void } = gauge;
+    const misnamed: { readonly name: string } = JSON.parse('{"zone":"a"}');
+    expect(() => untyped.set("many", { name: "a" })).toThrow("many");
+    expect(() => gauge.set(1, misnamed)).toThrow("zone");
+    gauge.set(2, { name: "a" });
+    prepared.start();
+    expect(await text(registry)).toMatch(/^depth\{name="a"\} 2$/m);
+  });
+
   test("never removes a gauge of the process", async () => {
     const registry = new MetricsRegistry();
     const generation = registry.generation();
