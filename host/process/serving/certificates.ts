@@ -1,6 +1,7 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { access, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { createSecureContext } from "node:tls";
 
 import { type Clock, CodedError, type Logger, messageOf } from "cloud-controller-host/sdk";
 
@@ -158,6 +159,10 @@ function checkPair({ certPem, keyPem }: KeyPair, { certFile, keyFile, flags }: R
   const key = parse(`${flags.key}: ${keyFile} holds no unencrypted PEM private key`, () => createPrivateKey(keyPem));
   if (!leaf.checkPrivateKey(key))
     throw invalid(`${flags.key}: the key in ${keyFile} does not belong to the certificate in ${certFile}`);
+  // The certificates after the first one, too: of a file that is being written the last one may be cut off.
+  parse(`${flags.cert}: TLS cannot use the certificates in ${certFile}; one of them is cut off or invalid`, () =>
+    createSecureContext({ cert: certPem, key: keyPem }),
+  );
 }
 
 function parse<T>(problem: string, read: () => T): T {

@@ -160,6 +160,10 @@ describe("certificate files", () => {
     expect(await rejection(loadPair(files))).toMatch(/--tls-cert-file: .*tls\.crt holds no PEM certificate/);
     await write({ ...one, keyPem: "nothing of the kind" });
     expect(await rejection(loadPair(files))).toMatch(/--tls-private-key-file: .*tls\.key holds no unencrypted PEM/);
+    const isCutOff = { ...one, certPem: `${one.certPem}${other.certPem.slice(0, other.certPem.length / 2)}` };
+    expect(await rejection(loadPair(await write(isCutOff)))).toMatch(
+      /--tls-cert-file: TLS cannot use the certificates in .*tls\.crt; one of them is cut off/,
+    );
   });
 
   test("are rejected with the flag of the webhook server when they are its own", async () => {
