@@ -24,10 +24,7 @@ export interface NodeUpdate {
 /** Plans the initialization of a node: provider ID, labels, and no uninitialized taint. Pure. */
 export function applyMetadata(node: Node, metadata: InstanceMetadata): NodeUpdate {
   const facts = factLabels(metadata);
-  const { added, discarded } = chooseAdditional(
-    { ...node.metadata?.labels, ...facts },
-    metadata.additionalLabels ?? {},
-  );
+  const { added, discarded } = chooseAdditional(node.metadata?.labels ?? {}, metadata.additionalLabels ?? {});
   const providerID = node.spec?.providerID ? undefined : metadata.providerID || undefined;
   const labels = { ...facts, ...added };
   return {

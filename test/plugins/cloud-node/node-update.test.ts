@@ -40,11 +40,19 @@ describe("applying metadata to a node", () => {
 
   test("reports which of the cloud's labels were discarded, and why", () => {
     const node: Node = { metadata: { labels: { "my.label/a": "1", "my.label/b": "2" } } };
-    const additionalLabels = { "my.label/a": "1", "my.label/b": "3", "x.k8s.io/c": "4" };
+    const additionalLabels = { "my.label/a": "1", "my.label/b": "3", "x.k8s.io/c": "4", [labels.zone]: "5" };
     expect(applyMetadata(node, { ...empty, additionalLabels }).discarded).toEqual([
       { label: "my.label/b", reason: 'already present with the value "2"' },
       { label: "x.k8s.io/c", reason: "kubernetes namespace" },
+      { label: labels.zone, reason: "kubernetes namespace" },
     ]);
+  });
+
+  test("sets labels of a domain that only ends like one of Kubernetes", () => {
+    const additionalLabels = { "mykubernetes.io/a": "1", "my-k8s.io/b": "2" };
+    const { node, discarded } = applyMetadata({}, { ...empty, additionalLabels });
+    expect(node.metadata?.labels).toEqual(additionalLabels);
+    expect(discarded).toEqual([]);
   });
 
   test("has in its patch only the labels that change", () => {

@@ -158,15 +158,18 @@ describe("the metadata of an instance", () => {
     expect(metadata?.providerID).toBe(instanceID(0, "pool", "elsewhere"));
   });
 
-  test("finds an instance in the cluster's resource group although its node is labeled with another", async () => {
-    await using world = await openWorld();
-    world.simulator.addResourceGroup("elsewhere");
-    world.simulator.addScaleSetInstances("vmss0", 1);
-    await using cloud = await world.create();
-    const labels = { "kubernetes.azure.com/resource-group": "elsewhere" };
-    const metadata = await cloud.instances.instanceMetadata(nodeOf("vmss0000000", { labels }));
-    expect(metadata?.providerID).toBe(instanceID(0));
-  });
+  test.each(["elsewhere", ""])(
+    "finds an instance in the cluster's resource group although its node is labeled with %j",
+    async (group) => {
+      await using world = await openWorld();
+      world.simulator.addResourceGroup("elsewhere");
+      world.simulator.addScaleSetInstances("vmss0", 1);
+      await using cloud = await world.create();
+      const labels = { "kubernetes.azure.com/resource-group": group };
+      const metadata = await cloud.instances.instanceMetadata(nodeOf("vmss0000000", { labels }));
+      expect(metadata?.providerID).toBe(instanceID(0));
+    },
+  );
 
   test("finds a node by its computer name, whatever the name of the scale set and the case", async () => {
     await using world = await openWorld();
