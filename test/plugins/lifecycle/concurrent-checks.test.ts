@@ -48,6 +48,23 @@ describe("concurrent checks", () => {
     expect(done).toEqual(["check a 2", "check b 2"]);
   });
 
+  test("drains what begins while it drains, too", async () => {
+    const checks = makeChecks(1);
+    const gates = new Map(["a", "b"].map((name) => [name, Promise.withResolvers<void>()]));
+    const done: string[] = [];
+    await checks.run(nodes("a", "b"), never, async ({ metadata: { name = "" } = {} }) => {
+      await gates.get(name)?.promise;
+      done.push(name);
+    });
+    const drained = checks.drain().then(() => done.push("drained"));
+    gates.get("a")?.resolve();
+    await eventually("the second one has begun", () => done.length > 0);
+    await Bun.sleep(5);
+    gates.get("b")?.resolve();
+    await drained;
+    expect(done).toEqual(["a", "b", "drained"]);
+  });
+
   test("waits no longer than for the last check", async () => {
     const checks = makeChecks(1, 600_000);
     const done: string[] = [];

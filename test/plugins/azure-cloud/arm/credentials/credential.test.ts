@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { rm } from "node:fs/promises";
+import { rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { messageOf } from "cloud-controller-host/sdk";
@@ -144,6 +144,15 @@ test.each([
   const failure = await failureOf(world.create(changes, { environment }));
   expect(failure).toContain(`${key}: cannot read ${pipe}`);
   expect(failure).toContain("is a pipe, a socket or a device; name a regular file");
+});
+
+test("refuses a file of more than 16 MiB as resourceManagerCAFile", async () => {
+  await using world = await openWorld();
+  const file = join(world.directory, "large");
+  await writeFile(file, "-----BEGIN CERTIFICATE-----");
+  await truncate(file, 16 * 1024 * 1024 + 1);
+  const failure = await failureOf(world.create({ resourceManagerCAFile: file }));
+  expect(failure).toContain(`cannot read ${file}: ${file} has more than 16777216 bytes`);
 });
 
 test("a pipe in place of the federated token fails each request, until there is a file again", async () => {
