@@ -1,9 +1,23 @@
 import { CodedError, type Decoded, isObject } from "cloud-controller-host/sdk";
-import { type Document, isScalar, parseDocument, type Tags, visit, type YAMLParseError } from "yaml";
+import {
+  type Document,
+  isMap,
+  isPair,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  type Tags,
+  type YAMLMap,
+  type YAMLParseError,
+} from "yaml";
 
 import { readText } from "./read-text.ts";
 
 export type Mapping = Readonly<Record<string, unknown>>;
+
+/** A Secret or a ConfigMap has 1 MiB at most. The parser takes seconds for a megabyte, in which no lease is renewed. */
+const maxCharacters = 1024 * 1024;
 
 /**
  * Parses a document in YAML or JSON (which is YAML) that must be a mapping. YAML is read as Go's `sigs.k8s.io/yaml`
@@ -13,7 +27,10 @@ export type Mapping = Readonly<Record<string, unknown>>;
 export function readMapping(content: string, wanted: string): Decoded<Mapping> {
   const refuse = (problem: string): Decoded<Mapping> => ({ ok: false, problems: [problem] });
   if (content.trim() === "") return refuse(`it is empty; write ${wanted} there`);
-  const document = parseDocument(content, goYAML);
+  if (content.length > maxCharacters)
+    return refuse(`it has more than ${maxCharacters} characters, which no Secret or ConfigMap can hold`);
+  const lines = new LineCounter();
+  const document = parseDocument(content, { ...goYAML, lineCounter: lines });
   const [error] = document.errors;
   if (error !== undefined) return refuse(`it is neither YAML nor JSON: ${describeError(error, content)}`);
   let parsed: unknown;
@@ -23,7 +40,7 @@ export function readMapping(content: string, wanted: string): Decoded<Mapping> {
     return refuse("it is neither YAML nor JSON: an alias in it cannot be resolved");
   }
   return isObject(parsed)
-    ? { ok: true, value: parsed, warnings: duplicateKeys(document, content) }
+    ? { ok: true, value: parsed, warnings: duplicateKeys(document, lines) }
     : refuse("it must be a mapping of keys to values");
 }
 
@@ -66,21 +83,33 @@ const describeError = ({ code, pos }: YAMLParseError, content: string): string =
 const lineAt = (content: string, offset: number): number =>
   content.slice(0, Math.min(offset, content.trimEnd().length)).split("\n").length;
 
-function duplicateKeys(document: Document, content: string): readonly string[] {
-  const warnings: string[] = [];
-  visit(document, {
-    Map(_, { items }) {
-      const seen = new Set<string>();
-      for (const { key } of items) {
-        if (!isScalar(key)) continue;
-        const name = String(key.value);
-        if (seen.has(name))
-          warnings.push(`line ${lineAt(content, key.range?.[0] ?? 0)}: duplicate key ${name}; its last value applies`);
-        seen.add(name);
-      }
-    },
+/** One warning per key and mapping, however often it is repeated. */
+function duplicateKeys(document: Document, lines: LineCounter): readonly string[] {
+  return mappingsIn(document).flatMap(({ items }) => {
+    const seen = new Set<string>();
+    const lastAt = new Map<string, number>();
+    for (const { key } of items) {
+      if (!isScalar(key)) continue;
+      const name = String(key.value);
+      if (seen.has(name)) lastAt.set(name, key.range?.[0] ?? 0);
+      seen.add(name);
+    }
+    return [...lastAt].map(
+      ([name, at]) => `line ${lines.linePos(at).line}: duplicate key ${name}; its last value applies`,
+    );
   });
-  return warnings;
+}
+
+/** The outer ones first. The library's own walk takes the square of the depth: minutes for some kilobytes of brackets. */
+function mappingsIn({ contents }: Document): readonly YAMLMap[] {
+  const mappings: YAMLMap[] = [];
+  const nodes: unknown[] = [contents];
+  for (const node of nodes) {
+    if (isMap(node)) mappings.push(node);
+    if (isMap(node) || isSeq(node)) for (const item of node.items) nodes.push(item);
+    else if (isPair(node)) nodes.push(node.key, node.value);
+  }
+  return mappings;
 }
 
 /** Reads a file named by the user; rejects with one line that begins with `description`, e.g. `--flag=/path`. */

@@ -110,10 +110,35 @@ describe("the cloud config", () => {
   test.each([
     ["a: s3cr3t\nb: { c: 1, c: 2 }\na: 3\n", ["here: line 3: duplicate key a", "here: line 2: duplicate key c"]],
     ['{"a": "s3cr3t",\n"a": 3}', ["here: line 2: duplicate key a"]],
+    ["a: 1\na: 2\na: 3\n", ["here: line 3: duplicate key a"]],
+    [
+      "a: 3\n? [{ b: 1, b: 2 }]\n: [{ c: 1, c: 2 }]\n",
+      ["here: line 2: duplicate key b", "here: line 3: duplicate key c"],
+    ],
   ])("applies the last value of a duplicate key and warns with its line: %j", (content, keys) => {
     const decoded = parseCloudConfig(content, "here");
     expect(decoded).toMatchObject({ ok: true, value: { document: { a: 3 } } });
     expect(decoded.ok && decoded.warnings).toEqual(keys.map((key) => `${key}; its last value applies`));
+  });
+
+  test("is read within the lease's time however deep it is nested and however often a key is repeated", () => {
+    const depth = 5_000;
+    const nested = `a: ${"[".repeat(depth)}${"]".repeat(depth)}\n`;
+    const began = performance.now();
+    expect(parseCloudConfig(nested, "here")).toMatchObject({ ok: true, warnings: [] });
+    expect(parseCloudConfig("a: 1\n".repeat(10_000), "here")).toMatchObject({
+      ok: true,
+      value: { document: { a: 1 } },
+    });
+    expect(performance.now() - began).toBeLessThan(5_000);
+  });
+
+  test("has no more characters than a Secret can hold", () => {
+    const least = "a: ".padEnd(1024 * 1024, "x");
+    expect(problemsOf(least)).toBe("");
+    expect(problemsOf(`${least}x`)).toBe(
+      "--cloud-config=/x.yaml: it has more than 1048576 characters, which no Secret or ConfigMap can hold",
+    );
   });
 
   test("the last of two switches that differ in case applies", () => {
