@@ -76,14 +76,14 @@ export class Allocations {
     if (prefixes !== undefined) for (const [index, pool] of this.#pools.entries()) pool.refine(prefixes[index] ?? 0);
     const found = this.#pools.flatMap((pool, index) => {
       const room = pool.find(prefixes?.[index]);
-      return room === undefined ? [] : [{ pool, room, prefix: prefixes?.[index] }];
+      return room === undefined ? [] : [{ pool, room }];
     });
     if (found.length < this.#pools.length) return undefined;
     const cidrs = found.map(({ room }) => room.cidr);
     this.release(node);
     this.#claims.set(node, { uid, held: [], unsure: cidrs });
     for (const cidr of cidrs) this.#index.add(node, cidr);
-    for (const { pool, room, prefix } of found) pool.take(room, prefix);
+    for (const { pool, room } of found) pool.take(room);
     return cidrs;
   }
 

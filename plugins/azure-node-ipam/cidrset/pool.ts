@@ -31,9 +31,8 @@ export class Pool {
   }
 
   /** Reserves the result of `find`; no claim may have changed in between. */
-  take(found: Found, prefix: number | undefined): void {
-    if (prefix === undefined) this.#set.take(found);
-    else this.#set.mark(found);
+  take(found: Found): void {
+    this.#set.take(found);
     this.#metrics.allocated(1, this.#usage);
     this.#metrics.searched(found.tries);
   }

@@ -373,16 +373,28 @@ describe("a trusted proxy", () => {
     await once(stream, "end");
     const socket = connectTls({ host: "127.0.0.1", port: served.port, rejectUnauthorized: false, cert, key });
     ending.add(() => socket.destroy());
-    const head = ["GET /configz HTTP/1.1", "Host: x", "X-Remote-User: bob", "X-Remote-Group: d,e", "X-Remote-Group: f"];
+    const groups = ["X-Remote-Group: d,e", "X-Remote-Group:", "X-Remote-Group: f"];
+    const head = ["GET /configz HTTP/1.1", "Host: x", "X-Remote-User: bob", ...groups];
     const next = ["GET /flagz HTTP/1.1", "Host: x", "X-Remote-User: eve", "X-Remote-Group: system:unauthenticated"];
-    socket.write(`${head.join("\r\n")}\r\n\r\n${next.join("\r\n")}\r\nConnection: close\r\n\r\n`);
+    const last = ["GET /statusz HTTP/1.1", "Host: x", "X-Remote-User: system:anonymous", "Connection: close"];
+    socket.write([head, next, last].map((lines) => `${lines.join("\r\n")}\r\n\r\n`).join(""));
     socket.resume();
     await once(socket, "close");
     expect(requested.map(({ username, groups }) => [username, groups])).toEqual([
       ["alice", ["a,b", "c", "system:authenticated"]],
       ["bob", ["d,e", "f", "system:authenticated"]],
       ["eve", ["system:unauthenticated"]],
+      ["system:anonymous", []],
     ]);
+  });
+
+  test("a trusted proxy that names no user is none itself: its certificate is not a client's", async () => {
+    const { get, requested } = await lab();
+    const proxy = showing(await proxyCA.issueClient("front-proxy"));
+    expect(
+      (await get("/metrics", { ...proxy, headers: { "X-Remote-User": "", "X-Remote-Group": "admins" } })).status,
+    ).toBe(401);
+    expect(requested).toEqual([]);
   });
 
   test("sets a UID and extra fields with percent-decoded keys", async () => {

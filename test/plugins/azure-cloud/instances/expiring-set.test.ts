@@ -28,3 +28,12 @@ test("an absence is remembered until its TTL has passed, or until it is deleted"
   await clock.advance(1);
   expect(cache.has("gone")).toBe(false);
 });
+
+test("an absence with a longer TTL is remembered although others are dropped", async () => {
+  const clock = manualClock();
+  const cache = new ExpiringSet(clock);
+  cache.add("long", 120_000);
+  await clock.advance(61_000);
+  cache.add("other", 30_000);
+  expect(cache.has("long")).toBe(true);
+});
