@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 
-import { kinds, messageOf } from "cloud-controller-host/sdk";
+import { type Clock, kinds, messageOf } from "cloud-controller-host/sdk";
 import { eventually, type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { createClient } from "../../../../host/kube/connection/client.ts";
@@ -18,13 +18,17 @@ let clock: ManualClock;
 let stack: AsyncDisposableStack;
 let ours: ApiServer;
 let lines: string[];
+/** The process's own credentials. */
+let own: Credentials;
+/** The same with another clock. */
+let withClock: (other: Clock) => ApiServer;
 
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
   api = stack.use(await SandboxApiServer.start());
   clock = manualClock(Date.now());
   lines = [];
-  const own: Credentials = {
+  own = {
     tls: { ca: api.ca },
     headers: { Authorization: `Bearer ${api.tokens.of("cloud-controller-manager")}`, "Impersonate-User": "bob" },
   };
@@ -36,7 +40,8 @@ beforeEach(async () => {
   const transport = createTransport(asking, { userAgent: "tokens", qps: -1 });
   stack.defer(() => transport.close());
   const log = createLogger({ format: "text", verbosity: 0, write: (line) => lines.push(line) });
-  ours = serviceAccountApi(root, { ...account, transport, clock, log });
+  withClock = (other) => serviceAccountApi(root, { ...account, transport, clock: other, log });
+  ours = withClock(clock);
 });
 afterEach(() => stack.disposeAsync());
 
@@ -63,6 +68,28 @@ describe("a service account's credentials", () => {
     await ours.credentials();
     expect(api.requests.count({ resource: "serviceaccounts", verb: "create", subresource: "" })).toBe(0);
     expect(api.get(kinds.ServiceAccount, account)?.metadata?.labels).toEqual({ whose: "ours" });
+  });
+
+  test("are of an account that another replica creates at the same time", async () => {
+    api.create(kinds.ServiceAccount, { metadata: account });
+    api.faults.add({ match: { resource: "serviceaccounts", verb: "get" }, effect: { status: 404 }, times: 1 });
+    expect(await tokenOf()).toStartWith("Bearer ");
+    expect(api.requests.count({ resource: "serviceaccounts", verb: "create", subresource: "" })).toBe(1);
+  });
+
+  test("have the CA of the process's own as soon as that is another one", async () => {
+    const { headers } = await ours.credentials();
+    own = { ...own, tls: { ca: "another CA" } };
+    expect(await ours.credentials()).toEqual({ headers, tls: { ca: "another CA" } });
+  });
+
+  test("are kept for eight minutes at least, although the clock is ahead of the API server's", async () => {
+    ours = withClock({ ...clock, now: () => clock.now() + 24 * 60 * minute });
+    const first = await tokenOf();
+    await clock.advance(8 * minute - 1);
+    expect(await tokenOf()).toBe(first);
+    await clock.advance(1);
+    expect(await tokenOf()).not.toBe(first);
   });
 
   test("are requested once for any number of waiting requests", async () => {

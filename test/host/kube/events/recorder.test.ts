@@ -179,9 +179,21 @@ describe("events that repeat", () => {
   test("are combined after a long time as well, when they are not far apart", async () => {
     const { recorder, clock, events } = setUp();
     await clock.advance(3_600_000);
-    for (let index = 0; index < 10; index++) recorder.event(node("a"), "Normal", "R", `m${index}`);
+    for (let index = 0; index < 10; index++) {
+      recorder.event(node("a"), "Normal", "R", `m${index}`);
+      await requests(index + 1);
+      if (index < 9) await clock.advance(300_000);
+    }
     await events.flush(10_000);
     expect(sent().at(-1)).toBe("POST (combined from similar events): m9");
+  });
+
+  test("events of one message are not counted as those of another component", async () => {
+    const { recorder, events } = setUp();
+    recorder.event(node("a"), "Normal", "R", "m");
+    events.recorder("node-route-controller").event(node("a"), "Normal", "R", "m");
+    await events.flush(10_000);
+    expect(sent()).toEqual(["POST m", "POST m"]);
   });
 
   test("beyond 25 about one object are dropped, until the budget fills again", async () => {

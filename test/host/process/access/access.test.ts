@@ -409,7 +409,16 @@ describe("a trusted proxy", () => {
       allowedNames: [],
     };
     const authenticate = requestHeaders(() => proxies, { uids: true });
-    const pairs = ["X-Remote-User", "alice", "X-Remote-Uid", "42", "X-Remote-Extra-Example%2ecom%2FA", "1"];
+    const pairs = [
+      "X-None",
+      "",
+      "X-Remote-User",
+      "alice",
+      "X-Remote-Uid",
+      "42",
+      "X-Remote-Extra-Example%2ecom%2FA",
+      "1",
+    ];
     const all = [...pairs, "x-remote-extra-example.com%2FA", "2", "X-Remote-Extra-Bad%zz", "3"];
     const names = all.filter((_, index) => index % 2 === 0);
     const request = new Request("https://x/", { headers: names.map((name) => [name, "x"]) });
@@ -487,6 +496,8 @@ describe("a decision", () => {
     expect(await (await get("/a", { headers: { "User-Agent": "curl/8" } })).text()).toContain('\n  "code": 403\n');
     expect(await (await get("/a?pretty=1")).text()).toContain('\n  "code": 403\n');
     expect(await (await get("/a?pretty=0")).text()).not.toContain("\n  ");
+    const json = await get("/a", { headers: { Accept: "application/json, application/yaml" } });
+    expect(json.headers.get("content-type")).toBe("application/json");
     const yaml = await get("/a", { headers: { Accept: "application/yaml" } });
     expect(yaml.headers.get("content-type")).toBe("application/yaml");
     expect(await yaml.text()).toContain("code: 403\n");
