@@ -28,10 +28,13 @@ export const splitCIDRs = (list: string): readonly string[] =>
     .map((item) => item.trim())
     .filter((item) => item !== "");
 
-/** Why a list of CIDRs is invalid: at most two, and two only as one IPv4 and one IPv6 CIDR. */
+/**
+ * Why a list of CIDRs is invalid: at most two, and two only as one IPv4 and one IPv6 CIDR. Controllers take blanks around
+ * the list, as upstream, and none in it.
+ */
 export function cidrListProblem(list: string): string | undefined {
-  const cidrs = splitCIDRs(list);
-  if (cidrs.length === 0) return "cannot be empty";
+  const cidrs = list.trim().split(",");
+  if (list.trim() === "") return "cannot be empty";
   const unreadable = cidrs.filter((cidr) => prefixOf(cidr) === undefined);
   if (unreadable.length > 0)
     return `has ${unreadable.map((cidr) => `"${cidr}"`).join(", ")}, which is not a CIDR like 10.244.0.0/16`;

@@ -108,8 +108,8 @@ interface TlsChoice {
  * Offered for TLS 1.2 when the flag is empty: Go's default suites without its four with CBC. RSA key exchange has no
  * forward secrecy, and Go dropped it from its defaults in 1.22.
  */
-const defaultSuites = [...cipherSuites].flatMap(([name, { insecure: weak, fixed: always }]) =>
-  weak || always || name.includes("_CBC_") || !/_SHA\d+$/.test(name) ? [] : [name],
+const defaultSuites = [...cipherSuites].flatMap(([name, { insecure: weak }]) =>
+  weak || name.includes("_CBC_") || !/_SHA\d+$/.test(name) ? [] : [name],
 );
 
 /** The TLS flags in the runtime's names. */

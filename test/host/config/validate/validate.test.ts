@@ -95,6 +95,12 @@ describe("problems that the Go binaries find only after they have started servin
     [["--leader-elect-resource-namespace="], "--leader-elect-resource-namespace cannot be empty"],
     [["--cluster-cidr="], "--cluster-cidr cannot be empty; node-route-controller requires"],
     [["--cluster-cidr=10.0.0.0"], '--cluster-cidr has "10.0.0.0", which is not a CIDR'],
+    [["--cluster-cidr=10.0.0.0/16, fd00::/64"], '--cluster-cidr has " fd00::/64", which is not a CIDR'],
+    [["--cluster-cidr=10.0.0.0/16,"], '--cluster-cidr has "", which is not a CIDR'],
+    [
+      ["--cluster-cidr=010.0.0.0/16,fd00::/064"],
+      '--cluster-cidr has "010.0.0.0/16", "fd00::/064", which is not a CIDR',
+    ],
     [["--cluster-cidr=10.0.0.0/16,10.1.0.0/16"], "--cluster-cidr has two CIDRs of the same family"],
     [["--cluster-cidr=10.0.0.0/16,fd00::/64,fd01::/64"], "--cluster-cidr can not contain more than two entries"],
     [["--cloud-provider=gce"], '--cloud-provider "gce" is not known; known are azure, other'],
