@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { forEachConcurrently } from "cloud-controller-host/sdk";
+import { forEachConcurrently, runTogether } from "cloud-controller-host/sdk";
 
 const burn = (ms: number): void => {
   for (const until = performance.now() + ms; performance.now() < until;);
@@ -81,4 +81,35 @@ test("throws the first failure once all work that had begun has ended, and begin
   });
   expect(await atOnce.catch((error: unknown) => error)).toBe(failure);
   expect(began).toEqual([1, 2, 1]);
+});
+
+test("parts of a controller are stopped when one fails, which is thrown once all have stopped", async () => {
+  const failure = new Error("the first");
+  const gate = Promise.withResolvers<void>();
+  let thrown: unknown;
+  let isStopped = false;
+  const work = runTogether(new AbortController().signal, [
+    () => Promise.reject(failure),
+    async (signal) => {
+      while (!signal.aborted) await Bun.sleep(1);
+      isStopped = true;
+      await gate.promise;
+    },
+  ]).catch((error: unknown) => void (thrown = error));
+  while (!isStopped) await Bun.sleep(1);
+  expect(thrown).toBeUndefined();
+  gate.resolve();
+  await work;
+  expect(thrown).toBe(failure);
+});
+
+test("parts of a controller that fail together are thrown together", async () => {
+  const failures = [new Error("one"), new Error("two")];
+  const work = runTogether(
+    new AbortController().signal,
+    failures.map((failure) => () => Promise.reject(failure)),
+  );
+  const thrown = await work.catch((error: unknown) => error);
+  expect(thrown).toBeInstanceOf(AggregateError);
+  expect(thrown).toMatchObject({ errors: failures });
 });

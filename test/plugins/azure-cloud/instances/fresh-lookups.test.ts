@@ -13,7 +13,11 @@ interface Row {
 const rowOf = (key: string): Row => ({ nodeName: `name-${key}`, provisioningState: "Succeeded" });
 
 /** Lookups over scripted lists (the last one repeats) and over single reads of `stored`. */
-function lookupsOver(lists: readonly (readonly string[])[], stored: readonly string[], pages = 1) {
+function lookupsOver(
+  lists: readonly (readonly string[])[],
+  stored: readonly string[],
+  { pages = 1, provisioningState = "Succeeded" } = {},
+) {
   const counts: { lists: number; readonly reads: string[] } = { lists: 0, reads: [] };
   const rowsOf = (keys: readonly string[]) => new Map(keys.map((key) => [key, rowOf(key)]));
   const absent: (string | undefined)[] = [];
@@ -35,7 +39,8 @@ function lookupsOver(lists: readonly (readonly string[])[], stored: readonly str
     ttlMs,
     read(key) {
       counts.reads.push(key);
-      return Promise.resolve(rowsOf(stored).get(key));
+      const row = rowsOf(stored).get(key);
+      return Promise.resolve(row && { ...row, provisioningState });
     },
     onAbsent: (known) => void absent.push(known?.nodeName),
   });
@@ -53,7 +58,7 @@ describe("fresh lookups by key", () => {
   });
 
   test("read each VM by itself where that takes no more requests than the list has pages", async () => {
-    const { list, lookups, counts } = lookupsOver([keys(9)], keys(9), 3);
+    const { list, lookups, counts } = lookupsOver([keys(9)], keys(9), { pages: 3 });
     await list.get("cached");
     await Promise.all(keys(3).map((key) => lookups.get(key)));
     expect(counts).toEqual({ lists: 1, reads: ["0", "1", "2"] });
@@ -128,6 +133,14 @@ describe("a VM that a fresh read has not found", () => {
     expect(absent).toEqual(["name-0"]);
     // Its interfaces may be left, in the pools of load balancers.
     expect([...table.rows()]).toEqual([rowOf("0"), rowOf("1")]);
+  });
+
+  test("leaves the cached list as well while it is being deleted", async () => {
+    const { list, lookups, absent } = lookupsOver([["0", "1"]], ["0"], { provisioningState: "Deleting" });
+    await list.get("fresh");
+    expect(await lookups.get("0")).toMatchObject({ provisioningState: "Deleting" });
+    expect((await list.get("cached")).get("0")).toBeUndefined();
+    expect(absent).toEqual(["name-0"]);
   });
 
   test("does not come back with a list that began before, and does with one that began after", async () => {
