@@ -281,11 +281,11 @@ describe("a review", () => {
     expect(sent?.aborted).toBeTrue();
   });
 
-  test("is retried no sooner than the reply's Retry-After", async () => {
+  test.each([429, 503])("is retried no sooner than the Retry-After of a reply with status %d", async (status) => {
     const reviews = new ReviewClient(clock, () => undefined);
     let attempts = 0;
     const sending = reviews.send(async () => {
-      if (++attempts === 1) throw new ApiError(429, "TooManyRequests", "busy", { retryAfterMs: 30_000 });
+      if (++attempts === 1) throw new ApiError(status, "Busy", "busy", { retryAfterMs: 30_000 });
     });
     // The pause begins some microtasks after the failure.
     await Bun.sleep(10);

@@ -67,7 +67,7 @@ describe("fresh lookups by key", () => {
   });
 
   test("read a single VM by itself although the list before was that of a scale set that did not exist", async () => {
-    const { list, lookups, counts } = lookupsOver([[]], ["0"], 0);
+    const { list, lookups, counts } = lookupsOver([[]], ["0"], { pages: 0 });
     await list.get("cached");
     await lookups.get("0");
     expect(counts).toEqual({ lists: 1, reads: ["0"] });
