@@ -85,18 +85,18 @@ test("throws the first failure once all work that had begun has ended, and begin
 
 test("parts of a controller are stopped when one fails, which is thrown once all have stopped", async () => {
   const failure = new Error("the first");
-  const gate = Promise.withResolvers<void>();
+  const [stopped, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let thrown: unknown;
-  let isStopped = false;
   const work = runTogether(new AbortController().signal, [
     () => Promise.reject(failure),
     async (signal) => {
       while (!signal.aborted) await Bun.sleep(1);
-      isStopped = true;
+      stopped.resolve();
       await gate.promise;
     },
   ]).catch((error: unknown) => void (thrown = error));
-  while (!isStopped) await Bun.sleep(1);
+  await stopped.promise;
+  await Bun.sleep(1);
   expect(thrown).toBeUndefined();
   gate.resolve();
   await work;

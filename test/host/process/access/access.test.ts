@@ -373,8 +373,8 @@ describe("a trusted proxy", () => {
     await once(stream, "end");
     const socket = connectTls({ host: "127.0.0.1", port: served.port, rejectUnauthorized: false, cert, key });
     ending.add(() => socket.destroy());
-    const groups = ["X-Remote-Group: d,e", "X-Remote-Group:", "X-Remote-Group: f"];
-    const head = ["GET /configz HTTP/1.1", "Host: x", "X-Remote-User: bob", ...groups];
+    const memberships = ["X-Remote-Group: d,e", "X-Remote-Group:", "X-Remote-Group: f"];
+    const head = ["GET /configz HTTP/1.1", "Host: x", "X-Remote-User: bob", ...memberships];
     const next = ["GET /flagz HTTP/1.1", "Host: x", "X-Remote-User: eve", "X-Remote-Group: system:unauthenticated"];
     const last = ["GET /statusz HTTP/1.1", "Host: x", "X-Remote-User: system:anonymous", "Connection: close"];
     socket.write([head, next, last].map((lines) => `${lines.join("\r\n")}\r\n\r\n`).join(""));

@@ -103,7 +103,7 @@ export const nodeDefects: Defects = {
   },
   "allocates a CIDR without taking it": {
     file: `${ipam}/cidrset/allocations.ts`,
-    from: "for (const { pool, room, prefix } of found) pool.take(room, prefix);",
+    from: "for (const { pool, room } of found) pool.take(room);",
     to: "",
     needs: ["joinNodes"],
     kept: "calm",
