@@ -22,11 +22,13 @@ const forms: readonly [pattern: string, operator: Operator][] = [
   [`!\\s*${key}`, "absent"],
   [`${key}\\s*==?\\s*(${value})`, "in"],
   [`${key}\\s*!=\\s*(${value})`, "notin"],
-  [`${key}\\s+in\\s*\\((\\s*${value}(?:\\s*,\\s*${value})*\\s*)\\)`, "in"],
-  [`${key}\\s+notin\\s*\\((\\s*${value}(?:\\s*,\\s*${value})*\\s*)\\)`, "notin"],
+  // The items of a list are checked one by one: blanks and commas in one pattern could be matched in many ways.
+  [`${key}\\s+in\\s*\\(([^()]*)\\)`, "in"],
+  [`${key}\\s+notin\\s*\\(([^()]*)\\)`, "notin"],
   [`${key}\\s*>\\s*(-?\\d+)`, "above"],
   [`${key}\\s*<\\s*(-?\\d+)`, "below"],
 ];
+const isValue = new RegExp(`^${value}$`);
 const patterns = forms.map(([pattern, operator]) => ({ pattern: new RegExp(`^${pattern}$`), operator }));
 
 /** Each is true if a label with that value, or an absent label, meets the requirement. */
@@ -60,26 +62,53 @@ export function labelSelectorsOverlap(one: string, other: string): boolean {
   return requirements.values().every(canBeMet);
 }
 
-/** True if some value of the label, or its absence, meets all requirements. */
+/**
+ * True if some value of the label, or its absence, meets all requirements. In linear time: a Lease of another deployment
+ * may have thousands.
+ */
 function canBeMet(requirements: readonly Requirement[]): boolean {
-  const isMetBy = (found: string | undefined): boolean => requirements.every((one) => meets(one, found));
-  if (isMetBy(undefined)) return true;
-  const listed = requirements.find(({ operator }) => operator === "in");
-  if (listed !== undefined) return listed.values.some(isMetBy);
-  if (requirements.some(({ operator }) => operator === "absent")) return false;
-  const limits = (wanted: Operator): readonly number[] =>
-    requirements.flatMap(({ operator, values }) => (operator === wanted ? values.map(Number) : []));
+  if (requirements.every((one) => meets(one, undefined))) return true;
+  const listsOf = (wanted: Operator): readonly (readonly string[])[] =>
+    requirements.flatMap(({ operator, values }) => (operator === wanted ? [values] : []));
+  if (listsOf("absent").length > 0) return false;
+  const [above, below] = [listsOf("above"), listsOf("below")];
+  const least = above.reduce((soFar, [than]) => Math.max(soFar, Number(than)), -1);
+  const most = below.reduce((soFar, [than]) => Math.min(soFar, Number(than)), Number.POSITIVE_INFINITY);
+  const [listed, ...others] = listsOf("in").map((values) => new Set(values));
   // What lists leave out never uses up a range: 5, 05 and 005 are different values of the same integer.
-  return Math.max(-1, ...limits("above")) + 1 < Math.min(Number.POSITIVE_INFINITY, ...limits("below"));
+  if (listed === undefined) return least + 1 < most;
+  const excluded = new Set(listsOf("notin").flat());
+  const isInRange = (found: string): boolean =>
+    (above.length === 0 || integerOf(found) > least) && (below.length === 0 || integerOf(found) < most);
+  return listed
+    .values()
+    .some((found) => !excluded.has(found) && isInRange(found) && others.every((list) => list.has(found)));
 }
 
 const requirementsOf = (selector: string): readonly Requirement[] =>
-  selector.trim() === "" ? [] : selector.split(/,(?![^()]*\))/).map((part) => requirementOf(part.trim()));
+  selector.trim() === "" ? [] : partsOf(selector).map((part) => requirementOf(part.trim()));
+
+/** The parts between commas that are not in a list. */
+function partsOf(selector: string): readonly string[] {
+  const parts: string[] = [];
+  let [start, isInList] = [0, false];
+  for (const { 0: mark, index } of selector.matchAll(/[(),]/g)) {
+    if (mark !== ",") isInList = mark === "(";
+    else if (!isInList) {
+      parts.push(selector.slice(start, index));
+      start = index + 1;
+    }
+  }
+  return [...parts, selector.slice(start)];
+}
 
 function requirementOf(text: string): Requirement {
   for (const { pattern, operator } of patterns) {
     const [found, label = "", than = ""] = pattern.exec(text) ?? [];
-    if (found !== undefined) return { label, operator, values: than.split(",").map((item) => item.trim()) };
+    if (found === undefined) continue;
+    const values = than.split(",").map((item) => item.trim());
+    if (operator === "above" || operator === "below" || values.every((item) => isValue.test(item)))
+      return { label, operator, values };
   }
   throw new CodedError(
     "InvalidLabelSelector",

@@ -49,12 +49,26 @@ test.each([
   expect(parseLabelSelector(selector)(labels)).toBe(expected);
 });
 
-test.each(["a=b=c", "a in b", "a in (b", "=b", "a,,b", "-a", "a=b c", "!a=b", "a notin (b", "a>x", "/a", "a/"])(
-  "the label selector %j is refused, with the part that is wrong and the forms there are",
-  (selector) => {
-    expect(() => parseLabelSelector(selector)).toThrow(/^is not a valid label selector at ".*"; write key=value/u);
-  },
-);
+test.each([
+  "a=b=c",
+  "a in b",
+  "a in (b",
+  "=b",
+  "a,,b",
+  "-a",
+  "a=b c",
+  "!a=b",
+  "a notin (b",
+  "a>x",
+  "/a",
+  "a/",
+  "a in (b c)",
+  "a in ((b))",
+  "a),b",
+  "a in (b,-)",
+])("the label selector %j is refused, with the part that is wrong and the forms there are", (selector) => {
+  expect(() => parseLabelSelector(selector)).toThrow(/^is not a valid label selector at ".*"; write key=value/u);
+});
 
 test.each([
   ["", "", true],
@@ -115,4 +129,17 @@ test("selectors overlap exactly if some labels match both (seed 20261123)", () =
     }),
     { numRuns: 2_000, seed: 20261123 },
   );
+});
+
+test("a selector of hundreds of kilobytes is read, refused and compared in linear time", () => {
+  const listOf = (prefix: string): string =>
+    Array.from({ length: 20_000 }, (_, index) => `${prefix}${index}`).join(",");
+  const began = performance.now();
+  expect(parseLabelSelector(listOf("a"))({})).toBe(false);
+  expect(parseLabelSelector(`a in (${listOf("b")})`)({ a: "b7" })).toBe(true);
+  expect(() => parseLabelSelector(`a in (${" ,".repeat(100_000)}!)`)).toThrow("is not a valid label selector");
+  const others = `a notin (${listOf("x")}),${listOf("a!=y")},${"a,".repeat(20_000)}a`;
+  expect(labelSelectorsOverlap(`a in (${listOf("b")})`, others)).toBe(true);
+  expect(labelSelectorsOverlap(`a in (${listOf("b")})`, `a in (${listOf("c")}),${listOf("a!=y")}`)).toBe(false);
+  expect(performance.now() - began).toBeLessThan(5_000);
 });
