@@ -119,6 +119,15 @@ describe("standalone virtual machines", () => {
     ]);
   });
 
+  test("of which ARM leaves the hardware profile out have no metadata, and are not taken for missing ones", async () => {
+    await using world = await openWorld();
+    world.simulator.put(`${compute}/virtualMachines/vm`, { properties: {} });
+    await using cloud = await world.create({ vmType: "standard" });
+    const incomplete = { message: expect.stringMatching(/the hardware profile of .*vm is empty/) };
+    expect(await errorOf(cloud.instances.instanceMetadata(nodeOf("vm")))).toMatchObject(incomplete);
+    expect(await errorOf(cloud.instances.instanceExists(nodeOf("vm"), { read: "fresh" }))).toMatchObject(incomplete);
+  });
+
   test("outside zones the fault domain is 0, as upstream has it", async () => {
     await using world = await openWorld();
     addVm(world.simulator, "vm", { faultDomain: 2 });
