@@ -119,7 +119,7 @@ describe("standalone virtual machines", () => {
     ]);
   });
 
-  test("of which ARM leaves the hardware profile out have no metadata, and are not taken for missing ones", async () => {
+  test("a VM of which ARM leaves the hardware profile out has no metadata, and is not taken for a missing one", async () => {
     await using world = await openWorld();
     world.simulator.put(`${compute}/virtualMachines/vm`, { properties: {} });
     await using cloud = await world.create({ vmType: "standard" });
