@@ -3,7 +3,7 @@
  * well, so that limits of tests are of the work and not of the machine.
  */
 
-/** What the fixed work takes on the quiet machine that the limits were chosen on. */
+/** Processor time of the fixed work on the quiet machine that the limits were chosen on. */
 const referenceMs = 8;
 const objects = Array.from({ length: 4_000 }, (_, index) => ({
   name: `web-${index % 97}-${index}`,
@@ -26,7 +26,7 @@ function spentMs(work: () => unknown): number {
   return (user + system) / 1_000;
 }
 
-/** How many times longer this machine takes now than the one that limits are for; at least 1. */
+/** The factor by which this machine is slower now than the one that limits are for; at least 1. */
 export function slowness(): number {
   return Math.max(1, Math.min(...Array.from({ length: 8 }, () => spentMs(fixedWork))) / referenceMs);
 }

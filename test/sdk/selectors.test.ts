@@ -3,6 +3,8 @@ import { expect, test } from "bun:test";
 import { labelSelectorsOverlap, parseLabelSelector } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
+import { processorMs } from "../kit/processor-time.ts";
+
 const labels = { app: "web", "example.com/tier": "front", weight: "7", empty: "", power: "1e3", part: "7.5" };
 
 test.each([
@@ -134,10 +136,10 @@ test("selectors overlap exactly if some labels match both (seed 20261123)", () =
 test("a selector of thousands of parts is read, refused and compared in linear time", () => {
   const listOf = (prefix: string): string =>
     Array.from({ length: 20_000 }, (_, index) => `${prefix}${index}`).join(",");
-  const before = process.cpuUsage();
-  expect(parseLabelSelector(listOf("a"))({})).toBe(false);
-  expect(() => parseLabelSelector(`a in (${" ,".repeat(30)}!)`)).toThrow("is not a valid label selector");
-  expect(labelSelectorsOverlap(`a in (${listOf("b")})`, `a in (c),${listOf("a!=d")}`)).toBe(false);
-  const { user, system } = process.cpuUsage(before);
-  expect((user + system) / 1e6).toBeLessThan(5);
+  const read = (): void => {
+    expect(parseLabelSelector(listOf("a"))({})).toBe(false);
+    expect(() => parseLabelSelector(`a in (${" ,".repeat(30)}!)`)).toThrow("is not a valid label selector");
+    expect(labelSelectorsOverlap(`a in (${listOf("b")})`, `a in (c),${listOf("a!=d")}`)).toBe(false);
+  };
+  expect(processorMs(read)).toBeLessThan(5_000);
 }, 120_000);

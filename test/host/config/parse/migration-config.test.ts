@@ -75,7 +75,7 @@ controllerLeaders:
       `${header("v1")}leaderName: a\ncontrollerLeaders:\n  - name: b\n    component: *\n`,
       'line 6: bad alias; write a bare star in quotes: component: "*"',
     ],
-    ["two documents", `${header("v1")}leaderName: a\n---\nleaderName: b\n`, "line 4: multiple docs"],
+    ["two documents", `${header("v1")}leaderName: a\n---\nleaderName: b\n`, "line 4: a second document begins"],
   ];
   test.each(refused)("%s is refused, naming the file", (_promise, content, problem) => {
     const problems = problemsOf(content);

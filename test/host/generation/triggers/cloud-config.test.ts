@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
 import { changedKeys, type CloudConfig, parseCloudConfig } from "../../../../host/generation/triggers/cloud-config.ts";
+import { processorMs } from "../../../kit/processor-time.ts";
 
 const problemsOf = (content: string): string => {
   const decoded = parseCloudConfig(content, "--cloud-config=/x.yaml");
@@ -124,14 +125,12 @@ describe("the cloud config", () => {
   test("is read in linear time however deep it is nested and however often a key is repeated", () => {
     const depth = 5_000;
     const nested = `a: ${"[".repeat(depth)}${"]".repeat(depth)}\n`;
-    const before = process.cpuUsage();
-    expect(parseCloudConfig(nested, "here")).toMatchObject({ ok: true, warnings: [] });
-    expect(parseCloudConfig("a: 1\n".repeat(10_000), "here")).toMatchObject({
-      ok: true,
-      value: { document: { a: 1 } },
-    });
-    const { user, system } = process.cpuUsage(before);
-    expect((user + system) / 1e6).toBeLessThan(5);
+    const read = (): void => {
+      expect(parseCloudConfig(nested, "here")).toMatchObject({ ok: true, warnings: [] });
+      const repeated = parseCloudConfig("a: 1\n".repeat(10_000), "here");
+      expect(repeated).toMatchObject({ ok: true, value: { document: { a: 1 } } });
+    };
+    expect(processorMs(read)).toBeLessThan(5_000);
   }, 120_000);
 
   test("has no more characters than a Secret can hold", () => {

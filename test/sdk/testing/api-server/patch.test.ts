@@ -16,6 +16,7 @@ import { strategicMerge } from "../../../../sdk/testing/api-server/patch/strateg
 import { node } from "../../../../sdk/testing/api-server/schema/node.ts";
 import { normalize } from "../../../../sdk/testing/api-server/schema/normalize.ts";
 import { service } from "../../../../sdk/testing/api-server/schema/service.ts";
+import { processorMs } from "../../../kit/processor-time.ts";
 
 const seed = 20_260_701;
 const check = <Ts extends unknown[]>(property: fc.IProperty<Ts>): void => fc.assert(property, { seed, numRuns: 300 });
@@ -255,12 +256,11 @@ describe("strategic merge", () => {
         conditions: conditionsOf(reversed),
       },
     };
-    const begun = process.cpuUsage();
-    const merged = Object(strategicMerge(before, patch, node));
     const removal = { metadata: { "$deleteFromPrimitiveList/finalizers": reversed } };
-    const removed = Object(strategicMerge(before, removal, node));
-    const { user, system } = process.cpuUsage(begun);
-    expect((user + system) / 1e6).toBeLessThan(3);
+    const results: Json[] = [];
+    const merge = (): void => void results.push(...[patch, removal].map((one) => strategicMerge(before, one, node)));
+    expect(processorMs(merge)).toBeLessThan(3_000);
+    const [merged, removed] = results.map(Object);
     expect(merged.metadata.finalizers.slice(0, 2)).toEqual(["example.com/9999", "example.com/9998"]);
     expect(merged.status.conditions).toHaveLength(20_000);
     expect(removed.metadata.finalizers).toEqual([]);
