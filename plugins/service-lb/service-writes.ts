@@ -57,8 +57,6 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
   const removed = new Set<string | undefined>();
   /** Statuses that were, or may have been, written here, by UID. */
   const statuses = new Map<string | undefined, LoadBalancerStatus>();
-  const shows = (service: Service, status: LoadBalancerStatus): boolean =>
-    hasStatus(service, status) && sameStatus(statuses.get(service.metadata?.uid) ?? status, status);
   return {
     async addFinalizer(service) {
       const uid = service.metadata?.uid;
@@ -72,7 +70,7 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
       const stays = !isBeingDeleted(service) || otherFinalizers(service).length > 0;
       const status = {
         ...(isOurs && stays && condition.removal(service)),
-        ...(address === "cleared" && !shows(service, {}) && statusOf({})),
+        ...(address === "cleared" && !hasStatus(service, {}) && statusOf({})),
       };
       const body = {
         ...(hasFinalizer(service) && finalizerRemoved(service)),
@@ -89,7 +87,7 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
     unmark: (service) => unlessGone(patch(service, marked(null))),
     async status(service, wanted) {
       const { uid } = service.metadata ?? {};
-      if (shows(service, wanted)) return;
+      if (hasStatus(service, wanted) && sameStatus(statuses.get(uid) ?? wanted, wanted)) return;
       // Before the write, which may be applied without an answer.
       statuses.set(uid, wanted);
       await wrapError("failed to update load balancer status", () =>

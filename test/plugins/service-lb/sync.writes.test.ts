@@ -80,16 +80,6 @@ test("writes the former status again where another one was carried out without a
   expect(stored(parts)?.status?.loadBalancer?.ingress).toMatchObject(ingress);
 });
 
-test("clears an address that the informer does not show yet as it releases the Service", async () => {
-  await using parts = await makeParts();
-  const meta = { finalizers: [finalizer, "example.com/other"], deletionTimestamp: "2026-01-01T00:00:00Z" };
-  const seen = parts.seen(aService({ meta }));
-  await parts.writes.status(seen, { ingress });
-  await parts.writes.release(seen, "cleared");
-  expect(parts.patches().at(-1)).toMatchObject({ status: { loadBalancer: { ingress: null } } });
-  expect(stored(parts)?.status?.loadBalancer ?? {}).toEqual({});
-});
-
 test("remembers the removed finalizers of the last thousand Services", async () => {
   await using parts = await makeParts();
   const all = Array.from({ length: 1_001 }, (_, index) => parts.seen(aService({ name: `web-${index}`, meta: ours })));
