@@ -121,9 +121,25 @@ export const isShard = ({ shardSuffix = "" }: Pick<PlannerConfig, "shardSuffix">
 /** True for a load balancer that another shard's Services, or those of no shard, may be on. */
 export function isOfAnotherShard(name: string, config: PlannerConfig): boolean {
   if (config.shardSuffix === undefined) return false;
-  const own = config.loadBalancers.length > 0 ? config.loadBalancers.map((one) => one.name) : [balancerName(config)];
-  return !own.some((one) => sameName(one, withoutInternal(name)));
+  return !ownNames(config).some((one) => sameName(one, withoutInternal(name)));
 }
+
+/**
+ * True for a load balancer with the name that another deployment's would have beside this one's: that of no shard, or
+ * of another one. One with the ending of this shard may be its own, from before a change of the config.
+ */
+export function hasNameOfNeighbor(name: string, config: PlannerConfig): boolean {
+  const balancer = withoutInternal(name).toLowerCase();
+  const ending = (config.shardSuffix ?? "").toLowerCase();
+  if (ending !== "" && balancer.endsWith(ending)) return false;
+  return ownNames(config).some((one) => {
+    const base = one.slice(0, one.length - ending.length).toLowerCase();
+    return balancer.startsWith(`${base}-`) || (ending !== "" && balancer === base);
+  });
+}
+
+const ownNames = (config: PlannerConfig): readonly string[] =>
+  config.loadBalancers.length > 0 ? config.loadBalancers.map(({ name }) => name) : [balancerName(config)];
 
 /** Name of the one load balancer, without several; internal Services have one with a suffix. */
 export const balancerName = ({ loadBalancerName, clusterName }: PlannerConfig): string =>

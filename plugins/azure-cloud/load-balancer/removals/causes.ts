@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 
 import type { LoadBalancingRule } from "@azure/arm-network";
-import { isBeingDeleted, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
+import { isBeingDeleted, keyOf, type Node, type Service, type Shards } from "cloud-controller-host/sdk";
 
 import { lastSegment, sameName } from "../../arm/resource-id.ts";
 import type { Cause, ResourceChange } from "../../removal-guard/guard.ts";
@@ -11,12 +11,12 @@ import { drainCause } from "../model/drain.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { frontendName, isInternalName, publicIPName, withoutInternal } from "../model/names.ts";
 import { oncePer } from "../model/once-per.ts";
-import type { PlannerConfig } from "../model/planner-config.ts";
+import { hasNameOfNeighbor, type PlannerConfig } from "../model/planner-config.ts";
 import { desiredRules } from "../plan/balancer/rules.ts";
 import { internalAddresses, isControlPlane, isExcluded, memberAddress, nodeName } from "../plan/draft/nodes.ts";
 import { opensPorts, portsOf, ruleProtocols } from "../plan/security-group/access.ts";
 import { annotations } from "../service/annotations.ts";
-import { isShared, wantsLoadBalancer } from "../service/identity.ts";
+import { hasMarkOf, isShared, wantsLoadBalancer } from "../service/identity.ts";
 import {
   readSubject,
   type Subject,
@@ -37,6 +37,7 @@ export interface CausesInput {
   readonly settled: (key: ServiceKey) => Service | undefined;
   /** Names of nodes that join a pool with the same plan. */
   readonly joining: ReadonlySet<string>;
+  readonly shards?: Shards | undefined;
 }
 
 /**
@@ -89,10 +90,22 @@ function causeOfService(
   // Another one has the name now.
   if (service !== undefined && service.metadata?.uid !== stored.metadata?.uid) return "known";
   if (intent?.action === "delete" || !wantsLoadBalancer(stored)) return "known";
-  if (hasChanged(key, input)) return "known";
+  if (hasChanged(key, input) || isLeftByAnother(stored, item, change, input)) return "known";
   const { subject } = readSubject(stored, config);
   if (!wants(subject, item, change, input)) return "known";
   return isPlacedElsewhere(subject, item, change, input) ? "placement" : "none";
+}
+
+/**
+ * True if it is on a load balancer of another deployment, which has left the Service to this one: so its mark shows or,
+ * where this one serves all that others do not mark, those of others. The process that took it may have been killed since.
+ */
+function isLeftByAnother(service: Service, { kind, name }: Item, { id }: ResourceChange, input: CausesInput): boolean {
+  const { config, observed, shards } = input;
+  const balancerId = kind === "private link services" ? balancerOfLink(name, observed) : id;
+  if (config.sku === "basic" || !/\/loadbalancers\/[^/]+$/iu.test(balancerId)) return false;
+  const isOwn = shards?.isAlive === undefined ? isShared({ config, observed }) : hasMarkOf(service, shards);
+  return isOwn && hasNameOfNeighbor(lastSegment(balancerId), config);
 }
 
 /** True if it is where this config places nothing, whatever the Service requests. */
@@ -105,12 +118,7 @@ function isPlacedElsewhere(
   // Several load balancers and shards: labels of Services and nodes matter. Basic ones are named by the VMs.
   if (config.loadBalancers.length > 0 || config.shardSuffix !== undefined || config.sku === "basic") return false;
   const own = (config.loadBalancerName || config.clusterName).toLowerCase();
-  // A shard's: it has left the Service to this deployment.
-  const isOfShard = (balancer: string): boolean => balancer.startsWith(`${own}-`) && isShared({ config, observed });
-  const isElsewhere = (balancerId: string): boolean => {
-    const balancer = withoutInternal(lastSegment(balancerId));
-    return balancer !== own && !isOfShard(balancer);
-  };
+  const isElsewhere = (balancerId: string): boolean => withoutInternal(lastSegment(balancerId)) !== own;
   if (kind === "frontends") return isElsewhere(id);
   if (kind === "private link services") return isElsewhere(balancerOfLink(name, observed));
   const [, address = ""] = kind === "frontend addresses" ? name.split(" ") : [];

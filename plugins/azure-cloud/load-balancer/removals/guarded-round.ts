@@ -31,7 +31,7 @@ const maxReturns = 3;
 /** The removal guard for load balancers, security groups and public IPs: it stands between a plan and its writes. */
 export class GuardedRounds {
   readonly guard: RemovalGuard;
-  readonly #context: Pick<CloudContext, "client" | "events" | "informers">;
+  readonly #context: Pick<CloudContext, "client" | "events" | "informers" | "shards">;
   readonly #config: PlannerConfig;
   readonly #drifts: Drifts;
   readonly #seen = new WeakSet<object>();
@@ -41,7 +41,7 @@ export class GuardedRounds {
   readonly #reported = new Map<ServiceKey, string>();
 
   constructor(
-    context: Pick<CloudContext, "client" | "events" | "informers">,
+    context: Pick<CloudContext, "client" | "events" | "informers" | "shards">,
     { guard, drifts }: Removals,
     config: PlannerConfig,
   ) {
@@ -133,7 +133,7 @@ export class GuardedRounds {
   }
 
   #causesOf(planned: Plan, { intents, observed }: PlanInput): Causes["causeOf"] {
-    const { informers } = this.#context;
+    const { informers, shards } = this.#context;
     const joining = new Set(
       planned.stages.flatMap(({ writes }) => writes.flatMap((write) => ("join" in write ? write.join : []))),
     );
@@ -144,6 +144,7 @@ export class GuardedRounds {
       current: (key) => informers.of(kinds.Service).store.get(key),
       settled: (key) => this.#settled.get(key),
       joining,
+      shards,
     });
   }
 

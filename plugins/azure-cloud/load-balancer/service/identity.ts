@@ -29,6 +29,9 @@ export const isOfAnother = (service: Service, shards: Shards | undefined): boole
 
 const markOf = (service: Service): string | undefined => annotationOf(service, annotations.servedBy) || undefined;
 
+/** True if this deployment has marked the Service. */
+export const hasMarkOf = (service: Service, { own }: Shards): boolean => markOf(service) === own;
+
 /** True if another deployment has marked the Service, which it does before its first write for it. */
 export function hasMarkOfAnother(service: Service, shards: Shards | undefined): boolean {
   const mark = markOf(service);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
 import { drainRecord } from "../../../../../plugins/azure-cloud/load-balancer/model/drain.ts";
+import { hasNameOfNeighbor } from "../../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
 import { plannerConfigOf } from "../fixtures.ts";
 
 describe("planner config", () => {
@@ -66,4 +67,25 @@ describe("planner config", () => {
     expect(plannerConfigOf({ ...names, vmType: "standard" }).primaryVMSet).toBe("as0");
     expect(plannerConfigOf({ ...names, vmType: "vmss" }).primaryVMSet).toBe("vmss0");
   });
+});
+
+test.each([
+  ["", "kubernetes-blue", true],
+  ["", "kubernetes-blue-internal", true],
+  ["", "kubernetes-internal", false],
+  ["", "kubernetesblue", false],
+  ["", "other", false],
+  ["blue", "kubernetes", true],
+  ["blue", "Kubernetes-internal", true],
+  ["blue", "kubernetes-green", true],
+  ["blue", "kubernetes-blue", false],
+  ["blue", "kubernetes-former-blue", false],
+  ["blue", "other", false],
+])("beside shard %p, the load balancer %s has the name of another deployment's: %p", (shard, name, expected) => {
+  const several = {
+    loadBalancerBackendPoolConfigurationType: "nodeIP",
+    multipleStandardLoadBalancerConfigurations: [{ name: "kubernetes", primaryVMSet: "vmss0" }],
+  };
+  expect(hasNameOfNeighbor(name, plannerConfigOf({}, "kubernetes", { shard }))).toBe(expected);
+  expect(hasNameOfNeighbor(name, plannerConfigOf(several, "kubernetes", { shard }))).toBe(expected);
 });

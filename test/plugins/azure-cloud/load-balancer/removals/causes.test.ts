@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import type { Node, Service } from "cloud-controller-host/sdk";
+import { annotations as marks, type Node, type Service } from "cloud-controller-host/sdk";
 
 import type { Observed, ServiceIntent } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { frontendName } from "../../../../../plugins/azure-cloud/load-balancer/model/names.ts";
@@ -123,6 +123,29 @@ describe("a frontend on another load balancer than the config's", () => {
     expect(causeOf("frontends", "F", { balancer: "other", config: { ...plannerConfigOf(), shardSuffix: "" } })).toBe(
       "none",
     );
+  });
+});
+
+describe("what is left on a shard's load balancer has for a cause", () => {
+  const { metadata, ...rest } = intentOf({ name: "others", uid }).service;
+  const marked = { ...rest, metadata: { ...metadata, annotations: { [marks.servedBy]: "lease-of-blue" } } };
+  const shared: Case = { observed: { services: [marked] }, balancer: "kubernetes-blue" };
+  for (const [what, kind, name, given, cause] of [
+    ["the hand-over of the Service", "frontends", "F", shared, "known"],
+    ["the hand-over of the Service, for each rule", "rules", "F-TCP-80", shared, "known"],
+    ["the config, where no Service is marked", "frontends", "F", { balancer: "kubernetes-blue" }, "placement"],
+    ["nothing, if load balancers are basic", "frontends", "F", { ...shared, config: basic }, "none"],
+  ] as const satisfies readonly (readonly [string, string, string, Case, Cause])[])
+    test(what, () => {
+      expect(causeOf(kind, name, given)).toBe(cause);
+    });
+
+  test("the hand-over of the Service, for its private link service", () => {
+    const id = `${group}/loadBalancers/kubernetes-blue-internal/frontendIPConfigurations/f`;
+    const link = { name: "pls", location: "", loadBalancerFrontendIpConfigurations: [{ id }], ipConfigurations: [] };
+    const shape = { annotations: { ...internal, "azure-pls-create": "true" } };
+    const observed = { services: [marked], privateLinkServices: [link] };
+    expect(causeOf("private link services", "pls", { shape, observed })).toBe("known");
   });
 });
 

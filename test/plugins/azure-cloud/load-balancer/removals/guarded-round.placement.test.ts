@@ -242,27 +242,38 @@ describe("a Service whose frontend a shard has left on its own load balancer", (
 });
 
 describe("twelve Services that are labeled for a shard", () => {
-  const servedBy = (lease: string, labels: Readonly<Record<string, string>>) => (name: string) => {
-    const { metadata, ...rest } = serviceOf(name);
-    const marks = lease === "" ? {} : { [annotations.servedBy]: lease };
-    return { ...rest, metadata: { ...metadata, labels, annotations: marks } };
-  };
+  const servedBy =
+    (lease: string, labels: Readonly<Record<string, string>>, options = {}) =>
+    (name: string) => {
+      const { metadata, ...rest } = serviceOf(name, options);
+      const marks = lease === "" ? {} : { [annotations.servedBy]: lease };
+      return { ...rest, metadata: { ...metadata, labels, annotations: { ...metadata?.annotations, ...marks } } };
+    };
   const names = Array.from({ length: 12 }, (_, index) => `web-${index}`);
   const blue = { own: "lease-of-blue", isAlive: () => Promise.resolve(true) };
 
   test.each([
-    ["marks them", "lease"],
-    ["marks none", ""],
-  ])("twelve Services that are labeled for a shard move from a deployment that %s", async (_what, lease) => {
-    await using cluster = await openCluster(1);
-    const former = await cluster.start(addresses);
-    for (const one of names.map(servedBy(lease, {}))) await cluster.ensure(former, one);
-    const shard = await cluster.start(addresses, undefined, { shard: "blue", shards: blue });
-    const moved = names.map(servedBy(blue.own, { shard: "blue" }));
-    await Promise.all(moved.map((one) => cluster.ensure(shard, one)));
-    const balancer = cluster.world.simulator.get(`${group}/loadBalancers/kubernetes-blue`);
-    expect(objectsAt(balancer?.properties ?? {}, "frontendIPConfigurations")).toHaveLength(12);
-  });
+    ["marks them", "lease", external, false],
+    ["marks none", "", external, false],
+    ["marks them, to a process that starts once they have its mark", "lease", external, true],
+    ["marks them, to a process that starts once they have its mark, internal ones", "lease", internal, true],
+  ] as const)(
+    "twelve Services that are labeled for a shard move from a deployment that %s",
+    async (_what, lease, options, areMarked) => {
+      await using cluster = await openCluster(1);
+      const former = await cluster.start(addresses);
+      for (const one of names.map(servedBy(lease, {}, options))) await cluster.ensure(former, one);
+      const moved = names.map(servedBy(blue.own, { shard: "blue" }, options));
+      if (areMarked)
+        for (const one of moved) cluster.services.set(keyOf(one), { ...cluster.services.get(keyOf(one)), ...one });
+      const shard = await cluster.start(addresses, undefined, { shard: "blue", shards: blue });
+      await Promise.all(moved.map((one) => cluster.ensure(shard, one)));
+      const name = options === internal ? "kubernetes-blue-internal" : "kubernetes-blue";
+      const balancer = cluster.world.simulator.get(`${group}/loadBalancers/${name}`);
+      expect(objectsAt(balancer?.properties ?? {}, "frontendIPConfigurations")).toHaveLength(12);
+      expect(shard.warnings()).toEqual([]);
+    },
+  );
 
   test.each([
     ["", { shard: "blue" }],
