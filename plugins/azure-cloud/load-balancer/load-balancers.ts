@@ -96,6 +96,7 @@ export class AzureLoadBalancers implements LoadBalancers {
   watch(services: Informer<Service>): void {
     this.#parts.newServices.watch(services);
     services.handle(this.#parts.reconciler.takeovers.handler);
+    services.handle(this.#parts.observer.opened.handler);
   }
 
   loadBalancerName(_clusterName: string, service: Service): string {

@@ -70,6 +70,8 @@ export interface Observed {
    * balancer may have been refused, so that nothing else shows what they have opened there.
    */
   readonly opened?: ReadonlyMap<ServiceKey, readonly Service[]>;
+  /** Addresses that Services showed as their type changed, by key, which may be open still. */
+  readonly cleared?: ReadonlyMap<ServiceKey, readonly string[]>;
   /** Members of network-interface pools by lower-case pool id. Not read for pools by node IP. */
   readonly poolMembers: ReadonlyMap<string, readonly PoolMember[]>;
   /** Scale set or availability set of each node by node name, for multiple and basic load balancers only. */

@@ -43,6 +43,8 @@ export interface Cluster extends AsyncDisposable {
   readonly namespaces: KubeObject[];
   /** Names of objects that lists and watches lack although the API server has them. */
   readonly hidden: Set<string>;
+  /** The API server has another version of the Service, and watches show it. */
+  change(service: Service): void;
   /** Watches show the node as deleted, which the API server may still have. */
   lose(node: Node): void;
   /** Watches show that it is there again. */
@@ -145,6 +147,11 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
     hidden,
     confirmed,
     records,
+    change(service) {
+      const before = services.get(keyOf(service));
+      services.set(keyOf(service), service);
+      for (const watcher of watchers) watcher(before, service);
+    },
     lose(node) {
       hidden.add(node.metadata?.name ?? "");
       for (const watcher of watchers) watcher(node, undefined);

@@ -36,12 +36,13 @@ export const chosenAddresses = ({ observed, config }: Draft, subject: Subject): 
   ),
 ];
 
-/** Addresses that the Service chose or added when security rules were written for it. */
-const openedAddresses = (draft: Draft, { key }: Subject): readonly string[] =>
-  (draft.observed.opened?.get(key) ?? []).flatMap((former) => {
-    const { subject } = readSubject(former, draft.config);
-    return [...chosenAddresses(draft, subject), ...subject.additionalAddresses];
-  });
+/** Addresses that the Service chose or added when security rules were written for it, or showed as its type changed. */
+const openedAddresses = (draft: Draft, { key }: Subject): readonly string[] => [
+  ...(draft.observed.opened?.get(key) ?? [])
+    .map((former) => readSubject(former, draft.config).subject)
+    .flatMap((one) => [...chosenAddresses(draft, one), ...one.additionalAddresses]),
+  ...(draft.observed.cleared?.get(key) ?? []),
+];
 
 /**
  * Addresses of the public IPs that a Service owns. They are deleted last: a change of its type in the midst of a move clears
@@ -133,11 +134,10 @@ const knownBy = oncePer((_loadBalancers: readonly Balancer[]) =>
 /** Most Services have the addresses that they had in the plan before. */
 function holderOf(draft: Draft, planned: PlannedService, backendAddresses: BackendAddresses): Holder {
   const { subject, action } = planned;
-  const { loadBalancers, publicIPs, opened } = draft.observed;
-  const isOpened = isShared(draft) || opened?.has(subject.key) === true;
-  const frontends = action === "ensure" && subject.floatingIP && !isOpened ? addressesOf(draft, subject) : undefined;
+  const isAlone = action === "ensure" && subject.floatingIP && !isShared(draft);
+  const frontends = isAlone && openedAddresses(draft, subject).length === 0 ? addressesOf(draft, subject) : undefined;
   if (frontends === undefined) return plannedHolder(draft, planned, backendAddresses);
-  const known = knownBy(loadBalancers)(publicIPs);
+  const known = knownBy(draft.observed.loadBalancers)(draft.observed.publicIPs);
   const before = known.get(subject);
   if (before?.frontends.length === frontends.length && frontends.every((one, at) => one === before.frontends[at]))
     return before.holder;

@@ -56,7 +56,7 @@ export class Observer {
   readonly #zones: SharedRead<readonly string[]>;
   readonly #subnets: SharedReads<Subnet | undefined>;
   readonly contradictions: Contradictions;
-  readonly #opened: OpenedAddresses;
+  readonly opened: OpenedAddresses;
   /** Planning knows Services that need no write by the lists that they were planned from. */
   readonly #loadBalancers = keptList<LoadBalancer>();
   readonly #publicIPs = keptList<PublicIPAddress>();
@@ -67,7 +67,7 @@ export class Observer {
     const { clock } = context;
     const current = (service: Service) => context.informers.of(kinds.Service).store.get(keyOf(service));
     this.contradictions = new Contradictions({ config, network, clock, current, newServices });
-    this.#opened = new OpenedAddresses(config);
+    this.opened = new OpenedAddresses(config);
     this.#options = options;
     this.#zones = new SharedRead({ clock, ttlMs: zonesTtlMs, read: () => readZones(clients, config.location) });
     this.#subnets = new SharedReads(
@@ -152,7 +152,8 @@ export class Observer {
       drains: this.#options.drains?.read(nodes) ?? new Map(),
       deletedNodes: new Set(this.#deletedNodes.keys()),
       createdPools: known.createdPools,
-      opened: this.#opened.wishes,
+      opened: this.opened.wishes,
+      cleared: this.opened.cleared,
       poolMembers,
       vmSets: await this.#readVmSets(nodes, unreadable),
       endpointNodes: config.loadBalancers.length > 0 ? endpointNodes(context.informers, intents) : new Map(),
@@ -165,7 +166,7 @@ export class Observer {
   /** Called with each write that ARM may have carried out, and the Services for which it may have created something. */
   wrote(outcome: WriteOutcome, ensured: readonly Service[]): void {
     this.contradictions.wrote(outcome, ensured);
-    this.#opened.wrote(outcome, ensured);
+    this.opened.wrote(outcome, ensured);
   }
 
   /** Everything is read again, because another component may have written since. */

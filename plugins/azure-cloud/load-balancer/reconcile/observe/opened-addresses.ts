@@ -1,8 +1,10 @@
-import { keyOf, type Service } from "cloud-controller-host/sdk";
+import { finalizers, hasFinalizer, type InformerHandler, keyOf, type Service } from "cloud-controller-host/sdk";
 
 import { keepLatest } from "../../../keep-latest.ts";
 import type { ServiceKey } from "../../model/model.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
+import { statusAddresses } from "../../plan/draft/ingress.ts";
+import { hasType } from "../../service/identity.ts";
 import { choosesAddress, readSubject } from "../../service/subject.ts";
 import type { WriteOutcome } from "../apply/apply.ts";
 
@@ -19,6 +21,18 @@ const maxServices = 5_000;
 export class OpenedAddresses {
   readonly #config: PlannerConfig;
   readonly #wishes = new Map<ServiceKey, readonly Service[]>();
+  readonly #cleared = new Map<ServiceKey, readonly string[]>();
+  /** The API server clears the status of a Service with its type, also in the midst of a move, when no frontend has it. */
+  readonly handler: InformerHandler<Service> = {
+    updated: (before, after) => {
+      const isReleased = isKept(before) && !isKept(after);
+      const addresses = statusAddresses(before);
+      if (isReleased || statusAddresses(after).length > 0) this.#cleared.delete(keyOf(after));
+      else if (addresses.length > 0 && hasType(before) && !hasType(after)) this.#cleared.set(keyOf(after), addresses);
+      keepLatest(this.#cleared, maxServices);
+    },
+    deleted: (service) => void this.#cleared.delete(keyOf(service)),
+  };
 
   constructor(config: PlannerConfig) {
     this.#config = config;
@@ -29,11 +43,17 @@ export class OpenedAddresses {
     return this.#wishes;
   }
 
+  /** Addresses that Services showed as their type changed, by key, until their security rules are written. */
+  get cleared(): ReadonlyMap<ServiceKey, readonly string[]> {
+    return this.#cleared;
+  }
+
   /** Called with each write that ARM may have carried out, and the Services that it may have opened something for. */
   wrote({ write, kind }: Pick<WriteOutcome, "write" | "kind">, ensured: readonly Service[]): void {
     if (write.kind !== "put-security-group") return;
     // It has closed what they had opened before.
-    if (kind === "written") for (const key of write.services) this.#wishes.delete(key);
+    if (kind === "written")
+      for (const key of write.services) for (const known of [this.#wishes, this.#cleared]) known.delete(key);
     for (const service of ensured) {
       const { subject } = readSubject(service, this.#config);
       if (!choosesAddress(subject) && subject.additionalAddresses.length === 0) continue;
@@ -43,3 +63,6 @@ export class OpenedAddresses {
     keepLatest(this.#wishes, maxServices);
   }
 }
+
+/** True until its cleanup is over. */
+const isKept = (service: Service): boolean => hasFinalizer(service, finalizers.loadBalancerCleanup);

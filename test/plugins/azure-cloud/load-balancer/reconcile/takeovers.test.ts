@@ -6,7 +6,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { Takeovers } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/takeovers.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
 import { azureState } from "../azure-state.ts";
-import { type Cluster, jumpingClock, openCluster, serviceOf } from "../cluster.ts";
+import { type Cluster, jumpingClock, openCluster, serviceOf, type ServiceOptions } from "../cluster.ts";
 import { plannerConfigOf } from "../fixtures.ts";
 
 const servedBy = (name: string, lease: string) => {
@@ -136,6 +136,54 @@ test.each([
   hold.release();
   expect(await ended).toMatchObject({ code: "Superseded" });
   expect(cluster.writes()).toEqual([]);
+});
+
+describe("a Service that changes its type in the midst of its move from another deployment leaves no port open", () => {
+  const servedWith = (lease: string, { annotations: more, spec }: ServiceOptions = {}): Service => {
+    const service = serviceOf("web", { ...(more && { annotations: more }), ...(spec && { spec }) });
+    const marks = { ...service.metadata?.annotations, [annotations.servedBy]: lease };
+    return { ...service, metadata: { ...service.metadata, annotations: marks } };
+  };
+  const shard = (name: string) => ({ shard: name, shards: { own: name, isAlive: () => Promise.resolve(true) } });
+  const nodeIPs = { loadBalancerBackendPoolConfigurationType: "nodeIP" };
+  const theirs = { publicIPAllocationMethod: "Static", publicIPAddressVersion: "IPv4", ipAddress: "20.7.7.7" };
+  const internal = {
+    annotations: { "azure-load-balancer-internal": "true" },
+    spec: { loadBalancerSourceRanges: ["10.0.0.0/8"] },
+  };
+
+  test.each<[string, ServiceOptions, ServiceOptions, string]>([
+    ["of a user's public IP that it leaves", { annotations: { "azure-pip-name": "theirs" } }, {}, "kubernetes-b"],
+    ["of an address of its spec that it leaves", { spec: { loadBalancerIP: "20.7.7.7" } }, {}, "kubernetes-b"],
+    ["of a private address between the two frontends", internal, internal, "kubernetes-a-internal"],
+  ])("a Service that changes its type as it moves to another deployment leaves no port open %s", async (...row) => {
+    const [, before, after, balancer] = row;
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const { clock, jump } = jumpingClock();
+    const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/publicIPAddresses/theirs";
+    simulator.put(id, { location: "eastus", sku: { name: "Standard" }, properties: theirs });
+    const former = await cluster.start(nodeIPs, undefined, shard("a"));
+    const own = await cluster.start(nodeIPs, clock, shard("b"));
+    await cluster.ensure(former, servedBy("of-a", "a"));
+    await cluster.ensure(own, servedBy("of-b", "b"));
+    const { allowed } = azureState(simulator);
+    await cluster.ensure(former, servedWith("a", before));
+    expect(azureState(simulator).allowed).toHaveLength(3);
+    await former.balancers.leaveLoadBalancer("kubernetes", servedWith("a", before));
+    jump(70_000);
+    const hold = simulator.hold({ method: "PUT", path: new RegExp(`/loadBalancers/${balancer}$`, "u") }, "response");
+    const moved = servedWith("b", after);
+    const ended = errorOf(cluster.ensure(own, moved));
+    await eventually("it moves", () => hold.waiting() > 0);
+    const left = { ...moved, spec: { ...moved.spec, type: "ClusterIP" } };
+    cluster.change(left);
+    hold.release();
+    await ended;
+    jump(70_000);
+    await own.balancers.ensureLoadBalancerDeleted("kubernetes", left);
+    expect(azureState(simulator).allowed).toEqual(allowed);
+  });
 });
 
 describe("all of Azure is read again", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { keyOf, type Service } from "cloud-controller-host/sdk";
+import { finalizers, keyOf, type Service } from "cloud-controller-host/sdk";
 
 import { OpenedAddresses } from "../../../../../../plugins/azure-cloud/load-balancer/reconcile/observe/opened-addresses.ts";
 import { serviceOf } from "../../cluster.ts";
@@ -69,5 +69,47 @@ describe("an address that a Service has opened", () => {
       false,
       true,
     ]);
+  });
+
+  describe("shown as the type of its Service changed", () => {
+    const finalized = (type: string, ip: string, ...held: readonly string[]): Service => {
+      const { metadata, ...service } = serviceOf("web", { spec: { type } });
+      const status = { loadBalancer: ip === "" ? {} : { ingress: [{ ip }] } };
+      return { ...service, metadata: { ...metadata, finalizers: held }, status };
+    };
+    const shown = finalized("LoadBalancer", "20.0.0.1", finalizers.loadBalancerCleanup);
+    const cleared = finalized("ClusterIP", "", finalizers.loadBalancerCleanup);
+    const changed = (): OpenedAddresses => {
+      const opened = new OpenedAddresses(plannerConfigOf());
+      opened.handler.updated?.(shown, cleared);
+      opened.handler.updated?.(cleared, finalized("LoadBalancer", "", finalizers.loadBalancerCleanup));
+      expect([...opened.cleared]).toEqual([["default/web", ["20.0.0.1"]]]);
+      return opened;
+    };
+
+    test("is forgotten with the next write of its security rules, and not with one that fails", () => {
+      const opened = changed();
+      opened.wrote({ kind: "failed", write: group }, []);
+      expect(opened.cleared.size).toBe(1);
+      opened.wrote({ kind: "written", write: group }, []);
+      expect(opened.cleared.size).toBe(0);
+    });
+
+    test.each([
+      ["shows an address again", shown],
+      ["has lost its finalizer", finalized("ClusterIP", "")],
+    ])("is forgotten once the Service %s", (_what, service) => {
+      const opened = changed();
+      opened.handler.updated?.(cleared, service);
+      expect(opened.cleared.size).toBe(0);
+    });
+
+    test("is forgotten with the Service, and not noted for one that shows none or keeps its type", () => {
+      const opened = changed();
+      opened.handler.deleted?.(cleared);
+      opened.handler.updated?.(finalized("LoadBalancer", ""), cleared);
+      opened.handler.updated?.(shown, finalized("LoadBalancer", "", finalizers.loadBalancerCleanup));
+      expect(opened.cleared.size).toBe(0);
+    });
   });
 });
