@@ -1,4 +1,4 @@
-import type { Clock } from "cloud-controller-host/sdk";
+import { type Clock, CodedError } from "cloud-controller-host/sdk";
 
 import { ArmError } from "../errors.ts";
 
@@ -90,6 +90,14 @@ export const isRefused = (error: unknown): boolean =>
     error.status >= 400 &&
     error.status < 500 &&
     error.status !== 412);
+
+/**
+ * True if it is not known what has become of a write: there was no reply, or one of a gateway or of a service that fails.
+ * It may be carried out all the same, also later, and reads do not show it at once.
+ */
+export const isLost = (error: unknown): boolean =>
+  (error instanceof CodedError && (error.code === "Unreachable" || error.code === "InvalidReply")) ||
+  (error instanceof ArmError && !error.failedOperation && (error.status === 408 || error.status >= 500));
 
 /** Attempts at one write before its conflict is reported to the caller. */
 const maxConflicts = 5;

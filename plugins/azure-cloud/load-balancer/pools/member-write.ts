@@ -2,7 +2,7 @@ import type { Clock } from "cloud-controller-host/sdk";
 
 import { isUnprovisioned } from "../../arm/errors.ts";
 import { hasOperationEnded, withOperationLimit } from "../../arm/writes/operation-limit.ts";
-import { isRejected } from "../../arm/writes/write-errors.ts";
+import { isLost, isRejected } from "../../arm/writes/write-errors.ts";
 import type { VmReads } from "../../instances/vm-types.ts";
 import type { ServiceKey } from "../model/model.ts";
 import type { EditOptions, PoolEdit } from "./pool-edits.ts";
@@ -47,7 +47,7 @@ export async function writeMember(
     await withOperationLimit(`update of ${member.id}`, signal, (abortSignal) => write({ abortSignal, onResponse }));
     stuckMembers?.written(member.id);
   } catch (error) {
-    if (isAccepted && !hasOperationEnded(error)) abandoned?.(member.id);
+    if (isLost(error) || (isAccepted && !hasOperationEnded(error))) abandoned?.(member.id);
     // Throttling, an outage or the end of the process do not show that one in Failed is stuck.
     if (!isUnprovisioned({ provisioningState: member.state ?? "" }) || isRejected(error)) stuckMembers?.found(member);
     throw error;

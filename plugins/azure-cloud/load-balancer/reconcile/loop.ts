@@ -30,7 +30,7 @@ export interface LoopOptions extends Pick<OutcomesOptions, "followUp" | "moved">
   readonly rounds: GuardedRounds;
   readonly newServices: NewServices;
   readonly drains?: Drains | undefined;
-  readonly unended: Pick<UnendedOperations, "seen">;
+  readonly unended: Pick<UnendedOperations, "seen" | "lost">;
   readonly context: Pick<CloudContext, "clock" | "signal" | "events" | "log" | "planning">;
 }
 

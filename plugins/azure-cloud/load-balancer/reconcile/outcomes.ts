@@ -2,7 +2,7 @@ import { type CloudContext, FencedError, keyOf, recurringMessageOf } from "cloud
 
 import { ArmError } from "../../arm/errors.ts";
 import { sameName } from "../../arm/resource-id.ts";
-import { isRejected } from "../../arm/writes/write-errors.ts";
+import { isLost, isRejected } from "../../arm/writes/write-errors.ts";
 import type { ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 import { isMembersWrite } from "../pools/member-jobs.ts";
@@ -10,6 +10,7 @@ import type { Activity } from "./activity.ts";
 import type { WriteOutcome } from "./apply/apply.ts";
 import { OutdatedBalancers } from "./held-resources.ts";
 import type { Flight, InFlight } from "./in-flight.ts";
+import type { UnendedOperations } from "./later/unended-operations.ts";
 import { Notices } from "./notices.ts";
 import { Rejections } from "./rejections.ts";
 import type { Wanted } from "./wanted.ts";
@@ -33,6 +34,7 @@ export interface OutcomesOptions {
   readonly wanted: ReadonlyMap<ServiceKey, Wanted>;
   readonly inFlight: InFlight;
   readonly tickSoon: () => void;
+  readonly unended: Pick<UnendedOperations, "lost">;
   /** Called for a pool that is left with instances in flight; `end` resolves when none is, with an error if one failed. */
   readonly followUp: (poolId: string, end: Promise<unknown>) => void;
   /** Called when other nodes are behind a load balancer: the Services of the write have been planned with them. */
@@ -149,8 +151,9 @@ export class Outcomes {
   }
 
   #takeFailure({ write, error }: Of<"failed">): void {
-    const { context, wanted } = this.#options;
+    const { context, unended, wanted } = this.#options;
     const entries = this.#entries(write);
+    if (isLost(error) && !isMembersWrite(write)) unended.lost(write.id);
     if (error instanceof FencedError || context.signal.aborted) this.#fail([...wanted.values()], error);
     else if (error instanceof ArmError && ignoredCodes.has(error.code)) this.#ignore(write, error);
     else if (isMembersWrite(write)) {

@@ -246,3 +246,60 @@ test("a network interface whose operations fail is not followed: nothing is read
   await Bun.sleep(5_000);
   expect(simulator.log).toEqual([]);
 }, 60_000);
+
+test("a node that comes back while a write without a reply takes its instance out of the pool is in it again", async () => {
+  await using cluster = await openCluster(3, { operationUnpolledMs: 500 });
+  const { simulator } = cluster.world;
+  const web = serviceOf("web");
+  const generation = await cluster.start({}, fast(100));
+  await cluster.ensure(generation, web);
+  const operation = prolong(cluster, "/virtualmachines/0");
+  const put = { method: "PUT", path: "/virtualMachines/0" };
+  simulator.failNext(put, { status: 500, stage: "connection" });
+  const ended = cluster.ensure(generation, web);
+  await eventually("its instance leaves the pool", () => simulator.operations().length === 1);
+  simulator.failNext(put, { status: 503, times: 3 });
+  await eventually("its repetition fails", () => simulator.log.at(-1)?.status === 503);
+  if (operation.node !== undefined) cluster.restore(operation.node);
+  await ended;
+  await cluster.ensure(generation, web);
+  const failures = () => simulator.log.filter(({ status }) => status === 503).length;
+  await eventually("all have failed", () => failures() === 3);
+  simulator.clearLog();
+  // A minute passes.
+  await Bun.sleep(600);
+  expect(cluster.writes()).toEqual([]);
+  simulator.prolongOperations(() => false);
+  await eventually("its instance is written", () => cluster.writes().includes("PUT virtualMachines/0"), 20_000);
+  await eventually("the operation has ended", () => simulator.operations().length === 0, 20_000);
+  await setImmediate();
+  expectConverged(cluster);
+}, 60_000);
+
+test("a write of a load balancer without a reply is followed: a Service that has changed back meanwhile has its former port", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const web = serviceOf("web");
+  const generation = await cluster.start({}, fast(100));
+  await cluster.ensure(generation, web);
+  const put = { method: "PUT", path: "/loadBalancers/kubernetes" };
+  simulator.failNext(put, { status: 503, times: 3 });
+  const ended = errorOf(cluster.ensure(generation, changed(web)));
+  const failures = () => simulator.log.filter(({ status }) => status === 503).length;
+  await eventually("three attempts have failed", () => failures() === 3);
+  simulator.failNext(put, { status: 500, stage: "connection" });
+  simulator.setReadLag(500);
+  console.log(String(await ended));
+  simulator.clearLog();
+  await cluster.ensure(generation, web);
+  console.log(
+    cluster.writes(),
+    simulator.log.map((one) => `${one.method} ${one.path}`),
+  );
+  await Bun.sleep(5000);
+  console.log(
+    cluster.writes(),
+    simulator.log.map((one) => `${one.method} ${one.path}`),
+  );
+  expectConverged(cluster);
+}, 60_000);

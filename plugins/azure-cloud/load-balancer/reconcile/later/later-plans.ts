@@ -52,6 +52,11 @@ export class LaterPlans {
     this.#gone.seen(observed);
   }
 
+  /** A write of a resource had no reply. */
+  lost(id: string): void {
+    this.#operations.lost(id);
+  }
+
   /** A Service is to be ensured or deleted. */
   submitted(): void {
     this.#models.changed();

@@ -20,8 +20,8 @@ export interface UnendedOperationsOptions {
 }
 
 /**
- * Operations on the resources of Services that an earlier process or another writer has begun, so that nothing here waits
- * for them. While one runs, its resource looks as desired, but it may still fail: the resource is then `Failed`, or gone,
+ * Operations on the resources of Services that nothing here waits for: an earlier process or another writer has begun them,
+ * or the reply to the write was lost. While one runs, its resource looks as desired, but it may still fail: the resource is then `Failed`, or gone,
  * and no Service is synced because of that. All Services are planned again until every operation has ended.
  */
 export class UnendedOperations {
@@ -40,6 +40,13 @@ export class UnendedOperations {
     const own = flights.flatMap(({ holds }) => holds);
     for (const id of unendedIn(observed)) if (!own.some((held) => sameName(held, id))) this.#ids.add(id);
     if (this.#ids.size > 0 && !this.#isWaiting) void this.#wait();
+  }
+
+  /** A write of this process had no reply. It may be carried out later, or be so already while reads lag behind. */
+  lost(id: string): void {
+    if (this.#options.context.planning !== undefined) return;
+    this.#ids.add(id);
+    if (!this.#isWaiting) void this.#wait();
   }
 
   async #wait(): Promise<void> {

@@ -1,8 +1,11 @@
 import { describe, expect, test } from "bun:test";
 
+import { CodedError, RetryAfterError } from "cloud-controller-host/sdk";
+
 import { ArmError, isAbsent } from "../../../../../plugins/azure-cloud/arm/errors.ts";
 import {
   isConflicting,
+  isLost,
   isRefused,
   isRejected,
   OutdatedError,
@@ -174,4 +177,20 @@ test("a write has changed nothing if ARM refused its request for another reason 
     new Error("the connection broke"),
   ];
   expect(errors.map(isRefused)).toEqual([true, false, true, false, false, false, false]);
+});
+
+test("what has become of a write is unknown without a reply, and after one of a gateway or of a service that fails", () => {
+  const errors = [
+    new CodedError("Unreachable", "the connection broke"),
+    new CodedError("InvalidReply", "a page of a proxy"),
+    new ArmError(503, "ServiceUnavailable", "", { method: "PUT" }),
+    new ArmError(408, "RequestTimeout", "", { method: "PUT" }),
+    // Of its poll.
+    new ArmError(502, "BadGateway", "", { method: "GET" }),
+    new ArmError(200, "Failed", "", failed),
+    new ArmError(500, "InternalServerError", "", failed),
+    new ArmError(403, "AuthorizationFailed", "", { method: "PUT" }),
+    new RetryAfterError(1_000, "throttled, and not sent"),
+  ];
+  expect(errors.map(isLost)).toEqual([true, true, true, true, true, false, false, false, false]);
 });

@@ -58,6 +58,7 @@ function fixture() {
     wanted: new Map(entries.map((entry) => [entry.key, entry])),
     inFlight,
     tickSoon: () => void (ticks += 1),
+    unended: { lost: () => undefined },
     followUp: (id) => void madeUp.push(id),
     moved: ({ id }) => void moved.push(id),
   });

@@ -79,7 +79,17 @@ function open({ refresh, planning }: LabOptions = {}) {
     const flight: Flight = { services: [], holds: held, startedMs: 0, wave: undefined };
     unended.seen(observed, held.length === 0 ? [] : [flight]);
   };
-  return { clock, stop, lines, outdated, refreshes, seen, advance: (amount: number) => clock.advance(amount * 1000) };
+  const lost = (): void => unended.lost(balancerId);
+  return {
+    clock,
+    stop,
+    lines,
+    outdated,
+    lost,
+    refreshes,
+    seen,
+    advance: (amount: number) => clock.advance(amount * 1000),
+  };
 }
 
 describe.each(Object.keys(ofKind))("a resource among the %s of Azure", (kind) => {
@@ -219,4 +229,19 @@ describe("operations that this process does not wait for", () => {
     await lab.advance(3600);
     expect([lab.refreshes, lab.lines()]).toEqual([[60], []]);
   });
+});
+
+test("a resource whose write had no reply is read again after a minute, once, and never in a plan", async () => {
+  const lab = open();
+  lab.lost();
+  await lab.advance(59);
+  expect(lab.refreshes).toEqual([]);
+  await lab.advance(1);
+  expect([lab.outdated, lab.refreshes]).toEqual([[[60, balancerId]], [60]]);
+  await lab.advance(600);
+  expect(lab.refreshes).toHaveLength(1);
+  const planned = open({ planning: { record: ignore, unknown: ignore, hold: ignore, inFlight: ignore } });
+  planned.lost();
+  await planned.advance(600);
+  expect(planned.refreshes).toEqual([]);
 });
