@@ -19,6 +19,8 @@ const fewInstances = 4;
 const patienceMs = 10_000;
 /** Maximum age of a read ahead. A resource that has changed since is read again because of its etag. */
 const aheadMs = 30_000;
+/** For so long, an instance that ARM refused to write for both families is written for each right away. */
+const dividedMs = 10 * 60_000;
 
 /** Outcome of the writes of some jobs. */
 export interface Run {
@@ -59,9 +61,12 @@ export class JobRunner {
   readonly #models: ScaleSetModels;
   readonly #modelsAhead: ReadsAhead<VirtualMachineScaleSet | undefined>;
   readonly #unrepaired: ExpiringSet;
+  /** Lower-case ids of those that ARM has refused to write for both families. */
+  readonly #divided: ExpiringSet;
 
   constructor(options: MemberOptions) {
     this.#options = options;
+    this.#divided = new ExpiringSet(options.clock);
     this.#unrepaired = new ExpiringSet(options.clock);
     this.#models = new ScaleSetModels(options);
     this.#window = new WriteWindow(options.clock, options.clients.budget);
@@ -131,14 +136,18 @@ export class JobRunner {
    * the pools of one does not keep it out of the others. Resolves with an error if it failed for any.
    */
   async #carryOut(job: Job, run: Run, listed?: Promise<Instances>): Promise<unknown> {
+    const families = familiesOf(job);
+    if (families.length > 1 && this.#divided.has(job.id.toLowerCase())) return this.#oneByOne(families, run);
     try {
       const writes = await this.#edit(job, (await listed)?.get(job.id.toLowerCase()));
       run.writes += writes;
       if (writes > 0) run.written(job);
       return undefined;
     } catch (error) {
-      const families = isRejected(error) && isRefused(error) ? familiesOf(job) : [];
-      if (families.length > 1) return this.#oneByOne(families, run);
+      if (families.length > 1 && isRejected(error) && isRefused(error)) {
+        this.#divided.add(job.id.toLowerCase(), dividedMs);
+        return this.#oneByOne(families, run);
+      }
       for (const reason of job.reasons) run.failed.set(reason, error);
       return error;
     }

@@ -406,6 +406,21 @@ describe("instances of a uniform scale set", () => {
     expect(dual.puts()).toHaveLength(3);
   });
 
+  test("instances of a uniform scale set that ARM refuses time and again for both families are written for each from the second attempt on, for ten minutes", async () => {
+    let nowMs = 0;
+    const dual = await openDual(undefined, { monotonic: () => nowMs + performance.now() });
+    await using _ = dual.world;
+    dual.world.simulator.failNext(dual.isPut, { ...refusal, times: 100 });
+    const attempts: number[] = [];
+    for (const pauseMs of [0, 60_000, 600_000]) {
+      nowMs += pauseMs;
+      const before = dual.puts().length;
+      await dual.apply();
+      attempts.push(dual.puts().length - before);
+    }
+    expect(attempts).toEqual([3, 2, 3]);
+  });
+
   test.each<[string, Parameters<World["simulator"]["failNext"]>[1], number]>([
     ["other writers change all the time", { status: 409, code: "AnotherOperationInProgress", times: 5 }, 5],
     ["the operation fails", { status: 400, code: "VMExtensionProvisioningError", stage: "operation" }, 1],
