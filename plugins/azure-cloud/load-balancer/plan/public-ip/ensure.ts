@@ -5,7 +5,7 @@ import { sameName } from "../../../arm/resource-id.ts";
 import type { Family, PlanProblem } from "../../model/model.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import { overrideTags, parseTags, reconcileTags } from "../../model/tags.ts";
-import { fullKey } from "../../service/annotation-rows.ts";
+import { type Annotation, fullKey } from "../../service/annotation-rows.ts";
 import { annotations } from "../../service/annotations.ts";
 import { quoted } from "../../service/readers.ts";
 import { type Subject, wantedPrefix } from "../../service/subject.ts";
@@ -195,4 +195,33 @@ function withDnsLabel(
     ...(!isSet && { dnsSettings: { ...publicIP.dnsSettings, domainNameLabel: label } }),
     ...(!userAssigned && owner === "" && { tags: { ...publicIP.tags, [dnsTag]: subject.key } }),
   });
+}
+
+/**
+ * What a Service asks for in vain on a public IP because Services that share it have asked for something else first, each
+ * with its annotation. A label that belongs to one of them is refused instead.
+ */
+export function overruled(publicIP: PublicIP, subject: Subject, sharers: readonly Subject[]): readonly string[] {
+  if (sharers.length === 0) return [];
+  const { name, tags = {}, ipTags, dnsSettings: { domainNameLabel = "" } = {} } = publicIP;
+  const keeps = (row: Annotation<unknown>, what: string): string =>
+    `annotation ${fullKey(row)}: public IP ${name}, which other Services share, keeps ${what}`;
+  const label = subject.settings.get(annotations.dnsLabel);
+  if (servicesIn(tags).length === 0)
+    return label === undefined || sameName(label, domainNameLabel)
+      ? []
+      : [keeps(annotations.dnsLabel, `DNS label ${quoted(domainNameLabel)}`)];
+  const asked = tagsAsked(subject);
+  const kept = Object.entries(tags).filter(([key, value]) =>
+    asked.entries().some(([wanted, text]) => sameName(wanted, key) && !sameName(text, value)),
+  );
+  const wantedIPTags = ipTagsAsked(subject);
+  return [
+    ...kept
+      .filter(([key]) => !isOwnerTag(key))
+      .map(([key, value]) => keeps(annotations.pipTags, `tag ${quoted(`${key}=${value}`)}`)),
+    ...(wantedIPTags === undefined || sameIPTags(wantedIPTags, ipTags)
+      ? []
+      : [keeps(annotations.pipIPTags, "its IP tags")]),
+  ];
 }

@@ -9,10 +9,10 @@ import { oncePer } from "../../model/once-per.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
 import { annotations } from "../../service/annotations.ts";
 import type { Subject } from "../../service/subject.ts";
-import { type Draft, edit, type PlannedService, reject, zonesFor } from "../draft/draft.ts";
+import { addEvent, type Draft, edit, type PlannedService, reject, zonesFor } from "../draft/draft.ts";
 import { type Balancer, frontendsWith } from "../draft/edits.ts";
 import { type DesiredPublicIP, desiredPublicIP, indexPublicIPs, type PublicIPIndex } from "./desired.ts";
-import { ensurePublicIP } from "./ensure.ts";
+import { ensurePublicIP, overruled } from "./ensure.ts";
 import { parseIPTags, sameIPTags } from "./ip-tags.ts";
 import { servicesIn, withoutOwner } from "./owners.ts";
 import { familyOfPublicIP, ownership } from "./ownership.ts";
@@ -168,8 +168,10 @@ function ensureOne(draft: Draft, subject: Subject, family: Family, desired: Desi
   const zones = current === undefined ? zonesFor(draft, subject.key) : [];
   const sharers = current === undefined ? [] : sharersOf(draft, subject, current);
   const ensured = ensurePublicIP(subject, family, { ...desired, current }, { config, zones, sharers });
-  if ("problem" in ensured) reject(draft, subject.key, ensured.problem.code, ...ensured.problem.messages);
-  else if (known !== undefined) edit(known, subject.key, () => ensured.publicIP);
+  if ("problem" in ensured) return reject(draft, subject.key, ensured.problem.code, ...ensured.problem.messages);
+  for (const message of overruled(ensured.publicIP, subject, sharers))
+    addEvent(draft, subject.key, { type: "Warning", reason: "AnnotationIgnored", message });
+  if (known !== undefined) edit(known, subject.key, () => ensured.publicIP);
   else
     draft.publicIPs.set(id, {
       id: desired.id,

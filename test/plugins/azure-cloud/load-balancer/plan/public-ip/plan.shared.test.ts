@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test";
 
-import type { Service } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
 
 import type { ServiceIntent } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { intentOf, plannerConfigOf } from "../../fixtures.ts";
 import { converge, world } from "../../world.ts";
 
@@ -62,6 +63,49 @@ test("a tag of a shared public IP changes when no Service there asks for its val
   const { tags: changed } = shared(tags("a=1,c=2"), guest(tags("a=2")), {}, tags("a=3,c=2"));
   expect(changed).toEqual({ a: "3", c: "2" });
 });
+
+/** Warnings of a plan of Services that share a public IP, once they are done, without those of earlier plans. */
+function warningsOf(both: readonly ServiceIntent[], keys: Readonly<Record<string, unknown>> = {}): readonly string[] {
+  const config = plannerConfigOf(keys);
+  let observed = world({});
+  // The public IP of the first one comes first.
+  for (const intents of [both.slice(0, 1), both, both])
+    observed = converge(intents, { ...observed, services: intents.map(({ service }) => service) }, config).observed;
+  // Of a process that starts.
+  const { results } = plan(both, { ...observed, publicIPs: [...observed.publicIPs] }, config);
+  return [...results].flatMap(([key, { events }]) =>
+    events.map(({ type, reason, message }) => `${type} ${reason} of ${key}: ${message}`),
+  );
+}
+
+test.each<[string, Annotations, Annotations, string | undefined]>([
+  [
+    "one of another value",
+    tags("a=1"),
+    tags("b=2,A=2"),
+    'azure-pip-tags: public IP NAME, which other Services share, keeps tag "a=1"',
+  ],
+  ["one of the same value", tags("a=X"), tags("A=x,b=2"), undefined],
+  ["those that own it", {}, tags("k8s-azure-service=mine"), undefined],
+])(
+  "a Service that asks for tags on a public IP that another Service shares is warned of %s",
+  (_what, first, second, lost) => {
+    const name = `kubernetes-${defaultLoadBalancerName(creator({}).service)}`;
+    const warning = `Warning AnnotationIgnored of default/guest: annotation service.beta.kubernetes.io/${lost?.replace("NAME", name)}`;
+    expect(warningsOf([creator(first), guest(second)])).toEqual(lost === undefined ? [] : [warning]);
+  },
+);
+
+test.each([true, false])(
+  "a Service that asks for other IP tags on a public IP that another Service shares is warned of that, where they can be changed: %p",
+  (enableIPTagMutationForExistingPublicIP) => {
+    const asks = (text: string): Annotations => ({ "azure-pip-ip-tags": `FirstPartyUsage=/${text}` });
+    const warned = (second: string): readonly string[] =>
+      warningsOf([creator(asks("a")), guest(asks(second))], { enableIPTagMutationForExistingPublicIP });
+    expect(warned("b")).toEqual([expect.stringContaining("azure-pip-ip-tags: public IP kubernetes-")]);
+    expect(warned("a")).toEqual([]);
+  },
+);
 
 const withService = (intent: ServiceIntent, change: (service: Service) => Service): ServiceIntent => ({
   ...intent,
@@ -127,6 +171,9 @@ test.each([
     );
     const { observed } = converge(both, world({ services: both.map(({ service }) => service) }), config);
     expect(observed.publicIPs.find(({ name }) => name === "my-pip")?.dnsSettings?.domainNameLabel).toBe(expected);
+    const { results } = plan(both, { ...observed, publicIPs: [...observed.publicIPs] }, config);
+    const warned = [...results].filter(([, { events }]) => events.some(({ message }) => message.includes("DNS label")));
+    expect(warned.map(([key]) => key)).toEqual([expected === "one" ? "default/web-1" : "default/web-0"]);
   },
 );
 
