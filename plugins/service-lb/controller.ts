@@ -23,7 +23,7 @@ import { changesNodeSets, currentNodes } from "./nodes.ts";
 import { maxInFlight, Places } from "./places.ts";
 import { type ServiceSelection, serviceSelection } from "./predicates.ts";
 import { ServiceCache } from "./service-cache.ts";
-import { type ServiceWrites, serviceWrites } from "./service-writes.ts";
+import { hasStatus, type ServiceWrites, serviceWrites } from "./service-writes.ts";
 import { syncService } from "./sync.ts";
 
 type Config = Pick<ComponentConfig, "serviceController" | "kubeCloudShared">;
@@ -140,6 +140,9 @@ function handleServices({ informers, log }: ControllerContext, parts: ServicePar
   const concerns = [wantsLoadBalancer, needsCleanup, mayBeLeftBehind, isHandedOver];
   const newCleanup = (before: Service, after: Service): string | undefined =>
     needsCleanup(after) && !needsCleanup(before) ? "cleanup" : undefined;
+  /** The API server clears the address with the type: a list may show that, and not that the type has changed and back. */
+  const addressGone = (before: Service, after: Service): string | undefined =>
+    wantsLoadBalancer(after) && !hasStatus(before, {}) && hasStatus(after, {}) ? "address" : undefined;
   const isOutdated = (key: string, service: Service): boolean =>
     cache.get(key) !== undefined && writes.condition.showsFailureOfAnother(service);
   return informers.of(kinds.Service).handle(
@@ -149,7 +152,7 @@ function handleServices({ informers, log }: ControllerContext, parts: ServicePar
       },
       updated(before, after) {
         const key = keyOf(after);
-        const change = changeToFollow(before, after) ?? newCleanup(before, after);
+        const change = changeToFollow(before, after) ?? newCleanup(before, after) ?? addressGone(before, after);
         if (change !== undefined) {
           log.debug(2, "service changed", { service: key, change });
           backlog.add(key);

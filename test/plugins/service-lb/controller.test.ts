@@ -142,6 +142,23 @@ describe("the life of a Service", () => {
     expect(scene.stored()?.metadata?.finalizers).toEqual(["example.com/other", finalizer]);
   });
 
+  test("a Service whose type has changed and changed back while its watch is interrupted gets its address back", async () => {
+    await using scene = await open();
+    const { api } = scene.cluster;
+    await scene.run();
+    scene.service();
+    await eventually("its address is seen", () => scene.seen()?.status?.loadBalancer?.ingress?.[0]?.ip);
+    await api.goDown();
+    const before = scene.stored()?.spec;
+    scene.change(ofType("ClusterIP"));
+    scene.change((now) => ({ ...now, ...(before && { spec: before }) }));
+    expect([scene.stored()?.spec, scene.stored()?.status?.loadBalancer]).toEqual([before, {}]);
+    api.compact();
+    api.comeBack();
+    await eventually("its address is written again", () => scene.stored()?.status?.loadBalancer?.ingress?.[0]?.ip);
+    expect([scene.ensures(), scene.memory.callsOf("ensureLoadBalancerDeleted")]).toEqual([2, []]);
+  }, 60_000);
+
   test("a relevant change costs one ensure, any other none, and neither writes to Kubernetes", async () => {
     await using scene = await open();
     await scene.run();
