@@ -21,8 +21,9 @@ export interface UnendedOperationsOptions {
 
 /**
  * Operations on the resources of Services that nothing here waits for: an earlier process or another writer has begun them,
- * or the reply to the write was lost. While one runs, its resource looks as desired, but it may still fail: the resource is then `Failed`, or gone,
- * and no Service is synced because of that. All Services are planned again until every operation has ended.
+ * or the reply to the write was lost. While one runs, its resource looks as desired, but it may still fail: the resource is
+ * then `Failed`, or gone, and no Service is synced because of that. All Services are planned again until every operation
+ * has ended.
  */
 export class UnendedOperations {
   readonly #options: UnendedOperationsOptions;
