@@ -71,7 +71,8 @@ const progress = (text: string): void => void process.stderr.write(`${text}\n`);
 
 /**
  * Histories of the whole system until so many have failed, in so many processes; with `--hours`, those of a large cluster,
- * with `--minutes` short ones in which much happens at once, such as `--needs=returnNode,reload`.
+ * with `--minutes` short ones in which much happens at once, such as `--needs=returnNode,reload`; `--needs=pairs`: each pair
+ * of kinds in turn.
  * `--replay` is a seed, or a history as a failure prints it.
  */
 async function system(options: Readonly<Record<string, string>>): Promise<readonly Figure[]> {

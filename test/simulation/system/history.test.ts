@@ -2,7 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import { campaign, describeFailure } from "./campaign.ts";
 import { type Action, actionKinds, historyOf, hourOf } from "./history.ts";
-import { minuteOf } from "./minute.ts";
+import { minuteOf, pairOf } from "./minute.ts";
 import { fullPace } from "./pace.ts";
 
 setDefaultTimeout(120_000);
@@ -75,6 +75,16 @@ describe("a minute", () => {
     const ofOthers = actionKinds.filter((kind) => !happened.has(kind));
     // All but `endAtWrite` are of kept histories alone.
     expect(ofOthers).toEqual(["retireNode", "misconfigure", "endAtWrite", "replayWatches", "loseWatches", "holdRead"]);
+  });
+
+  test("minutes of pairs have both of two kinds of action, and a different pair for almost every seed", () => {
+    const all = Array.from({ length: 1_500 }, (_, seed) => pairOf(seed));
+    expect(new Set(all.map((pair) => pair.join())).size).toBeGreaterThan(1_300);
+    const lacking = seeds.filter((seed) => {
+      const kinds = new Set(minuteOf(seed, pairOf(seed)).actions.map(({ kind }) => kind));
+      return pairOf(seed).length === 0 || !pairOf(seed).every((kind) => kinds.has(kind));
+    });
+    expect(lacking).toEqual([]);
   });
 
   test("a minute with Services of another controller has no second deployment", () => {

@@ -1,8 +1,8 @@
 /**
  * Runs histories: `bun main.ts --seeds=1,2,10-19`, or `--history=JSON`; with `--hours`, those of a large cluster; with
- * `--minutes`, short ones in which much happens at once, `--needs=KIND,…` among it. Each one prints a line of JSON, after
- * its trace with `--trace`; `--shrink` leaves out what a failure does not need; `--defect` puts one of `defects/` into the
- * product.
+ * `--minutes`, short ones in which much happens at once, `--needs=KIND,…` among it, or with `--needs=pairs` each pair of
+ * kinds in turn. Each one prints a line of JSON, after its trace with `--trace`; `--shrink` leaves out what a failure does
+ * not need; `--defect` puts one of `defects/` into the product.
  * It is a process of its own, because its clock, its timers and its network are virtual.
  */
 import { parseArgs } from "node:util";
@@ -37,7 +37,7 @@ const { isSameFailure } = await import("./failures.ts");
 const { actionKinds, historyOf, hourOf } = await import("./history.ts");
 const { readProgram } = await import("./host-program.ts");
 const { shrink } = await import("../schedule.ts");
-const { minuteOf } = await import("./minute.ts");
+const { minuteOf, pairOf } = await import("./minute.ts");
 const { simulate } = await import("./simulate.ts");
 
 const program = await readProgram();
@@ -49,7 +49,8 @@ function seedsIn(text: string): readonly number[] {
   });
 }
 
-const needs = values.needs.split(",").flatMap((name) => {
+const needsPairs = values.needs === "pairs";
+const needs = (needsPairs ? "" : values.needs).split(",").flatMap((name) => {
   const kind = actionKinds.find((one) => one === name);
   if (kind === undefined && name !== "") throw new Error(`unknown kind of action: ${name}`);
   return kind ?? [];
@@ -57,7 +58,7 @@ const needs = values.needs.split(",").flatMap((name) => {
 
 /** The history of a seed, of the kind that was asked for. */
 function drawn(seed: number): History {
-  if (values.minutes) return minuteOf(seed, needs);
+  if (values.minutes) return minuteOf(seed, needsPairs ? pairOf(seed) : needs);
   return values.hours ? hourOf(seed) : historyOf(seed);
 }
 

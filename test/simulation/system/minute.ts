@@ -1,7 +1,7 @@
 import { randomOf } from "../timeline.ts";
 import { lateWritesOf } from "./canceled-requests.ts";
-import { clusterNameOf, clusters } from "./clusters.ts";
-import { secondOf } from "./deployments.ts";
+import { type ClusterName, clusterNameOf, clusters } from "./clusters.ts";
+import { type Second, secondOf } from "./deployments.ts";
 import { type Action, type ActionKind, type History, pageSizeOf, quietMs, usualSpan, weighted } from "./history.ts";
 import { paceOf } from "./pace.ts";
 import { faultNames, targets } from "./weather.ts";
@@ -16,6 +16,21 @@ const ofTwo: readonly ActionKind[] = ["serveSecond", "serveSecond", "serveSecond
 /** A fifth of all in clusters with Pods. */
 const ofPods: readonly ActionKind[] = Array.from({ length: 30 }, () => "movePods");
 
+/** The kinds of action that a minute draws from, each as often as it occurs. */
+const kindsOf = (cluster: ClusterName, second: Second | undefined): readonly ActionKind[] => [
+  ...weighted,
+  ...(second === undefined ? ofOne : ofTwo),
+  ...(clusters[cluster].hasPods ? ofPods : []),
+];
+
+/** Two kinds, or one alone, for the minute of a seed: the pairs take turns. */
+export function pairOf(seed: number): readonly ActionKind[] {
+  const cluster = clusterNameOf(seed);
+  const kinds = [...new Set(kindsOf(cluster, secondOf(seed, cluster)))];
+  const pairs = kinds.flatMap((one, index) => kinds.slice(index).map((other) => [...new Set([one, other])]));
+  return pairs[seed % pairs.length] ?? [];
+}
+
 /**
  * A short history of a seed in which much happens at once: a few kinds of action, each several times, within seconds of
  * each other. What takes two of one kind during one write is rare in the quarter of an hour of other histories. `needs`
@@ -27,11 +42,7 @@ export function minuteOf(seed: number, needs: readonly ActionKind[] = []): Histo
   const pick = <T>(items: readonly T[], fallback: T): T => items[below(items.length)] ?? fallback;
   const cluster = clusterNameOf(seed);
   const second = needs.includes("serveElsewhere") ? undefined : secondOf(seed, cluster);
-  const all: readonly ActionKind[] = [
-    ...weighted,
-    ...(second === undefined ? ofOne : ofTwo),
-    ...(clusters[cluster].hasPods ? ofPods : []),
-  ];
+  const all = kindsOf(cluster, second);
   const few = [...needs, ...Array.from({ length: 3 }, () => pick(all, "changeService"))];
   const others = Array.from({ length: 3 + below(6) }, () => pick(random() < 0.6 ? few : all, "changeService"));
   const hosts = random() < 0.25 ? 2 : 1;
