@@ -28,7 +28,7 @@ export class OpenedAddresses {
       const isReleased = isKept(before) && !isKept(after);
       const addresses = statusAddresses(before);
       if (isReleased || statusAddresses(after).length > 0) this.#cleared.delete(keyOf(after));
-      else if (addresses.length > 0 && hasType(before) && !hasType(after)) this.#cleared.set(keyOf(after), addresses);
+      else if (addresses.length > 0 && !hasType(after)) this.#cleared.set(keyOf(after), addresses);
       keepLatest(this.#cleared, maxServices);
     },
     deleted: (service) => void this.#cleared.delete(keyOf(service)),
