@@ -43,6 +43,6 @@ export const secondDefects: Defects = {
     from: 'const own = action === "delete" || isShared(draft) ? ownedAddresses(draft, subject) : [];',
     to: "const own: readonly string[] = [];",
     needs: ["serveSecond", "changeService", "flipService"],
-    kept: "a Service becomes internal, and changes its type at once",
+    kept: "a Service becomes internal and changes its type, and its process is killed",
   },
 };

@@ -48,10 +48,12 @@ export const secondHistories: Readonly<Record<string, History>> = {
     [183, { kind: "killHost" }],
   ),
   // The write of the load balancer is in progress, and the change of its type clears the status.
-  "a Service becomes internal, and changes its type at once": history(
+  "a Service becomes internal and changes its type, and its process is killed": history(
     { second: { pair: "label", hosts: 1 }, services: 1, operationPolls: 10, convergeMinutes: 6 },
     [62.1, change(2, 3, '"azure-load-balancer-internal":"true"}}')],
     [62.3, { kind: "flipService", pick: 2 }],
+    // What the status showed is known to its process alone.
+    [62.4, { kind: "killHost", host: 1 }],
   ),
   // The first one begins to lead, and reads the load balancer, while the second one drains a node.
   "two deployments drain a node from one load balancer": history(
