@@ -120,8 +120,7 @@ export const isShard = ({ shardSuffix = "" }: Pick<PlannerConfig, "shardSuffix">
 
 /** True for a load balancer that another shard's Services, or those of no shard, may be on. */
 export function isOfAnotherShard(name: string, config: PlannerConfig): boolean {
-  if (config.shardSuffix === undefined) return false;
-  return !ownNames(config).some((one) => sameName(one, withoutInternal(name)));
+  return config.shardSuffix !== undefined && !isOwnName(name, config);
 }
 
 /**
@@ -131,7 +130,7 @@ export function isOfAnotherShard(name: string, config: PlannerConfig): boolean {
 export function hasNameOfNeighbor(name: string, config: PlannerConfig): boolean {
   const balancer = withoutInternal(name).toLowerCase();
   const ending = (config.shardSuffix ?? "").toLowerCase();
-  if (ending !== "" && balancer.endsWith(ending)) return false;
+  if (isOwnName(name, config) || (ending !== "" && balancer.endsWith(ending))) return false;
   return ownNames(config).some((one) => {
     const base = one.slice(0, one.length - ending.length).toLowerCase();
     return balancer.startsWith(`${base}-`) || (ending !== "" && balancer === base);
@@ -140,6 +139,9 @@ export function hasNameOfNeighbor(name: string, config: PlannerConfig): boolean 
 
 const ownNames = (config: PlannerConfig): readonly string[] =>
   config.loadBalancers.length > 0 ? config.loadBalancers.map(({ name }) => name) : [balancerName(config)];
+
+const isOwnName = (name: string, config: PlannerConfig): boolean =>
+  ownNames(config).some((one) => sameName(one, withoutInternal(name)));
 
 /** Name of the one load balancer, without several; internal Services have one with a suffix. */
 export const balancerName = ({ loadBalancerName, clusterName }: PlannerConfig): string =>

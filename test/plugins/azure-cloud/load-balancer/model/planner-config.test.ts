@@ -89,3 +89,14 @@ test.each([
   expect(hasNameOfNeighbor(name, plannerConfigOf({}, "kubernetes", { shard }))).toBe(expected);
   expect(hasNameOfNeighbor(name, plannerConfigOf(several, "kubernetes", { shard }))).toBe(expected);
 });
+
+test("a load balancer of several has no name of another deployment's, though it begins with the name of another one of them", () => {
+  const names = ["kubernetes", "kubernetes-second"];
+  const config = plannerConfigOf({
+    loadBalancerBackendPoolConfigurationType: "nodeIP",
+    multipleStandardLoadBalancerConfigurations: names.map((name) => ({ name, primaryVMSet: name })),
+  });
+  const isOfNeighbor = (name: string): boolean => hasNameOfNeighbor(name, config);
+  expect(["Kubernetes-Second", "kubernetes-second-internal"].map(isOfNeighbor)).toEqual([false, false]);
+  expect(isOfNeighbor("kubernetes-third")).toBe(true);
+});
