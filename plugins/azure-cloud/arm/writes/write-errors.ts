@@ -81,7 +81,8 @@ export const hasFailed = (error: unknown): boolean =>
 
 /**
  * True if nothing was written: ARM has refused the request itself, or it was not sent. A precondition that fails proves
- * nothing: the request may have been sent again after its first reply was lost, and the other writer be this one.
+ * nothing: the request may have been sent again after its first reply was lost, and the other writer be this one. Nor does
+ * a timeout, of which `isLost` is true.
  */
 export const isRefused = (error: unknown): boolean =>
   error instanceof OutdatedError ||
@@ -89,7 +90,7 @@ export const isRefused = (error: unknown): boolean =>
     error.method === "PUT" &&
     error.status >= 400 &&
     error.status < 500 &&
-    error.status !== 412);
+    ![408, 412].includes(error.status));
 
 /**
  * True if it is not known what has become of a write: there was no reply, or one of a gateway or of a service that fails.
