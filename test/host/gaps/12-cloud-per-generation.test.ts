@@ -17,7 +17,7 @@ const cloud = `
       : { ok: false, problems: ["region: name the region"] },
     async create(region, { log, generation }) {
       await Bun.sleep(1);
-      if (region === "mars") throw new Error("no data center on mars");
+      if (region === "mars") throw new Error("no data center on mars: https://x/?sig=c2VjcmV0");
       log.info("cloud made in " + region);
       return {
         name: "telling",
@@ -66,7 +66,7 @@ test("creates and disposes of a cloud per generation; a failure is an error and 
     expect(host.lines(`telling-cloud-provider] "${what}"`)).toHaveLength(1);
 });
 
-test("a cloud that cannot be created at startup ends the process with 1 and one line", async () => {
+test("a cloud that cannot be created at startup ends the process with 1, one line and the last line, without its secret", async () => {
   await using lab = await SandboxLab.open();
   const plugins = await lab.plugin("telling", cloud);
   const config = join(lab.azure.folder, "telling.yaml");
@@ -75,4 +75,6 @@ test("a cloud that cannot be created at startup ends the process with 1 and one 
   expect(await host.ended()).toBe(1);
   expect(host.lines('"Exiting" err=')).toHaveLength(1);
   expect(host.lines('"Exiting" err=')[0]).toContain("no data center on mars");
+  expect(host.stderr.trimEnd().split("\n").at(-1)).toMatch(/^Error: .*no data center on mars: .*sig=\[redacted\]$/u);
+  expect(host.stderr).not.toContain("c2VjcmV0");
 });
