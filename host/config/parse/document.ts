@@ -71,6 +71,7 @@ const slips: Readonly<Partial<Record<YAMLParseError["code"], string>>> = {
   MISSING_CHAR: "a quotation mark is not closed, or the colon after a key is missing",
   MULTILINE_IMPLICIT_KEY: "the colon after a key is missing",
   MULTIPLE_DOCS: "a second document begins; keep one",
+  RESOURCE_EXHAUSTION: "it is nested too deeply",
   TAB_AS_INDENT: "a tab indents the line; use spaces",
   UNEXPECTED_TOKEN: "a comma, a bracket or a dash is not expected there",
 };

@@ -50,6 +50,11 @@ describe("the cloud config", () => {
     expect(problemsOf(content)).not.toContain("\n");
   });
 
+  test("brackets in tens of thousands of levels are rejected as nested too deeply", () => {
+    const depth = 50_000;
+    expect(problemsOf(`a: ${"[".repeat(depth)}${"]".repeat(depth)}\n`)).toContain("line 1: it is nested too deeply");
+  });
+
   test("a switch that is not a boolean is a problem of the config, beside those that the cloud finds in its other keys", () => {
     expect(parseCloudConfig("disableCloudProvider: maybe\nlocation: x\n", "here")).toMatchObject({
       ok: true,
