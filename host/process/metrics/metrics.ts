@@ -220,14 +220,16 @@ export class MetricsRegistry {
     if (!scope.started && !this.#gauges.has(spec.name)) metric.remove({});
     const gauge = this.#gauges.getOrInsertComputed(spec.name, () => new GaugeSeries(metric));
     // At the start, what it refuses would be an error after the generation before has ended.
-    const trial = new PromGauge({ name: spec.name, help: spec.help, labelNames: [...names], registers: [] });
+    const trial = scope.started
+      ? undefined
+      : new PromGauge({ name: spec.name, help: spec.help, labelNames: [...names], registers: [] });
     const set = (value: number, labels?: MetricLabels<Label>): void => {
       if (scope.ended) return;
       const values: Partial<MetricLabels<Label>> = labels ?? {};
       const key = keyOf(names, values);
       if (scope.started) gauge.set(key, values, value, scope.id);
       else {
-        trial.set({ ...values }, value);
+        trial?.set({ ...values }, value);
         scope.waiting.set(`${spec.name} ${key}`, () => set(value, labels));
       }
     };
