@@ -11,7 +11,7 @@ import { type Clock, type CloudContext, CodedError, type Fence, isObject } from 
 import { objectAt, parseJson, stringAt } from "../../json.ts";
 import type { RenewableCredential } from "../credentials/credential.ts";
 import { ArmError, uncoded } from "../errors.ts";
-import { minimumRetryAfterPolicy, retryPolicy } from "../transport/retry.ts";
+import { lostAttemptsPolicy, minimumRetryAfterPolicy, retryPolicy } from "../transport/retry.ts";
 import { linkSignals, sendWith } from "../transport/signals.ts";
 import type { Troubles } from "../transport/troubles.ts";
 import { apiVersionPolicy } from "./api-versions.ts";
@@ -65,6 +65,7 @@ export async function buildPipeline(parts: PipelineParts): Promise<Pipeline> {
   if (parts.recordWrite !== undefined) pipeline.addPolicy(recordPolicy(parts.recordWrite));
   pipeline.addPolicy(endPolicy(parts.signal));
   pipeline.addPolicy(pagingPolicy());
+  pipeline.addPolicy(lostAttemptsPolicy);
   pipeline.addPolicy(errorPolicy);
   pipeline.addPolicy(retryPolicy(parts.clock, parts.troubles, kindOf));
   if (parts.minimumRetryAfter) pipeline.addPolicy(minimumRetryAfterPolicy(parts.clock));

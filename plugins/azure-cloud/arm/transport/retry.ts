@@ -1,5 +1,5 @@
 import type { PipelinePolicy, PipelineRequest, PipelineResponse } from "@azure/core-rest-pipeline";
-import { type Clock, RetryAfterError } from "cloud-controller-host/sdk";
+import { type Clock, isObject, RetryAfterError } from "cloud-controller-host/sdk";
 
 import { TransportError } from "./fetch-client.ts";
 import type { Troubles } from "./troubles.ts";
@@ -36,6 +36,28 @@ const numberIn = (value = ""): number | undefined => (/^\d+(\.\d+)?$/u.test(valu
 /** Every form of an HTTP date begins with the day of the week; `Date.parse` takes "-5" for a month. */
 const dateIn = (value = ""): string => (/^[A-Z][a-z]{2}/u.test(value) ? value : "");
 
+/** Requests that failed in the network or in the service at least once, and the errors that they ended with. */
+const lost = new WeakSet<object>();
+
+/**
+ * True if an attempt at the request failed in the network or in the service. It may have been carried out all the same,
+ * whatever was the reply to a later one.
+ */
+export const hasLostAttempt = (error: unknown): boolean => isObject(error) && lost.has(error);
+
+/** Passes on to the error of a request that an attempt at it was lost. */
+export const lostAttemptsPolicy: PipelinePolicy = {
+  name: "lost-attempts",
+  async sendRequest(request, next) {
+    try {
+      return await next(request);
+    } catch (error) {
+      if (isObject(error) && lost.has(request)) lost.add(error);
+      throw error;
+    }
+  },
+};
+
 /**
  * Retries what failed in the network or in the service (408, 500, 502, 503, 504), three times, after about 5, 15 and
  * 35 seconds or `Retry-After`. A wait of more than a minute is left to the caller. A 429 is not retried here: the budget
@@ -64,6 +86,7 @@ export const retryPolicy = (
         if (!(error instanceof TransportError)) throw error;
         failure = error;
       }
+      lost.add(request);
       troubles.failed(kind, response === undefined ? failure : `the reply was ${response.status}`);
       const requestedMs = response === undefined ? undefined : retryAfterMs(response, clock.now());
       // No wait, or a time that this clock has passed already: three attempts at once would all fail.

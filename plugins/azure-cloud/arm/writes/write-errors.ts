@@ -1,6 +1,7 @@
 import { type Clock, CodedError } from "cloud-controller-host/sdk";
 
 import { ArmError } from "../errors.ts";
+import { hasLostAttempt } from "../transport/retry.ts";
 
 /** Codes of writes that lost to another one. The next attempt, planned from a new read, may succeed. */
 const conflictCodes = new Set([
@@ -80,9 +81,9 @@ export const hasFailed = (error: unknown): boolean =>
   isRejected(error) || (error instanceof ArmError && error.failedOperation && !isConflicting(error));
 
 /**
- * True if nothing was written: ARM has refused the request itself, or it was not sent. A precondition that fails proves
- * nothing: the request may have been sent again after its first reply was lost, and the other writer be this one. Nor does
- * a timeout, of which `isLost` is true.
+ * True if nothing was written: ARM has refused the request itself, or it was not sent. A conflict proves nothing: `fetch`
+ * sends a request again if a connection of its pool closes before the reply, and the other writer may be the first attempt.
+ * Nor does a timeout, or a refusal after an attempt that was lost, of both of which `isLost` is true.
  */
 export const isRefused = (error: unknown): boolean =>
   error instanceof OutdatedError ||
@@ -90,13 +91,16 @@ export const isRefused = (error: unknown): boolean =>
     error.method === "PUT" &&
     error.status >= 400 &&
     error.status < 500 &&
-    ![408, 412].includes(error.status));
+    error.status !== 408 &&
+    !isConflicting(error) &&
+    !hasLostAttempt(error));
 
 /**
- * True if it is not known what has become of a write: there was no reply, or one of a gateway or of a service that fails.
- * It may be carried out all the same, also later, and reads do not show it at once.
+ * True if it is not known what has become of a write: an attempt at it had no reply, or one of a gateway or of a service
+ * that fails. It may be carried out all the same, also later, and reads do not show it at once.
  */
 export const isLost = (error: unknown): boolean =>
+  hasLostAttempt(error) ||
   (error instanceof CodedError && (error.code === "Unreachable" || error.code === "InvalidReply")) ||
   (error instanceof ArmError && !error.failedOperation && (error.status === 408 || error.status >= 500));
 

@@ -149,8 +149,8 @@ export const readDefects: Defects = {
   },
   "takes a refused precondition for proof that nothing was written": {
     file: "plugins/azure-cloud/arm/writes/write-errors.ts",
-    from: "    ![408, 412].includes(error.status));",
-    to: "    ![408].includes(error.status));",
+    from: " &&\n    !isConflicting(error) &&\n    !hasLostAttempt(error));",
+    to: ");",
     needs: ["lagReads", "changeService", "deleteService"],
     kept: "a Service that has moved is deleted while reads are behind",
   },

@@ -9,6 +9,9 @@ import { ArmError } from "../../../../../plugins/azure-cloud/arm/errors.ts";
 import { Budget } from "../../../../../plugins/azure-cloud/arm/pipeline/budget.ts";
 import { armMetrics } from "../../../../../plugins/azure-cloud/arm/pipeline/metrics.ts";
 import { minimumRetryAfterPolicy } from "../../../../../plugins/azure-cloud/arm/transport/retry.ts";
+import { isLost, isRefused } from "../../../../../plugins/azure-cloud/arm/writes/write-errors.ts";
+import type { Failure } from "../../../../../plugins/azure-cloud/simulator/faults.ts";
+import { hurriedClock } from "../../../../kit/clocks.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
 import { warningLines } from "../../../../kit/warnings.ts";
 import { countOf, openWorld } from "../../world.ts";
@@ -70,6 +73,51 @@ describe("retries", () => {
     world.simulator.failNext(list, { status: 503, headers: { "retry-after": "61" }, times: 4 });
     expect(await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")))).toMatchObject({ status: 503 });
     expect(countOf(world.simulator, "/publicIPAddresses")).toBe(1);
+  });
+});
+
+describe("a write that is refused", () => {
+  const write = { method: "PUT", path: "/publicIPAddresses/pip" };
+  const losses: readonly (readonly [string, Failure])[] = [
+    ["its connection broke", { status: 200, stage: "connection" }],
+    ["the service failed", { status: 503 }],
+    ["a gateway timed out", { status: 408 }],
+  ];
+
+  /** The error of a write whose first attempt ends with `loss`, and the second one with `refusal`. */
+  async function refused(refusal: Failure, loss?: Failure): Promise<unknown> {
+    await using world = await openWorld();
+    const refuse = (): void => world.simulator.failNext(write, refusal);
+    const clock = { ...hurriedClock(Number.POSITIVE_INFINITY), sleep: () => Promise.resolve(refuse()) };
+    const { network } = await world.clients({}, { clock });
+    if (loss === undefined) refuse();
+    else world.simulator.failNext(write, loss);
+    return await errorOf(network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP));
+  }
+
+  for (const refusal of [
+    { status: 400, code: "InvalidRequestFormat" },
+    { status: 403, code: "RequestDisallowedByPolicy" },
+    { status: 404, code: "ResourceGroupNotFound" },
+  ]) {
+    test(`has written nothing if ${refusal.status} is the reply to its first attempt`, async () => {
+      const error = await refused(refusal);
+      expect(error).toMatchObject(refusal);
+      expect([isRefused(error), isLost(error)]).toEqual([true, false]);
+    });
+
+    for (const [what, loss] of losses)
+      test(`may be carried out with ${refusal.status} if ${what} before`, async () => {
+        const error = await refused(refusal, loss);
+        expect(error).toMatchObject(refusal);
+        expect([isRefused(error), isLost(error)]).toEqual([false, true]);
+      });
+  }
+
+  test("may be carried out although it is throttled after an attempt that was lost", async () => {
+    const error = await refused({ status: 429, headers: { "retry-after": "17" } }, { status: 503 });
+    expect(error).toBeInstanceOf(RetryAfterError);
+    expect(isLost(error)).toBe(true);
   });
 });
 

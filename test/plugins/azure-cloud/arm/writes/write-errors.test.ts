@@ -165,10 +165,12 @@ describe("a conflict", () => {
   });
 });
 
-test("a write has changed nothing if ARM refused its request for another reason than its precondition, or if it was not sent", () => {
+test("a write has changed nothing if ARM refused its request for another reason than a conflict, or if it was not sent", () => {
   const errors = [
     new ArmError(400, "InvalidRequest", "", { method: "PUT" }),
     new ArmError(412, "PreconditionFailed", "", { method: "PUT" }),
+    new ArmError(409, "AnotherOperationInProgress", "", { method: "PUT" }),
+    new ArmError(409, "ScopeLocked", "", { method: "PUT" }),
     new ArmError(408, "RequestTimeout", "", { method: "PUT" }),
     new OutdatedError("has changed"),
     new ArmError(500, "InternalServerError", "", { method: "PUT" }),
@@ -177,7 +179,7 @@ test("a write has changed nothing if ARM refused its request for another reason 
     new ArmError(404, "ResourceNotFound", "", { method: "GET" }),
     new Error("the connection broke"),
   ];
-  expect(errors.map(isRefused)).toEqual([true, false, false, true, false, false, false, false]);
+  expect(errors.map(isRefused)).toEqual([true, false, false, true, false, true, false, false, false, false]);
 });
 
 test("what has become of a write is unknown without a reply, and after one of a gateway or of a service that fails", () => {
