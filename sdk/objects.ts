@@ -58,34 +58,44 @@ const nameOf = (kind: KindRef, { metadata }: KubeObject): ObjectName => ({
 
 /**
  * The object with a reference to its controller: when that one is deleted, the garbage collector deletes the object. Throws
- * when another controller owns it, or when the owner is in another namespace.
+ * when another controller owns it, or when the owner is in another namespace. An owner that was recreated under its name
+ * takes the place of the former one.
  * upstream: `controllerutil.SetControllerReference`.
  */
 export function withControllerReference<T extends KubeObject>(object: T, ownerKind: KindRef, owner: KubeObject): T {
+  const reference = { ...referenceTo(ownerKind, owner, object), controller: true, blockOwnerDeletion: true };
   const current = controllerOf(object);
-  if (current !== undefined && current.uid !== owner.metadata?.uid)
+  if (current !== undefined && !isSameOwner(current, reference))
     throw new TypeError(`${keyOf(object)} is already controlled by ${current.kind} ${current.name}`);
-  return withReference(object, ownerKind, owner, { controller: true, blockOwnerDeletion: true });
+  return withReference(object, reference);
 }
 
 /** The object with a reference to one of several owners. upstream: `controllerutil.SetOwnerReference`. */
 export const withOwnerReference = <T extends KubeObject>(object: T, ownerKind: KindRef, owner: KubeObject): T =>
-  withReference(object, ownerKind, owner, {});
+  withReference(object, referenceTo(ownerKind, owner, object));
 
-function withReference<T extends KubeObject>(
-  object: T,
-  ownerKind: KindRef,
-  { metadata: owner = {} }: KubeObject,
-  role: Pick<OwnerReference, "controller" | "blockOwnerDeletion">,
-): T {
+function referenceTo(ownerKind: KindRef, { metadata: owner = {} }: KubeObject, object: KubeObject): OwnerReference {
   const { name, uid } = owner;
   if (!name || !uid) throw new TypeError(`the owner of ${keyOf(object)} has no name or no uid`);
   if (ownerKind.namespaced && owner.namespace !== object.metadata?.namespace)
     throw new TypeError(`the owner of ${keyOf(object)} is in another namespace: ${owner.namespace}/${name}`);
-  const reference = { apiVersion: apiVersionOf(ownerKind), kind: ownerKind.kind, name, uid, ...role };
-  const others = (object.metadata?.ownerReferences ?? []).filter((other) => other.uid !== uid);
-  return { ...object, metadata: { ...object.metadata, ownerReferences: [...others, reference] } };
+  return { apiVersion: apiVersionOf(ownerKind), kind: ownerKind.kind, name, uid };
 }
+
+/** In its place, where it is: two controllers that compare what they have with what they want would each move theirs. */
+function withReference<T extends KubeObject>(object: T, reference: OwnerReference): T {
+  const present = object.metadata?.ownerReferences ?? [];
+  const place = present.findIndex((other) => isSameOwner(other, reference));
+  const ownerReferences = place < 0 ? [...present, reference] : present.with(place, reference);
+  return { ...object, metadata: { ...object.metadata, ownerReferences } };
+}
+
+/** By group, kind and name: a recreated owner has another UID, and its kind may be read in another version. */
+const isSameOwner = (one: OwnerReference, other: OwnerReference): boolean =>
+  groupOf(one) === groupOf(other) && one.kind === other.kind && one.name === other.name;
+
+const groupOf = ({ apiVersion }: OwnerReference): string =>
+  apiVersion.includes("/") ? (apiVersion.split("/", 1)[0] ?? "") : "";
 
 /** upstream: `metav1.GetControllerOf`. */
 export const controllerOf = ({ metadata }: KubeObject): OwnerReference | undefined =>

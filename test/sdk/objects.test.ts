@@ -97,6 +97,28 @@ describe("an owner reference", () => {
     expect(controllerOf(object)).toBeUndefined();
   });
 
+  test("an owner reference keeps its place, so that two owners that each set theirs write it once", () => {
+    const other = { metadata: { ...owner.metadata, name: "other", uid: "u2" } };
+    const object = withOwnerReference(withControllerReference(owned, kinds.Deployment, owner), kinds.Service, other);
+    expect(withControllerReference(object, kinds.Deployment, owner)).toEqual(object);
+    expect(withOwnerReference(object, kinds.Service, other)).toEqual(object);
+  });
+
+  test("an owner reference to an owner that was recreated, or whose kind has another version, replaces the former one", () => {
+    const former = withControllerReference(owned, { ...kinds.Deployment, version: "v1beta1" }, owner);
+    const recreated = { metadata: { ...owner.metadata, uid: "u2" } };
+    const object = withControllerReference(former, kinds.Deployment, recreated);
+    expect(object.metadata?.ownerReferences).toEqual([
+      { apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "u2", controller: true, blockOwnerDeletion: true },
+    ]);
+    expect(isControlledBy(object, recreated)).toBe(true);
+    const both = withOwnerReference(object, kinds.Service, owner);
+    expect(both.metadata?.ownerReferences?.map(({ kind, uid }) => `${kind} ${uid}`)).toEqual([
+      "Deployment u2",
+      "Service u1",
+    ]);
+  });
+
   test("an owner reference to a second controller, to another namespace or to an owner without a uid is refused", () => {
     const object = withControllerReference(owned, kinds.Deployment, owner);
     const second = { metadata: { ...owner.metadata, name: "second", uid: "u2" } };
