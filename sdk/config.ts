@@ -1,7 +1,7 @@
 import type { Static, TSchema } from "@sinclair/typebox";
 import { Value, ValueErrorType } from "@sinclair/typebox/value";
 
-import { editDistance } from "./values.ts";
+import { editDistance, isObject } from "./values.ts";
 
 /** A decoded value with warnings, or all problems at once. Both name keys as the user wrote them. */
 export type Decoded<T> =
@@ -59,7 +59,7 @@ export interface CompletedConfig<Own = unknown> {
  * value, unless the schema marks it or a parent as `writeOnly`, which means secret.
  */
 export function decode<S extends TSchema>(schema: S, input: unknown): Decoded<Static<S>> {
-  const candidate: unknown = Value.Convert(schema, Value.Default(schema, Value.Clone(input)));
+  const candidate = exact(input, Value.Convert(schema, Value.Default(schema, Value.Clone(input))));
   if (Value.Check(schema, candidate)) return { ok: true, value: candidate, warnings: [] };
   const seen = new Map<string, string>();
   for (const { type, path, message, value, schema: part } of Value.Errors(schema, candidate)) {
@@ -73,6 +73,20 @@ export function decode<S extends TSchema>(schema: S, input: unknown): Decoded<St
     else seen.set(key, `${key}: ${expected}${received}`);
   }
   return { ok: false, problems: [...seen.values()] };
+}
+
+/** A conversion makes 1 of `1.9`, of `1e3` and of `true` for an integer: a number that was not written is left as it was given. */
+function exact(given: unknown, converted: unknown): unknown {
+  if (given === undefined) return converted;
+  if (typeof converted === "number") {
+    const isNumeral = typeof given === "number" || (typeof given === "string" && given.trim() !== "");
+    return isNumeral && Number(given) === converted ? converted : given;
+  }
+  if (Array.isArray(converted))
+    return converted.map((item, index): unknown => exact(Array.isArray(given) ? given[index] : given, item));
+  // Only what JSON and YAML have: the fields of a date are not its own.
+  if (!isObject(converted) || !isObject(given) || converted instanceof Date) return converted;
+  return Object.fromEntries(Object.entries(converted).map(([key, item]) => [key, exact(given[key], item)]));
 }
 
 /** ` (did you mean directory?)` for the last key of the path where one of the object's differs by a slip or two. */

@@ -31,6 +31,28 @@ describe("reading an input by its schema", () => {
     });
   });
 
+  test("a number that a plugin's option cannot hold is a problem, not another number", () => {
+    const numbers = Type.Object({
+      count: Type.Integer({ default: 3 }),
+      share: Type.Number({ default: 0.5 }),
+      each: Type.Record(Type.String(), Type.Object({ counts: Type.Array(Type.Integer()) }), { default: {} }),
+    });
+    const read = (input: object): unknown => {
+      const decoded = decode(numbers, input);
+      return decoded.ok ? decoded.value : decoded.problems;
+    };
+    for (const text of ["1.9", "1e3", "true", 1.9, true])
+      expect(read({ count: text })).toEqual([`count: expected integer, got ${JSON.stringify(text)}`]);
+    expect(read({ share: "0x10" })).toEqual(['share: expected number, got "0x10"']);
+    expect(read({ each: { a: { counts: ["1", "2.5"] } } })).toEqual(["each.a.counts.1: expected integer"]);
+    expect(read({ count: " 12 ", share: "1e3", each: { a: { counts: ["1", 2, "3.0"] } } })).toEqual({
+      count: 12,
+      share: 1000,
+      each: { a: { counts: [1, 2, 3] } },
+    });
+    expect(read({})).toEqual({ count: 3, share: 0.5, each: {} });
+  });
+
   test("reports every problem at once, each with its key and the value that it is about", () => {
     expect(problemsWith({ retries: -1, mode: "vault", zones: [1, "west"] }).toSorted()).toEqual(
       [
