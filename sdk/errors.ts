@@ -114,7 +114,10 @@ export class ProblemsError extends CodedError {
 const hasReason = (error: unknown, status: number, reason: string): boolean =>
   error instanceof ApiError && error.status === status && error.reason === reason;
 
-/** True for a 404 of the API server; false for one of a gateway in its place, which proves no absence. */
+/**
+ * True for a 404 of the API server; false for one of a gateway in its place, which proves no absence, and for an error that
+ * only has one among its causes, as the reply to another request may be.
+ */
 export const isNotFound = (error: unknown): boolean => hasReason(error, 404, "NotFound");
 /** True for a 409 of the API server after another write: read the object again. */
 export const isConflict = (error: unknown): boolean => hasReason(error, 409, "Conflict");

@@ -1,5 +1,5 @@
 import type { Clock } from "./context.ts";
-import { isConflict } from "./errors.ts";
+import { errorChain, isConflict } from "./errors.ts";
 
 /** Longest time that a loop without I/O may hold the event loop before it yields. */
 const budgetMs = 5;
@@ -46,6 +46,10 @@ export async function forEachConcurrently<T>(
   items: readonly T[],
   work: (item: T, index: number) => Promise<void>,
 ): Promise<void> {
+  const workers = Math.min(Math.max(1, options.workers), items.length);
+  // Of a plugin that is not type-checked: no worker would start, and it would resolve with nothing done.
+  if (Number.isNaN(workers))
+    throw new TypeError(`forEachConcurrently: workers must be a number, got ${options.workers}`);
   const iterator = items.entries();
   const pause = createCooperativeYield();
   const failures: unknown[] = [];
@@ -62,11 +66,14 @@ export async function forEachConcurrently<T>(
       }
     }
   };
-  await Promise.all(Array.from({ length: Math.min(Math.max(1, options.workers), items.length) }, worker));
+  await Promise.all(Array.from({ length: workers }, worker));
   if (failures.length > 0) throw failures[0];
 }
 
-/** upstream: `retry.RetryOnConflict`: retries after a 409 Conflict, up to `steps` attempts, with jittered pauses. */
+/**
+ * upstream: `retry.RetryOnConflict`: retries after a 409 Conflict, also as the cause of the error, up to `steps` attempts,
+ * with jittered pauses.
+ */
 export async function retryOnConflict<T>(
   options: { readonly clock: Clock; readonly steps: number; readonly pauseMs: number; readonly signal?: AbortSignal },
   attempt: (index: number) => Promise<T>,
@@ -75,7 +82,7 @@ export async function retryOnConflict<T>(
     try {
       return await attempt(index);
     } catch (error) {
-      if (!isConflict(error) || index + 1 >= options.steps || options.signal?.aborted) throw error;
+      if (!errorChain(error).some(isConflict) || index + 1 >= options.steps || options.signal?.aborted) throw error;
       await options.clock.sleep(options.pauseMs * (1 + Math.random()), options.signal);
     }
   }

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 
-import { forEachConcurrently, runTogether } from "cloud-controller-host/sdk";
+import { ApiError, forEachConcurrently, retryOnConflict, runTogether } from "cloud-controller-host/sdk";
+import { manualClock } from "cloud-controller-host/sdk/testing";
 
 const burn = (ms: number): void => {
   for (const until = performance.now() + ms; performance.now() < until;);
@@ -81,6 +82,41 @@ test("throws the first failure once all work that had begun has ended, and begin
   });
   expect(await atOnce.catch((error: unknown) => error)).toBe(failure);
   expect(began).toEqual([1, 2, 1]);
+});
+
+test("a number of workers that is not a number is an error, not a loop that does nothing", async () => {
+  const options: { readonly workers: number } = JSON.parse("{}");
+  const work = forEachConcurrently(options, [1], async () => undefined);
+  expect(await work.catch((error: unknown) => error)).toEqual(
+    new TypeError("forEachConcurrently: workers must be a number, got undefined"),
+  );
+});
+
+test("retries a conflict, also as a cause, up to the number of steps, and no other error", async () => {
+  const clock = manualClock();
+  const options = { clock, steps: 3, pauseMs: 0 };
+  const conflict = new ApiError(409, "Conflict", "the object has been modified");
+  const cause = new Error("cannot update the object", { cause: conflict });
+  const attempts: number[] = [];
+  const done = await retryOnConflict(options, async (index) => {
+    attempts.push(index);
+    if (index === 0) throw conflict;
+    if (index === 1) throw cause;
+    return "done";
+  });
+  expect([done, attempts]).toEqual(["done", [0, 1, 2]]);
+  for (const [error, count] of [
+    [cause, 3],
+    [new ApiError(409, "AlreadyExists", "it exists"), 1],
+  ] as const) {
+    let tried = 0;
+    const work = retryOnConflict(options, async () => {
+      tried += 1;
+      throw error;
+    });
+    expect(await work.catch((thrown: unknown) => thrown)).toBe(error);
+    expect(tried).toBe(count);
+  }
 });
 
 test("parts of a controller are stopped when one fails, which is thrown once all have stopped", async () => {
