@@ -25,8 +25,9 @@ const forms: readonly [pattern: string, operator: Operator][] = [
   // The items of a list are checked one by one: blanks and commas in one pattern could be matched in many ways.
   [`${key}\\s+in\\s*\\(([^()]*)\\)`, "in"],
   [`${key}\\s+notin\\s*\\(([^()]*)\\)`, "notin"],
-  [`${key}\\s*>\\s*(-?\\d+)`, "above"],
-  [`${key}\\s*<\\s*(-?\\d+)`, "below"],
+  // The API server refuses a negative number: no value of a label is one.
+  [`${key}\\s*>\\s*(\\d+)`, "above"],
+  [`${key}\\s*<\\s*(\\d+)`, "below"],
 ];
 const isValue = new RegExp(`^${value}$`);
 const patterns = forms.map(([pattern, operator]) => ({ pattern: new RegExp(`^${pattern}$`), operator }));
@@ -102,10 +103,14 @@ function partsOf(selector: string): readonly string[] {
   return [...parts, selector.slice(start)];
 }
 
+/** Each part between its dots begins and ends with a letter or a digit. */
+const hasBrokenDomain = (label: string): boolean =>
+  label.includes("/") && /[.-]\.|\.-/u.test(label.split("/", 1)[0] ?? "");
+
 function requirementOf(text: string): Requirement {
   for (const { pattern, operator } of patterns) {
     const [found, label = "", than = ""] = pattern.exec(text) ?? [];
-    if (found === undefined) continue;
+    if (found === undefined || hasBrokenDomain(label)) continue;
     const values = than.split(",").map((item) => item.trim());
     if (operator === "above" || operator === "below" || values.every((item) => isValue.test(item)))
       return { label, operator, values };
