@@ -4,13 +4,14 @@ import { homedir } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
 
 import type { Cluster, Context, User } from "@kubernetes/client-node";
-import { newClusters, newContexts, newUsers } from "@kubernetes/client-node/dist/config_types.js";
+import { ActionOnInvalid, newClusters, newContexts, newUsers } from "@kubernetes/client-node/dist/config_types.js";
 import { CodedError, isObject } from "cloud-controller-host/sdk";
 import { parse } from "yaml";
 
 import { readBounded } from "./bounded-text.ts";
 import type { CredentialObserver } from "./credential-metrics.ts";
 import { type ApiServer, apiServerOf } from "./credentials.ts";
+import { textAt } from "./wire.ts";
 
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount";
 
@@ -94,11 +95,18 @@ function defaultFiles(): readonly string[] {
   return files.filter((file) => existsSync(file));
 }
 
+interface KubeconfigUser extends User {
+  /** Its fields of `unsupported`. */
+  readonly unsupported: readonly string[];
+}
+
 interface Kubeconfig {
   readonly clusters: readonly Cluster[];
-  readonly users: readonly User[];
+  readonly users: readonly KubeconfigUser[];
   readonly contexts: readonly Context[];
   readonly currentContext: string | undefined;
+  /** Names of clusters without a server and of contexts without a cluster: an error where they are used. */
+  readonly incomplete: Readonly<Record<"clusters" | "contexts", readonly string[]>>;
 }
 
 /** The current context of one or more files; where files define the same name, the first one applies. */
@@ -110,6 +118,10 @@ function current(files: readonly string[], what: string): Found {
       users: all.flatMap(({ users }) => users),
       contexts: all.flatMap(({ contexts }) => contexts),
       currentContext: all.find(({ currentContext }) => currentContext)?.currentContext,
+      incomplete: {
+        clusters: all.flatMap(({ incomplete }) => incomplete.clusters),
+        contexts: all.flatMap(({ incomplete }) => incomplete.contexts),
+      },
     },
     what,
   );
@@ -118,16 +130,25 @@ function current(files: readonly string[], what: string): Found {
 const byName = <T extends { readonly name: string }>(items: readonly T[], name: string): T | undefined =>
   items.find((item) => item.name === name);
 
-function chosen({ clusters, users, contexts, currentContext: name }: Kubeconfig, what: string): Found {
+function chosen({ clusters, users, contexts, currentContext: name, incomplete }: Kubeconfig, what: string): Found {
   if (!name) return fail(`${what}: current-context is not set; set it with "kubectl config use-context <name>"`);
   const context = byName(contexts, name);
-  if (context === undefined) return fail(`${what}: current-context is "${name}", but that context does not exist`);
+  if (context === undefined)
+    return fail(
+      `${what}: current-context is "${name}", but that context ${incomplete.contexts.includes(name) ? "names no cluster" : "does not exist"}`,
+    );
   const cluster = byName(clusters, context.cluster);
   if (cluster === undefined)
-    return fail(`${what}: context "${name}" names the cluster "${context.cluster}", which is not defined there`);
-  const user = context.user ? byName(users, context.user) : { name: "nobody" };
+    return fail(
+      `${what}: context "${name}" names the cluster "${context.cluster}", which ${incomplete.clusters.includes(context.cluster) ? "has no server" : "is not defined there"}`,
+    );
+  const user = context.user ? byName(users, context.user) : { name: "nobody", unsupported: [] };
   if (user === undefined)
     return fail(`${what}: context "${name}" names the user "${context.user}", which is not defined there`);
+  if (user.unsupported.length > 0)
+    return fail(
+      `${what}: its user "${user.name}" has ${user.unsupported.join(", ")}; only "as" can be impersonated, so use a user that has the permissions itself`,
+    );
   return { cluster, user, what };
 }
 
@@ -139,11 +160,20 @@ function readKubeconfig(file: string, what: string): Kubeconfig {
     if (!isObject(document)) throw new Error("it is not a YAML mapping");
     const listed = (name: string): unknown[] => (Array.isArray(document[name]) ? [...document[name]] : []);
     const { "current-context": currentContext } = document;
+    const [clusters, users, contexts] = [
+      newClusters(listed("clusters"), onlyComplete),
+      newUsers(listed("users"), onlyComplete),
+      newContexts(listed("contexts"), onlyComplete),
+    ];
     return {
-      clusters: unique(newClusters(listed("clusters"))).map((it) => withAbsolutePath(it, "caFile", file)),
-      users: unique(newUsers(listed("users"))).map((user) => withFiles(user, document, file)),
-      contexts: unique(newContexts(listed("contexts"))),
+      clusters: unique(clusters).map((it) => withAbsolutePath(it, "caFile", file)),
+      users: unique(users).map((user) => withFiles(user, document, file)),
+      contexts: unique(contexts),
       currentContext: typeof currentContext === "string" ? currentContext : undefined,
+      incomplete: {
+        clusters: othersIn(listed("clusters"), clusters),
+        contexts: othersIn(listed("contexts"), contexts),
+      },
     };
   } catch (error) {
     // Only the first line: the rest quotes the file, secrets included.
@@ -151,6 +181,13 @@ function readKubeconfig(file: string, what: string): Kubeconfig {
     return fail(`${what}: ${file} is not a kubeconfig file: ${line.replace(/:$/u, "")}`);
   }
 }
+
+/** `kubectl config set-context` alone leaves an entry without a cluster. upstream: `clientcmd.ConfirmUsable`. */
+const onlyComplete = { onInvalidEntry: ActionOnInvalid.FILTER };
+
+/** Names of the entries that are not among the decoded ones. */
+const othersIn = (entries: readonly unknown[], decoded: readonly { readonly name: string }[]): readonly string[] =>
+  entries.flatMap((entry) => (isObject(entry) ? textAt(entry, "name") : [])).filter((name) => !byName(decoded, name));
 
 /** As in client-go, a file must not define a name twice. */
 function unique<T extends { readonly name: string }>(items: readonly T[]): readonly T[] {
@@ -165,8 +202,35 @@ function withAbsolutePath<T extends object>(item: T, field: keyof T, file: strin
   return typeof path === "string" && path !== "" ? { ...item, [field]: resolve(dirname(resolve(file)), path) } : item;
 }
 
-const withFiles = (user: User, document: unknown, file: string): User =>
-  withTokenFile(withAbsolutePath(withAbsolutePath(user, "certFile", file), "keyFile", file), document, file);
+function withFiles(user: User, document: unknown, file: string): KubeconfigUser {
+  const fields = fieldsOf(user, document);
+  const withKeyPair = withAbsolutePath(withAbsolutePath(user, "certFile", file), "keyFile", file);
+  const withPaths = withCommand(withTokenFile(withKeyPair, fields, file), file);
+  return { ...withPaths, unsupported: unsupported.filter((field) => !isEmpty(fields[field])) };
+}
+
+/** Without one of them, requests would have other permissions than intended. A group needs a header of its own. */
+const unsupported = ["as-uid", "as-groups", "as-user-extra"];
+
+const isEmpty = (value: unknown): boolean =>
+  value === undefined ||
+  value === null ||
+  value === "" ||
+  (typeof value === "object" && Object.keys(value).length === 0);
+
+/** Those of the file, of which client-node knows some. */
+function fieldsOf(user: User, document: unknown): Readonly<Record<string, unknown>> {
+  const users: readonly unknown[] = isObject(document) && Array.isArray(document["users"]) ? document["users"] : [];
+  const entry = users.find((one) => isObject(one) && one["name"] === user.name);
+  return isObject(entry) && isObject(entry["user"]) ? entry["user"] : {};
+}
+
+/** So is a plugin's command with a slash; one without is looked up in `PATH`. upstream: `GetAuthInfoFileReferences`. */
+function withCommand(user: User, file: string): User {
+  const exec: unknown = user.exec;
+  if (!isObject(exec) || !textAt(exec, "command").includes("/")) return user;
+  return { ...user, exec: withAbsolutePath(exec, "command", file) };
+}
 
 function readText(file: string, what: string): string {
   try {
@@ -178,17 +242,13 @@ function readText(file: string, what: string): string {
 }
 
 /** client-node does not know a user's `tokenFile`; it does know the form that it uses in a cluster. */
-function withTokenFile(user: User, document: unknown, file: string): User {
-  const users = isObject(document) && Array.isArray(document["users"]) ? document["users"] : [];
-  for (const entry of users) {
-    const fields: unknown = isObject(entry) && entry["name"] === user.name ? entry["user"] : undefined;
-    if (!isObject(fields) || typeof fields["tokenFile"] !== "string") continue;
-    const tokenFile = resolve(dirname(resolve(file)), fields["tokenFile"]);
-    // The file takes precedence over an inline token.
-    const { token: _, ...others } = user;
-    return { ...others, ...tokenFileUser(user.name, tokenFile) };
-  }
-  return user;
+function withTokenFile(user: User, fields: Readonly<Record<string, unknown>>, file: string): User {
+  const named = textAt(fields, "tokenFile");
+  if (named === "") return user;
+  const tokenFile = resolve(dirname(resolve(file)), named);
+  // The file takes precedence over an inline token.
+  const { token: _, ...others } = user;
+  return { ...others, ...tokenFileUser(user.name, tokenFile) };
 }
 
 /** Checks now that files needed by a request exist, where messages can name the entry that refers to them. */

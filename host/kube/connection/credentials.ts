@@ -122,7 +122,7 @@ class CredentialsCache {
 const certificateOf = (given: PluginCredential | undefined): Pick<Credentials["tls"], "cert" | "key"> =>
   given?.cert ? { cert: given.cert, key: given.key } : {};
 
-/** Everything that a cluster and a user hold themselves. Files take precedence over inline data, as in client-go. */
+/** Everything that a cluster and a user hold themselves. Files take precedence over inline data; client-go refuses both. */
 async function readUser(cluster: Cluster, user: User): Promise<Credentials> {
   const [ca, cert, key] = await Promise.all([
     pemOf(undefined, cluster.caData),
@@ -142,7 +142,7 @@ async function readUser(cluster: Cluster, user: User): Promise<Credentials> {
       ...(cluster.skipTLSVerify && { rejectUnauthorized: false }),
     },
     headers: nonEmpty({
-      ...(user.username && { Authorization: basic(`${user.username}:${user.password}`) }),
+      ...(user.username && { Authorization: basic(`${user.username}:${user.password ?? ""}`) }),
       ...(user.impersonateUser && { "Impersonate-User": user.impersonateUser }),
       ...(await providedHeaders(cluster, user)),
       ...(user.token && { Authorization: `Bearer ${user.token}` }),

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { CodedError } from "cloud-controller-host/sdk";
 
 import { loadApiServer } from "../../../../host/kube/connection/api-server.ts";
+import { errorOf } from "../../../kit/rejection.ts";
 import { pem } from "../stub-api.ts";
 
 const variables = ["KUBECONFIG", "HOME", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
@@ -137,6 +138,35 @@ describe("the API server", () => {
     expect((await loadApiServer({ kubeconfig }).credentials()).headers).toEqual({ Authorization: "Bearer from-file" });
   });
 
+  test("runs a credential plugin whose command has a slash from the kubeconfig's folder, wherever the host was started", async () => {
+    const credential = { apiVersion: "client.authentication.k8s.io/v1", kind: "ExecCredential" };
+    const output = JSON.stringify({ ...credential, status: { token: "of-the-plugin" } });
+    await mkdir(join(directory, "bin"));
+    await writeFile(join(directory, "bin", "plugin"), `#!/bin/sh\necho '${output}'\n`, { mode: 0o755 });
+    const exec = (command: string): string => `exec: {apiVersion: ${credential.apiVersion}, command: ${command}}`;
+    const kubeconfig = await write(config({ user: exec("./bin/plugin") }));
+    expect((await loadApiServer({ kubeconfig }).credentials()).headers).toEqual({
+      Authorization: "Bearer of-the-plugin",
+    });
+    await write(config({ user: exec("no-such-plugin") }));
+    expect(await errorOf(loadApiServer({ kubeconfig }).credentials())).toMatchObject({
+      message: expect.stringContaining("cannot be started (no-such-plugin)"),
+    });
+  });
+
+  test("is found in a kubeconfig with incomplete entries that its context does not use, as kubectl leaves them", async () => {
+    const unused = "{name: old, cluster: {}}, {name: older, cluster: {server: ''}}, {cluster: {server: 'https://x'}}";
+    const text = config({ cluster: `${unused}, ${cluster()}` })
+      .replace("users: [", "users: [{user: {}}, ")
+      .replace("contexts: [", "contexts: [{name: new, context: {namespace: x}}, {name: newer}, ");
+    const kubeconfig = await write(text);
+    expect(loadApiServer({ kubeconfig }).url).toBe("https://10.0.0.1:6443");
+    await write(text.replace("current-context: c", "current-context: new"));
+    expect(problem({ kubeconfig })).toEndWith('current-context is "new", but that context names no cluster');
+    await write(text.replace("cluster: k, user: u", "cluster: older, user: u"));
+    expect(problem({ kubeconfig })).toEndWith('context "c" names the cluster "older", which has no server');
+  });
+
   test("does not take the token file of another user in the kubeconfig", async () => {
     await write("theirs", "token");
     const users = "users: [{name: other, user: {tokenFile: token}}, {name: u, user: {token: abc}}]";
@@ -222,6 +252,18 @@ describe("an invalid configuration is reported in one line", () => {
     );
     await write(config({ user: "tokenFile: none" }));
     expect(problem({ kubeconfig })).toContain("which its field tokenFile names");
+  });
+
+  test("an invalid configuration is reported in one line when its user impersonates more than a name", async () => {
+    const kubeconfig = await write(config({ user: "token: abc, as: jane, as-groups: [], as-uid: ''" }));
+    expect((await loadApiServer({ kubeconfig }).credentials()).headers).toEqual({
+      Authorization: "Bearer abc",
+      "Impersonate-User": "jane",
+    });
+    await write(config({ user: "token: abc, as: jane, as-groups: [a, b], as-uid: '1', as-user-extra: {scopes: [x]}" }));
+    expect(problem({ kubeconfig })).toBe(
+      `--kubeconfig=${kubeconfig}: its user "u" has as-uid, as-groups, as-user-extra; only "as" can be impersonated, so use a user that has the permissions itself`,
+    );
   });
 
   test("an invalid configuration is reported in one line when the address is invalid or the proxy scheme is unsupported", async () => {

@@ -96,6 +96,8 @@ describe("credentials", () => {
     expect(api.requests[0]?.headers["impersonate-user"]).toBe("jane");
     await connect(apiServerOf(cluster(), { name: "u", username: "joe", password: "pw" })).send(get);
     expect(api.requests[1]?.headers["authorization"]).toBe(`Basic ${btoa("joe:pw")}`);
+    await connect(apiServerOf(cluster(), { name: "u", username: "joe" })).send(get);
+    expect(api.requests[2]?.headers["authorization"]).toBe(`Basic ${btoa("joe:")}`);
   });
 
   test("come from an exec plugin, which runs again when they are rejected", async () => {
