@@ -62,10 +62,15 @@ function decodeKey(key: string): string {
   }
 }
 
-/** Headers that carry credentials or identity; they are removed before the handler sees the request. */
+/**
+ * Those of a request's headers that carry credentials or identity; they are removed before the handler sees it. A setting
+ * may be no header's name, such as one with a blank, which cannot be removed.
+ */
 export function identityHeaders(config: RequestHeaderConfig | undefined, headers: Headers): readonly string[] {
-  const named = [...(config?.usernameHeaders ?? []), ...(config?.uidHeaders ?? []), ...(config?.groupHeaders ?? [])];
+  const chosen = [...(config?.usernameHeaders ?? []), ...(config?.uidHeaders ?? []), ...(config?.groupHeaders ?? [])];
+  const names = new Set([...usual, ...chosen].map((name) => name.toLowerCase()));
   const prefixes = ["x-remote-extra-", ...(config?.extraHeaderPrefixes ?? [])].map((prefix) => prefix.toLowerCase());
-  const extra = [...headers.keys()].filter((header) => prefixes.some((prefix) => header.startsWith(prefix)));
-  return ["authorization", "x-remote-user", "x-remote-uid", "x-remote-group", ...named, ...extra];
+  return [...headers.keys()].filter((name) => names.has(name) || prefixes.some((prefix) => name.startsWith(prefix)));
 }
+
+const usual = ["authorization", "x-remote-user", "x-remote-uid", "x-remote-group"];

@@ -22,7 +22,8 @@ test("headers that the cluster has chosen for its proxies do not reach a handler
     verifier: new CertificateVerifier([], systemClock),
     usernameHeaders: ["X-Other-User"],
     uidHeaders: ["X-Other-Uid"],
-    groupHeaders: ["X-Other-Group"],
+    // As from a list with a blank after its comma.
+    groupHeaders: ["X-Other-Group", " X-Third-Group"],
     extraHeaderPrefixes: ["X-Other-Extra-"],
     allowedNames: [],
   };
