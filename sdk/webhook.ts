@@ -90,12 +90,18 @@ export interface WebhookPlugin {
   admit(request: AdmissionRequest, context: WebhookContext): Promise<AdmissionResponse>;
 }
 
+/** No request has a path that a URL writes in another way, such as `/a/../b`: each would be answered with 404. */
+const isPath = (path: string): boolean =>
+  /^\/[!-~]*$/u.test(path) && !/[?#]/u.test(path) && new URL(`https://localhost${path}`).pathname === path;
+
 /** Declares an admission webhook. Make it the default export of the folder's `plugin.ts`. Disabled unless `--webhooks` names it. */
 export function defineWebhook<T extends KubeObject = KubeObject>(spec: WebhookSpec<T>): WebhookPlugin {
   const served: WebhookSpec = spec;
   assertName(spec.name);
-  if (!/^\/[!-~]*$/u.test(spec.path) || /[?#]/u.test(spec.path))
-    throw new TypeError(`webhook "${spec.name}": path "${spec.path}" must start with "/", without query and blanks`);
+  if (!isPath(spec.path))
+    throw new TypeError(
+      `webhook "${spec.name}": path "${spec.path}" must start with "/" and be as in a URL: no query, blank, brace or ".."`,
+    );
   return {
     kind: "webhook",
     name: spec.name,
