@@ -149,6 +149,8 @@ function chosen({ clusters, users, contexts, currentContext: name, incomplete }:
     return fail(
       `${what}: its user "${user.name}" has ${user.unsupported.join(", ")}; only "as" can be impersonated, so use a user that has the permissions itself`,
     );
+  if ((user.certFile || user.certData) && !user.keyFile && !user.keyData)
+    return fail(`${what}: its user "${user.name}" has a client certificate without its key`);
   return { cluster, user, what };
 }
 

@@ -254,6 +254,13 @@ describe("an invalid configuration is reported in one line", () => {
     expect(problem({ kubeconfig })).toContain("which its field tokenFile names");
   });
 
+  test("an invalid configuration is reported in one line when a client certificate has no key: requests would be anonymous", async () => {
+    const kubeconfig = await write(config({ user: `client-certificate-data: ${btoa(pem.cert)}` }));
+    expect(problem({ kubeconfig })).toEndWith('its user "u" has a client certificate without its key');
+    await write(config({ user: `client-certificate-data: ${btoa(pem.cert)}, client-key-data: ${btoa(pem.key)}` }));
+    expect(problem({ kubeconfig })).toBe("no problem");
+  });
+
   test("an invalid configuration is reported in one line when its user impersonates more than a name", async () => {
     const kubeconfig = await write(config({ user: "token: abc, as: jane, as-groups: [], as-uid: ''" }));
     expect((await loadApiServer({ kubeconfig }).credentials()).headers).toEqual({
