@@ -95,7 +95,10 @@ export interface KubeClient {
   evict(pod: Required<ObjectName>, options?: DeleteOptions): Promise<void>;
 }
 
-/** The objects of an informer by key, `namespace/name` or `name`: read-only, and as current as the watch. upstream: `cache.Store`. */
+/**
+ * The objects of an informer by key, `namespace/name` or `name`: read-only, and as current as the watch. They have no
+ * `metadata.managedFields`, and Nodes no `status.images`. upstream: `cache.Store`.
+ */
 export interface Store<T extends KubeObject> {
   get(key: string): T | undefined;
   /** A snapshot of all objects. The array is never modified, and is the same one until something changes. */

@@ -119,7 +119,7 @@ export interface ControllerSpec<Schema extends TObject> {
   readonly initContext?: ControllerInitContext;
   /** Default true: `*` in `--controllers` enables it. */
   readonly enabledByDefault?: boolean;
-  /** Schema of its options: each property becomes a flag `--<name>-<property in kebab-case>`. */
+  /** Schema of its options: each property becomes a flag `--<name>-<property in kebab-case>`, of an object as JSON. */
   readonly configSchema?: Schema;
   readonly permissions?: readonly Permission[];
   /** Custom kinds from `defineKind` that it works on: the sandbox and the test harness serve them. */

@@ -1,5 +1,6 @@
-import type { ControllerPlugin } from "cloud-controller-host/sdk";
+import { type ControllerPlugin, isObject } from "cloud-controller-host/sdk";
 
+import { bad, good } from "../values/parsed.ts";
 import { string, strings } from "./flag-types.ts";
 import { flag, type FlagType } from "./flag.ts";
 import type { FlagGroup, FlagRow } from "./flags.ts";
@@ -44,6 +45,10 @@ function flagOf(schema: PropertySchema): FlagRow["flag"] {
   const help = typeof schema.description === "string" ? schema.description : "";
   const secret = schema.writeOnly === true;
   const { default: byDefault } = schema;
+  if (schema.type === "object") {
+    const hidden = secret || JSON.stringify(schema).includes('"writeOnly":true');
+    return flag<unknown>({ ...json, secret: hidden }, byDefault, help, { from: "ours" });
+  }
   if (schema.type !== "array") return flag({ ...text(schema.type), secret }, plain(byDefault), help, { from: "ours" });
   const items: readonly unknown[] = Array.isArray(byDefault) ? byDefault : [];
   return flag({ ...strings, secret }, items.map(plain), help, { from: "ours" });
@@ -52,6 +57,22 @@ function flagOf(schema: PropertySchema): FlagRow["flag"] {
 /** A default in command-line form. */
 const plain = (value: unknown): string =>
   typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
+
+/** Text cannot be converted to an object. The last one given applies. */
+const json: FlagType<unknown> = {
+  word: "json",
+  parse(text) {
+    try {
+      const value: unknown = JSON.parse(text);
+      if (isObject(value)) return good(value);
+    } catch {
+      // The parser's message may quote a secret.
+    }
+    return bad("must be a JSON object");
+  },
+  format: (value) => (value === undefined ? "" : JSON.stringify(value)),
+  is: (value): value is unknown => value === undefined || isObject(value),
+};
 
 const typeWords: Readonly<Record<string, string>> = { boolean: "", integer: "int", number: "float" };
 

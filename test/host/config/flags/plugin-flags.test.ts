@@ -47,6 +47,25 @@ test("decodes a plugin's flags with its schema", () => {
   });
 });
 
+test("an option that is an object is a flag that takes JSON, and is hidden where a part of it is secret", () => {
+  const limits = Type.Object({ burst: Type.Integer() }, { default: { burst: 5 } });
+  const login = Type.Object({ key: Type.String({ writeOnly: true }) }, { default: { key: "" } });
+  const nested = { name: "x", configSchema: Type.Object({ limits, login, zones: Type.Record(Type.String(), limits) }) };
+  const argv = ['--x-limits={"burst":9}', '--x-login={"key":"hunter2"}', '--x-zones={"a":{"burst":1}}'];
+  const { own, settings } = run(argv, [nested]);
+  const given = own([nested]).get("x");
+  expect(decode(nested.configSchema, given)).toMatchObject({
+    value: { limits: { burst: 9 }, login: { key: "hunter2" }, zones: { a: { burst: 1 } } },
+  });
+  const shown = settings.flatMap(({ name, text }) => (name.startsWith("x-") ? `${name}=${text}` : []));
+  expect(shown).toEqual(['x-limits={"burst":9}', "x-login=<hidden>", 'x-zones={"a":{"burst":1}}']);
+  const problems = problemsOf(["--x-limits=5", '--x-login={"hunter2"'], [nested]);
+  expect(problems).toEqual([
+    'invalid argument "5" for "--x-limits" flag: must be a JSON object',
+    'invalid argument <hidden> for "--x-login" flag: must be a JSON object',
+  ]);
+});
+
 test("leaves unset options to the schema's defaults", () => {
   const { own } = run([], [plugin]);
   const given = own([plugin]).get("quota-controller");
