@@ -1,6 +1,6 @@
 import ipaddr from "ipaddr.js";
 
-import { CodedError } from "./errors.ts";
+import { CodedError, messageOf } from "./errors.ts";
 
 /** The family of an address or a block. */
 export type IPFamily = "ipv4" | "ipv6";
@@ -33,6 +33,41 @@ export function parseCIDR(text: string, { strict = false }: { readonly strict?: 
   if (Number(prefix) > bits) throw invalid(text, `has a prefix of more than ${bits} bits`);
   return cidrAround(bytes, Number(prefix));
 }
+
+const maxClusterCIDRs = 2;
+
+/** The parts of its errors in which upstream's controllers differ. */
+interface ClusterCIDRTexts {
+  /** The remedy for a text that is not a CIDR. */
+  readonly hint: string;
+  readonly tooMany: (count: number, max: number) => string;
+}
+
+/**
+ * Parses `--cluster-cidr`: one CIDR, or one of each family joined by a comma. Throws `InvalidClusterCIDR`, in upstream's
+ * words.
+ */
+export function parseClusterCIDRs(flag: string, { hint, tooMany }: ClusterCIDRTexts): readonly CIDR[] {
+  const cidrs = flag
+    .trim()
+    .split(",")
+    .map((text, index) => {
+      try {
+        return parseCIDR(text);
+      } catch (error) {
+        throw invalidCluster(`invalid CIDR[${index}]: ${messageOf(error)} (${hint})`, error);
+      }
+    });
+  if (cidrs.length > 1 && new Set(cidrs.map(({ family }) => family)).size < 2)
+    throw invalidCluster(
+      `len of ClusterCIDRs==${cidrs.length} and they are not configured as dual stack (at least one from each IPFamily)`,
+    );
+  if (cidrs.length > maxClusterCIDRs) throw invalidCluster(tooMany(cidrs.length, maxClusterCIDRs));
+  return cidrs;
+}
+
+const invalidCluster = (message: string, cause?: unknown): CodedError =>
+  new CodedError("InvalidClusterCIDR", message, cause === undefined ? {} : { cause });
 
 /** The block with that prefix length that contains `address`. */
 export function cidrAround(address: Uint8Array, prefix: number): CIDR {

@@ -1,7 +1,8 @@
 import type { Static, TSchema } from "@sinclair/typebox";
 import { Value, ValueErrorType } from "@sinclair/typebox/value";
 
-import { editDistance, isObject } from "./values.ts";
+import { suggestionFor } from "./suggestion.ts";
+import { isObject } from "./values.ts";
 
 /** A decoded value with warnings, or all problems at once. Both name keys as the user wrote them. */
 export type Decoded<T> =
@@ -92,8 +93,7 @@ function exact(given: unknown, converted: unknown): unknown {
 /** ` (did you mean directory?)` for the last key of the path where one of the object's differs by a slip or two. */
 function meant(path: string, { properties = {} }: TSchema): string {
   const given = path.slice(path.lastIndexOf("/") + 1);
-  const known = Object.keys(properties).find((key) => editDistance(given, key) <= Math.min(2, given.length - 1));
-  return known === undefined ? "" : ` (did you mean ${known}?)`;
+  return suggestionFor(given, Object.keys(properties), { maxDistance: Math.min(2, given.length - 1) });
 }
 
 /** The values of a union of literals; undefined for any other schema. */

@@ -11,6 +11,7 @@ export {
   type IPFamily,
   lastAddress,
   parseCIDR,
+  parseClusterCIDRs,
 } from "./cidr.ts";
 export type {
   Cloud,
@@ -160,8 +161,10 @@ export {
   updateCondition,
   updateTaints,
 } from "./node-writes.ts";
+export { loadBalancerReady, syncFailureIn, syncFailureMessage } from "./load-balancer-condition.ts";
 export type { HeldRemovals, PlannedWrite, Planning, ResourceDocument, WriteInFlight } from "./planning.ts";
 export {
+  compareResourceVersion,
   controllerOf,
   ensureFinalizer,
   hasFinalizer,
@@ -178,19 +181,19 @@ export {
   type AnnotationHelp,
   type CloudPlugin,
   type CloudSpec,
+  defineCloud,
+  type Environment,
+} from "./cloud-plugin.ts";
+export { type Permission, type PermissionVerb, permissionVerbs } from "./permissions.ts";
+export {
   type Controller,
   type ControllerInitContext,
   type ControllerInitFuncConstructor,
   type ControllerPlugin,
   type ControllerSpec,
-  defineCloud,
   defineController,
-  type Environment,
   type InitFunc,
   type InitFuncConstructor,
-  type Permission,
-  type PermissionVerb,
-  permissionVerbs,
   type Plugin,
   skipped,
   type Skipped,
@@ -214,7 +217,8 @@ export {
   requestsOnlyLocalTraffic,
   serviceHealthCheck,
 } from "./services.ts";
-export { editDistance, isObject, visible } from "./values.ts";
+export { suggestionFor } from "./suggestion.ts";
+export { isObject, visible } from "./values.ts";
 export { FailingObjects } from "./failing-objects.ts";
 export { type KnownWarning, type OperatorWarning, type WarningKind } from "./warning.ts";
 export {

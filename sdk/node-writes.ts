@@ -3,6 +3,7 @@ import { isNotFound, isReplaced } from "./errors.ts";
 import { keyOf, kinds, type Node, type NodeCondition, type Taint } from "./kinds.ts";
 import type { KubeClient } from "./kube.ts";
 import { retryOnConflict } from "./loops.ts";
+import { compareResourceVersion } from "./objects.ts";
 
 const conflictRetry = { steps: 5, pauseMs: 100 };
 
@@ -21,11 +22,8 @@ export const taintsPatch = (node: Node, taints: readonly Taint[]) => ({
   spec: { taints: taints.length === 0 ? null : taints },
 });
 
-/** Versions of one kind are comparable integers (KEP-5504). */
-function isOlder({ metadata: one }: Node, { metadata: other }: Node): boolean {
-  const [version, than] = [one?.resourceVersion ?? "", other?.resourceVersion ?? ""];
-  return /^\d+$/.test(version) && /^\d+$/.test(than) && BigInt(version) < BigInt(than);
-}
+const isOlder = ({ metadata: one }: Node, { metadata: other }: Node): boolean =>
+  compareResourceVersion(one?.resourceVersion, other?.resourceVersion) === -1;
 
 /**
  * Sets a node's taints to what `change` returns; undefined means no write. `change` sees the node as the API server has

@@ -8,6 +8,16 @@ export type OwnerReference = NonNullable<ObjectMeta["ownerReferences"]>[number];
 /** True once the object was deleted and only its finalizers keep it. */
 export const isBeingDeleted = ({ metadata }: KubeObject): boolean => metadata?.deletionTimestamp !== undefined;
 
+/**
+ * Order of two resourceVersions of one kind, which are comparable integers (KEP-5504); undefined where one of them is not.
+ * upstream: `resourceversion.CompareResourceVersion`.
+ */
+export function compareResourceVersion(one = "", other = ""): -1 | 0 | 1 | undefined {
+  if (!/^\d+$/.test(one) || !/^\d+$/.test(other)) return undefined;
+  const [left, right] = [BigInt(one), BigInt(other)];
+  return left === right ? 0 : left < right ? -1 : 1;
+}
+
 /** upstream: `controllerutil.ContainsFinalizer`. */
 export const hasFinalizer = ({ metadata }: KubeObject, finalizer: string): boolean =>
   metadata?.finalizers?.includes(finalizer) ?? false;

@@ -1,4 +1,4 @@
-import { type Fact, finalizers, hasFinalizer, type Node, type Service } from "cloud-controller-host/sdk";
+import { type Fact, finalizers, hasFinalizer, type Node, type Service, syncFailureIn } from "cloud-controller-host/sdk";
 
 /** The state of an object in Kubernetes, for people. */
 export function serviceFacts(service: Service): readonly Fact[] {
@@ -22,15 +22,19 @@ export function serviceFacts(service: Service): readonly Fact[] {
 type Condition = NonNullable<NonNullable<Service["status"]>["conditions"]>[number];
 
 /** A failure and its next retry on lines of their own. */
-function conditionFacts({ type, status, reason, message, lastTransitionTime }: Condition): readonly Fact[] {
-  const [, error, retry, more] = /^(.*); next retry at ([\d:TZ.-]+)(?:; (.*))?$/su.exec(message) ?? [];
+function conditionFacts(condition: Condition): readonly Fact[] {
+  const { type, status, reason, message, lastTransitionTime } = condition;
+  const failure = syncFailureIn(condition);
+  const text = failure === undefined ? message : failure.warnings;
   const head = `${status} since ${lastTransitionTime}: ${reason}`;
-  if (error === undefined || retry === undefined)
-    return [{ name: `condition ${type}`, value: message === "" ? head : `${head}: ${message}` }];
   return [
-    { name: `condition ${type}`, value: more === undefined ? head : `${head}: ${more}` },
-    { name: "last error", value: error },
-    { name: "next retry", value: retry },
+    { name: `condition ${type}`, value: text === "" ? head : `${head}: ${text}` },
+    ...(failure === undefined
+      ? []
+      : [
+          { name: "last error", value: failure.error },
+          { name: "next retry", value: failure.retryAt },
+        ]),
   ];
 }
 

@@ -5,6 +5,7 @@ import {
   isUninitialized,
   labelOf,
   labels,
+  loadBalancerReady,
   type Node,
   readyStatus,
   type Service,
@@ -32,13 +33,10 @@ export function serviceRow(service: Service): ServiceRow {
 const addressesOf = (ingress: readonly { readonly ip?: string; readonly hostname?: string }[]): string =>
   ingress.map(({ ip, hostname }) => ip ?? hostname ?? "").join(", ");
 
-/** The condition of service-lb on Services that failed once or have warnings. */
-const readyCondition = "LoadBalancerReady";
-
 /** The state of a Service, from what its controller has written on it: it is the same on every replica. */
 function stateOf(service: Service): Pick<ServiceRow, "state" | "cause" | "since"> {
   const { metadata, spec, status } = service;
-  const condition = status?.conditions?.find(({ type }) => type === readyCondition);
+  const condition = status?.conditions?.find(({ type }) => type === loadBalancerReady.type);
   const created = metadata?.creationTimestamp;
   const type = spec?.type ?? "ClusterIP";
   const isServed = hasFinalizer(service, finalizers.loadBalancerCleanup);

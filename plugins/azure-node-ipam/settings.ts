@@ -5,8 +5,8 @@ import {
   CodedError,
   type ComponentConfig,
   type Logger,
-  messageOf,
   parseCIDR,
+  parseClusterCIDRs,
 } from "cloud-controller-host/sdk";
 
 import { widestSpread } from "./cidrset/cidr-set.ts";
@@ -24,8 +24,6 @@ export interface IpamSettings {
   readonly configureCloudRoutes: boolean;
 }
 
-const maxClusters = 2;
-
 /**
  * Parses the flags. Throws where the Go binary would not start either, in its words; an invalid service range is only a
  * warning, as there.
@@ -33,7 +31,10 @@ const maxClusters = 2;
 export function readSettings(config: ComponentConfig, log: Logger): IpamSettings {
   const { clusterCIDR, cidrAllocatorType, configureCloudRoutes } = config.kubeCloudShared;
   const type = allocatorType(cidrAllocatorType);
-  const clusters = parseClusters(clusterCIDR);
+  const clusters = parseClusterCIDRs(clusterCIDR, {
+    hint: "--cluster-cidr",
+    tooMany: (count, max) => `len of clusters is:${count} > more than max allowed of ${max} (--cluster-cidr)`,
+  });
   const { nodeCIDRMaskSizeIPv4: ipv4, nodeCIDRMaskSizeIPv6: ipv6 } = config.nodeIPAMController;
   const masks = clusters.map(({ family }) => ({ ipv4, ipv6 })[family]);
   if (type === "RangeAllocator")
@@ -60,29 +61,6 @@ function allocatorType(word: string): AllocatorType {
     `invalid CIDR allocator type: ${word} (--cidr-allocator-type is RangeAllocator or CloudAllocator)`,
   );
 }
-
-function parseClusters(flag: string): readonly CIDR[] {
-  const clusters = flag
-    .trim()
-    .split(",")
-    .map((text, index) => {
-      try {
-        return parseCIDR(text);
-      } catch (error) {
-        throw invalid(`invalid CIDR[${index}]: ${messageOf(error)} (--cluster-cidr)`, error);
-      }
-    });
-  if (clusters.length > 1 && new Set(clusters.map(({ family }) => family)).size < 2)
-    throw invalid(
-      `len of ClusterCIDRs==${clusters.length} and they are not configured as dual stack (at least one from each IPFamily)`,
-    );
-  if (clusters.length > maxClusters)
-    throw invalid(`len of clusters is:${clusters.length} > more than max allowed of ${maxClusters} (--cluster-cidr)`);
-  return clusters;
-}
-
-const invalid = (message: string, cause?: unknown): CodedError =>
-  new CodedError("InvalidClusterCIDR", message, cause === undefined ? {} : { cause });
 
 function checkMask({ family, prefix, text }: CIDR, mask: number): void {
   const flag = `--node-cidr-mask-size-${family}`;

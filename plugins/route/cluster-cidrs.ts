@@ -1,35 +1,11 @@
-import { type CIDR, CodedError, containsAddress, lastAddress, messageOf, parseCIDR } from "cloud-controller-host/sdk";
+import { type CIDR, containsAddress, lastAddress, parseCIDR, parseClusterCIDRs } from "cloud-controller-host/sdk";
 
-const maxCIDRs = 2;
-
-/** Reads `--cluster-cidr`: one CIDR, or one of each family joined by a comma. Error texts begin as upstream's. */
-export function parseClusterCIDRs(flag: string): readonly CIDR[] {
-  const cidrs = flag
-    .trim()
-    .split(",")
-    .map((text, index) => {
-      try {
-        return parseCIDR(text);
-      } catch (error) {
-        throw new CodedError("InvalidClusterCIDR", `invalid CIDR[${index}]: ${messageOf(error)} (${hint})`, {
-          cause: error,
-        });
-      }
-    });
-  if (cidrs.length > 1 && new Set(cidrs.map(({ family }) => family)).size < 2)
-    throw new CodedError(
-      "InvalidClusterCIDR",
-      `len of ClusterCIDRs==${cidrs.length} and they are not configured as dual stack (at least one from each IPFamily)`,
-    );
-  if (cidrs.length > maxCIDRs)
-    throw new CodedError(
-      "InvalidClusterCIDR",
-      `length of clusterCIDRs is:${cidrs.length} more than max allowed of ${maxCIDRs} (--cluster-cidr)`,
-    );
-  return cidrs;
-}
-
-const hint = "set --cluster-cidr, or --configure-cloud-routes=false if the cloud needs no routes";
+/** Reads `--cluster-cidr`. */
+export const readClusterCIDRs = (flag: string): readonly CIDR[] =>
+  parseClusterCIDRs(flag, {
+    hint: "set --cluster-cidr, or --configure-cloud-routes=false if the cloud needs no routes",
+    tooMany: (count, max) => `length of clusterCIDRs is:${count} more than max allowed of ${max} (--cluster-cidr)`,
+  });
 
 /**
  * True when the controller may remove a route: the first or the last address of its destination lies in a cluster CIDR.

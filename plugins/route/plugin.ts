@@ -1,6 +1,6 @@
 import { controllerAliases, controllerNames, defineController, skipped } from "cloud-controller-host/sdk";
 
-import { parseClusterCIDRs } from "./cluster-cidrs.ts";
+import { readClusterCIDRs } from "./cluster-cidrs.ts";
 import { routeController } from "./controller.ts";
 
 /** Maintains one cloud route per node and pod CIDR, and the nodes' condition NetworkUnavailable. */
@@ -20,6 +20,6 @@ export default defineController({
       if (!configureCloudRoutes) return skipped("--configure-cloud-routes is false");
       if (routes === undefined)
         return skipped(`--configure-cloud-routes is set, but cloud provider "${name}" does not support routes`);
-      return routeController(context, routes, parseClusterCIDRs(clusterCIDR), config);
+      return routeController(context, routes, readClusterCIDRs(clusterCIDR), config);
     },
 });

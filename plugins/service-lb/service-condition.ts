@@ -3,13 +3,14 @@ import {
   type GenerationContext,
   isNotFound,
   keyOf,
+  loadBalancerReady,
   messageOf,
   type Service,
+  syncFailureMessage,
   visible,
 } from "cloud-controller-host/sdk";
 
-/** Condition of Services whose load balancer could not be synced, or whose settings have warnings; others do not have it. */
-const ready = "LoadBalancerReady";
+const { type: ready, synced, failed } = loadBalancerReady;
 /** Limit of the API server for the message of a condition. */
 const maxMessage = 32_768;
 
@@ -56,9 +57,9 @@ export function serviceConditions(
   const written = new Map<string | undefined, Condition>();
   const shown = ({ status }: Service): Condition | undefined => status?.conditions?.find(({ type }) => type === ready);
   const current = (service: Service): Condition | undefined => written.get(service.metadata?.uid) ?? shown(service);
-  const write = async (service: Service, state: Omit<Condition, "type" | "message">, texts: readonly string[]) => {
+  const write = async (service: Service, state: Omit<Condition, "type" | "message">, text: string) => {
     const before = current(service);
-    const message = visible(texts.join("; ")).slice(0, maxMessage);
+    const message = visible(text).slice(0, maxMessage);
     const isSame = before?.status === state.status;
     if (isSame && before.reason === state.reason && before.message === message) return;
     // It shows since when the status holds, not when it was last confirmed.
@@ -74,9 +75,10 @@ export function serviceConditions(
   };
   return {
     async failure(service, error, warnings, retryDelayMs) {
-      const retry = `${messageOf(error)}; next retry at ${timeOf(clock.now() + retryDelayMs)}`;
+      const retryAt = timeOf(clock.now() + retryDelayMs);
+      const message = syncFailureMessage({ error: messageOf(error), retryAt, warnings: warnings.join("; ") });
       try {
-        await write(service, { status: "False", reason: "SyncLoadBalancerFailed" }, [retry, ...warnings]);
+        await write(service, { status: "False", reason: failed }, message);
       } catch (cause) {
         log.debug(2, "Unable to write the condition of a Service", { service: keyOf(service), error: cause });
       }
@@ -84,7 +86,7 @@ export function serviceConditions(
     async success(service, warnings) {
       if (warnings.length === 0 && current(service) === undefined) return;
       try {
-        await write(service, { status: "True", reason: "EnsuredLoadBalancer" }, warnings);
+        await write(service, { status: "True", reason: synced }, warnings.join("; "));
       } catch (error) {
         if (!isNotFound(error)) throw error;
       }

@@ -1,6 +1,7 @@
 import { ApiError } from "../errors.ts";
 import { namePattern } from "../names.ts";
-import { type ControllerPlugin, permissionVerbs } from "../plugin.ts";
+import { permissionVerbs } from "../permissions.ts";
+import type { ControllerPlugin } from "../plugin.ts";
 import {
   allowForUnwantedWork,
   type ConformanceTest,

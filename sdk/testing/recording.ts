@@ -2,7 +2,7 @@ import type { Clock, ControllerContext } from "../context.ts";
 import { isNotFound } from "../errors.ts";
 import { type KindRef, kinds, type KubeObject } from "../kinds.ts";
 import type { Informers, KubeClient, ListOptions, ObjectName } from "../kube.ts";
-import type { Permission } from "../plugin.ts";
+import type { Permission } from "../permissions.ts";
 
 /** One API request, in RBAC terms; `resource` includes the subresource. */
 export interface ApiUse {

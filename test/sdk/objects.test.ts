@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
 import {
+  compareResourceVersion,
   type Condition,
   type ConfigMap,
   controllerOf,
@@ -159,4 +160,15 @@ describe("a condition", () => {
     expect(findStatusCondition(both, "None")).toBeUndefined();
     expect(removeStatusCondition(both, "Ready").map(({ type }) => type)).toEqual(["Synced"]);
   });
+});
+
+test.each([
+  ["9", "10", -1],
+  ["18446744073709551616", "18446744073709551615", 1],
+  ["7", "7", 0],
+  ["7", "7a", undefined],
+  ["", "7", undefined],
+  [undefined, undefined, undefined],
+] as const)("resourceVersions are compared as integers: %p with %p is %p", (one, other, order) => {
+  expect(compareResourceVersion(one, other)).toBe(order);
 });

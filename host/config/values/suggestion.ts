@@ -1,15 +1,11 @@
-import { editDistance } from "cloud-controller-host/sdk";
+import { suggestionFor } from "cloud-controller-host/sdk";
 
 /** ` (did you mean --x?)` for the most similar candidate, or nothing when none is similar enough. */
 export function didYouMean(given: string, candidates: readonly string[], prefix: string): string {
-  const limit = given.length < 3 ? 0 : Math.max(given.length < 4 ? 1 : 2, Math.floor(given.length / 3));
-  const [best] = candidates
-    .map((candidate) => ({ candidate, distance: editDistance(given, candidate) }))
-    .filter(({ distance }) => distance <= limit)
-    .toSorted((one, other) => one.distance - other.distance);
-  return best === undefined ? "" : ` (did you mean ${prefix}${best.candidate}?)`;
+  const maxDistance = given.length < 3 ? 0 : Math.max(given.length < 4 ? 1 : 2, Math.floor(given.length / 3));
+  return suggestionFor(given, candidates, { maxDistance, prefix });
 }
 
 /** True when a word differs from a candidate by a slip or two of the finger, and not by its meaning. */
 export const isMisspelled = (given: string, candidates: readonly string[]): boolean =>
-  candidates.some((candidate) => editDistance(given, candidate) <= 2);
+  suggestionFor(given, candidates, { maxDistance: 2 }) !== "";

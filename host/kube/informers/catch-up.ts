@@ -1,11 +1,10 @@
-import { type Clock, type KindRef, type Logger, messageOf } from "cloud-controller-host/sdk";
+import { type Clock, compareResourceVersion, type KindRef, type Logger, messageOf } from "cloud-controller-host/sdk";
 
 import { within } from "../../async/timeout.ts";
 import { latestVersion } from "../connection/list.ts";
 import type { Transport } from "../connection/transport.ts";
 import { resourceOf } from "../connection/wire.ts";
 import { listOptions, type Selection } from "./requests.ts";
-import { isOlder, versionNumber } from "./store.ts";
 
 /** A store of fewer objects is listed again sooner than its watch is likely to bring something. */
 const defaultFrom = 1000;
@@ -114,8 +113,8 @@ export class CatchUp {
     try {
       const target = await latestVersion(transport, kind, { ...listOptions(selection), signal });
       // Versions go back only on a server that was restored from a backup.
-      if (isOlder(target, known)) return `version ${target} is older than ${known}`;
-      if (versionNumber(target) === undefined) return `version ${target} cannot be compared`;
+      if (compareResourceVersion(target, known) === -1) return `version ${target} is older than ${known}`;
+      if (compareResourceVersion(target, target) === undefined) return `version ${target} cannot be compared`;
       proof.target = target;
     } catch (error) {
       return messageOf(error);
@@ -129,6 +128,7 @@ export class CatchUp {
   #compare(): void {
     const { target, reached } = this.#proof ?? {};
     const version = this.#options.version();
-    if (target !== undefined && (version === target || isOlder(target, version))) reached?.resolve();
+    if (target === undefined) return;
+    if (version === target || compareResourceVersion(target, version) === -1) reached?.resolve();
   }
 }

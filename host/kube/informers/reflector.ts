@@ -2,6 +2,7 @@ import {
   ApiError,
   type Clock,
   CodedError,
+  compareResourceVersion,
   type ErrorCode,
   isObject,
   type KindRef,
@@ -21,7 +22,7 @@ import { CatchUp, type CatchUpOptions } from "./catch-up.ts";
 import { Compactor } from "./compaction.ts";
 import { isUnreachable, LogOnce } from "./log-once.ts";
 import { listOptions, type Selection, watchRequest } from "./requests.ts";
-import { type Change, isOlder, type ObjectStore } from "./store.ts";
+import type { Change, ObjectStore } from "./store.ts";
 
 export interface ReflectorOptions<T extends KubeObject> extends Pick<CatchUpOptions, "catchUpFrom"> {
   readonly transport: Transport;
@@ -229,7 +230,7 @@ export class Reflector<T extends KubeObject> {
     const object = objectOf(kind, fields["object"]);
     // Applied again, a change that the store is past would be taken for a new one: a node would leave its pools.
     const known = fields["type"] === "DELETED" ? store.versionOf(object) : this.#version;
-    if (isOlder(object.metadata?.resourceVersion, known)) return "past";
+    if (compareResourceVersion(object.metadata?.resourceVersion, known) === -1) return "past";
     this.#version = object.metadata?.resourceVersion || this.#version;
     switch (fields["type"]) {
       case "ADDED":

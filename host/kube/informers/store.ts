@@ -66,12 +66,3 @@ export class ObjectStore<T extends KubeObject> implements Store<T> {
 
 const sameVersion = (before: KubeObject, after: KubeObject): boolean =>
   before.metadata?.resourceVersion !== undefined && before.metadata.resourceVersion === after.metadata?.resourceVersion;
-
-/** Versions of one kind are comparable integers (KEP-5504); undefined for any other version. */
-export const versionNumber = (version = ""): bigint | undefined =>
-  /^\d+$/.test(version) ? BigInt(version) : undefined;
-
-export function isOlder(version: string | undefined, than: string | undefined): boolean {
-  const [one, other] = [versionNumber(version), versionNumber(than)];
-  return one !== undefined && other !== undefined && one < other;
-}

@@ -1,6 +1,4 @@
-import type { KindRef, KubeClient, KubeObject } from "cloud-controller-host/sdk";
-
-import { versionNumber } from "./store.ts";
+import { compareResourceVersion, type KindRef, type KubeClient, type KubeObject } from "cloud-controller-host/sdk";
 
 const keyOfKind = ({ group, plural }: KindRef): string => `${group}/${plural}`;
 
@@ -9,7 +7,7 @@ const keyOfKind = ({ group, plural }: KindRef): string => `${group}/${plural}`;
  * that is not a number is ignored.
  */
 export class WriteTracker {
-  readonly #latest = new Map<string, bigint>();
+  readonly #latest = new Map<string, string>();
 
   /** Wraps a client so that its successful writes are tracked. */
   track(client: KubeClient): KubeClient {
@@ -33,16 +31,11 @@ export class WriteTracker {
 
   /** True if a watch of the kind at this version has observed all tracked writes. */
   isObserved(kind: KindRef, version: string): boolean {
-    const latest = this.#latest.get(keyOfKind(kind));
-    const reached = versionNumber(version);
-    return latest === undefined || reached === undefined || reached >= latest;
+    return compareResourceVersion(version, this.#latest.get(keyOfKind(kind))) !== -1;
   }
 
-  #note(kind: KindRef, version: string | undefined): void {
-    const written = versionNumber(version);
-    if (written === undefined) return;
+  #note(kind: KindRef, version = "0"): void {
     const key = keyOfKind(kind);
-    const latest = this.#latest.get(key);
-    if (latest === undefined || written > latest) this.#latest.set(key, written);
+    if (compareResourceVersion(version, this.#latest.get(key) ?? "0") === 1) this.#latest.set(key, version);
   }
 }

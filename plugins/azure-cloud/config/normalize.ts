@@ -126,7 +126,7 @@ function normalizeKeys(properties: JsonObject, value: JsonObject, path: string, 
     const schema = key === undefined ? undefined : properties[key];
     const prefix = path === "" ? "" : `${path}.`;
     if (key === undefined || !isObject(schema)) {
-      diagnostics.unknown.push(`${prefix}${given}${suggestion(given, byLowerCase)}`);
+      diagnostics.unknown.push(`${prefix}${given}${suggestion(given, byLowerCase.values())}`);
       continue;
     }
     if (key in normalized) diagnostics.warnings.push(`${prefix}${key} is set more than once; the last value applies`);

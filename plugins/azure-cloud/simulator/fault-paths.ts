@@ -1,4 +1,4 @@
-import { CodedError, editDistance } from "cloud-controller-host/sdk";
+import { CodedError, suggestionFor } from "cloud-controller-host/sdk";
 
 import { resourceTypes } from "./resources/resource-types.ts";
 
@@ -13,11 +13,11 @@ const maxDistance = 2;
 export function faultPath(path: string): string {
   for (const word of path.split("/").map((part) => part.toLowerCase())) {
     if (typeNames.some((name) => name.toLowerCase().includes(word))) continue;
-    const meant = typeNames.find((name) => editDistance(word, name.toLowerCase()) <= maxDistance);
-    if (meant === undefined) continue;
+    const suggestion = suggestionFor(word, typeNames, { maxDistance });
+    if (suggestion === "") continue;
     throw new CodedError(
       "InvalidArgument",
-      `no request has "${path}" in its path (did you mean ${meant}?); the types of resources are ${typeNames.join(", ")}`,
+      `no request has "${path}" in its path${suggestion}; the types of resources are ${typeNames.join(", ")}`,
     );
   }
   return path;

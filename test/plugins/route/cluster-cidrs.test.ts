@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { containsAddress, lastAddress, messageOf, parseCIDR } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
-import { isResponsibleFor, parseClusterCIDRs } from "../../../plugins/route/cluster-cidrs.ts";
+import { isResponsibleFor, readClusterCIDRs } from "../../../plugins/route/cluster-cidrs.ts";
 
 describe("routes in the cluster CIDRs", () => {
   test.each([
@@ -20,23 +20,23 @@ describe("routes in the cluster CIDRs", () => {
     ["10.244.0.0/14", "10.243.255.0/24", false],
     ["a00:100::/10", "b00:100::/24", false],
   ] as const)("cluster %s, route %s", (cluster, route, ours) => {
-    expect(isResponsibleFor(parseClusterCIDRs(cluster), route)).toBe(ours);
+    expect(isResponsibleFor(readClusterCIDRs(cluster), route)).toBe(ours);
   });
 
   test("a wider route is ours exactly when its first or last address is in a cluster CIDR", () => {
-    const cluster = parseClusterCIDRs("10.240.0.0/16");
+    const cluster = readClusterCIDRs("10.240.0.0/16");
     expect(isResponsibleFor(cluster, "10.240.0.0/12")).toBe(true);
-    expect(isResponsibleFor(parseClusterCIDRs("10.255.0.0/16"), "10.240.0.0/12")).toBe(true);
+    expect(isResponsibleFor(readClusterCIDRs("10.255.0.0/16"), "10.240.0.0/12")).toBe(true);
     expect(isResponsibleFor(cluster, "10.0.0.0/8")).toBe(false);
   });
 
   test("a destination of the other family is not ours, even with the same bytes", () => {
-    expect(isResponsibleFor(parseClusterCIDRs("10.244.0.0/16"), "::af4:100/120")).toBe(false);
-    expect(isResponsibleFor(parseClusterCIDRs("::af4:0/112"), "::af4:100/120")).toBe(true);
+    expect(isResponsibleFor(readClusterCIDRs("10.244.0.0/16"), "::af4:100/120")).toBe(false);
+    expect(isResponsibleFor(readClusterCIDRs("::af4:0/112"), "::af4:100/120")).toBe(true);
   });
 
   test("a route in either of two cluster CIDRs is ours", () => {
-    const cluster = parseClusterCIDRs("10.244.0.0/16,fd00::/48");
+    const cluster = readClusterCIDRs("10.244.0.0/16,fd00::/48");
     expect(isResponsibleFor(cluster, "fd00:0:0:1::/64")).toBe(true);
     expect(isResponsibleFor(cluster, "10.244.1.0/24")).toBe(true);
     expect(isResponsibleFor(cluster, "fd01::/64")).toBe(false);
@@ -45,14 +45,14 @@ describe("routes in the cluster CIDRs", () => {
   test.each(["", "10.244.0.0", "VirtualNetwork", "10.244.0.0/33", "10.244.0.0/24/1"])(
     "a destination that is not a CIDR is not ours: %p",
     (destination) => {
-      expect(isResponsibleFor(parseClusterCIDRs("10.244.0.0/16"), destination)).toBe(false);
+      expect(isResponsibleFor(readClusterCIDRs("10.244.0.0/16"), destination)).toBe(false);
     },
   );
 });
 
 const problemWith = (flag: string): string => {
   try {
-    parseClusterCIDRs(flag);
+    readClusterCIDRs(flag);
     return "";
   } catch (error) {
     return messageOf(error);

@@ -2,7 +2,7 @@ import { kinds, type Node, type Route, type Routes } from "cloud-controller-host
 import { type ManualClock, manualClock, type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import { ObjectStore } from "../../../host/kube/informers/store.ts";
-import { parseClusterCIDRs } from "../../../plugins/route/cluster-cidrs.ts";
+import { readClusterCIDRs } from "../../../plugins/route/cluster-cidrs.ts";
 import { routeEvents } from "../../../plugins/route/events.ts";
 import type { PassParts } from "../../../plugins/route/pass.ts";
 import plugin from "../../../plugins/route/plugin.ts";
@@ -36,7 +36,7 @@ export async function makeParts(clusterCIDR = "10.120.0.0/16,ace:cab:deca::/8"):
     nodes,
     routes: routesOf(memory),
     clusterName: "my-k8s",
-    clusterCIDRs: parseClusterCIDRs(clusterCIDR),
+    clusterCIDRs: readClusterCIDRs(clusterCIDR),
     events: routeEvents({
       events: {
         event(subject, type, reason, message) {

@@ -3,11 +3,11 @@ import { describe, expect, test } from "bun:test";
 import type { Node, Route } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
-import { parseClusterCIDRs } from "../../../plugins/route/cluster-cidrs.ts";
+import { readClusterCIDRs } from "../../../plugins/route/cluster-cidrs.ts";
 import { planRoutes, type RoutePlan } from "../../../plugins/route/plan.ts";
 import { aNode, aRoute } from "./objects.ts";
 
-const cluster = parseClusterCIDRs("10.120.0.0/16");
+const cluster = readClusterCIDRs("10.120.0.0/16");
 const plan = (nodes: readonly Node[], routes: readonly Route[]): RoutePlan => planRoutes(nodes, routes, cluster);
 const created = ({ creations }: RoutePlan): readonly string[] =>
   creations.map(({ route }) => `${route.targetNode} ${route.destinationCIDR}`);

@@ -30,11 +30,7 @@ const known: ReadonlyMap<string, string> = new Map(
     .map((key) => [key.toLowerCase(), key]),
 );
 const ownPrefix = `${annotationPrefix}azure-`;
-const portKeys: ReadonlyMap<string, string> = new Map(
-  Object.values(portAnnotations)
-    .map((row) => fullKey(row))
-    .map((key) => [key, key]),
-);
+const portKeys: ReadonlySet<string> = new Set(Object.values(portAnnotations).map((row) => fullKey(row)));
 /** Named at most; a Service may have thousands of annotations. */
 const maxNamed = 10;
 /** Keys without a row that are compared with those of the table, which costs a millisecond each. */
@@ -69,7 +65,7 @@ const portOf = (key: string): string => key.slice(portPrefix.length, key.indexOf
 function problemOf(key: string, ports: ReadonlySet<string>): string | undefined {
   if (key.startsWith(portPrefix)) return portProblem(key, ports);
   if (key.toLowerCase() === fullKey(annotations.configurations)) return undefined;
-  const near = key.length > 2 * maxKey ? "" : suggestion(key, known, annotationPrefix.length);
+  const near = key.length > 2 * maxKey ? "" : suggestion(key, known.values(), annotationPrefix.length);
   return near === "" && !key.startsWith(ownPrefix) ? undefined : `annotation ${shown(key)} is unknown${near}`;
 }
 

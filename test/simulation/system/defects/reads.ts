@@ -35,7 +35,7 @@ export const readDefects: Defects = {
   },
   "applies events of a watch that are older than what it has": {
     file: `${informers}/reflector.ts`,
-    from: 'if (isOlder(object.metadata?.resourceVersion, known)) return "past";',
+    from: 'if (compareResourceVersion(object.metadata?.resourceVersion, known) === -1) return "past";',
     to: "",
     needs: ["rewindWatches"],
     kept: "a watch delivers events again, one after the other",
