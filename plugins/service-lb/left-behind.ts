@@ -1,11 +1,20 @@
-import { type Clock, keyOf, type LoadBalancerStatus, type Service } from "cloud-controller-host/sdk";
+import {
+  type Clock,
+  keyOf,
+  type LoadBalancers,
+  type LoadBalancerStatus,
+  type Service,
+} from "cloud-controller-host/sdk";
 
 import type { ClaimParts } from "./claim.ts";
+import { wrapError } from "./errors.ts";
 import type { ServiceSelection } from "./predicates.ts";
 import type { ServiceCache } from "./service-cache.ts";
 import { hasStatus } from "./service-writes.ts";
 
 export interface LeftBehindParts extends Pick<ClaimParts, "again"> {
+  readonly balancers: Pick<LoadBalancers, "getLoadBalancer">;
+  readonly clusterName: string;
   readonly selection: ServiceSelection;
   readonly cache: ServiceCache;
   readonly clock: Pick<Clock, "monotonic">;
@@ -14,12 +23,25 @@ export interface LeftBehindParts extends Pick<ClaimParts, "again"> {
 /** Within this time, a process that serves its class shows the address that it has given it, or marks it again. */
 const unclearMs = 60_000;
 
-/** The cloud has nothing of it, or what it shows: a process that serves its class has given it that, or is about to. */
-export function isOfAnother(parts: LeftBehindParts, service: Service, found: LoadBalancerStatus | undefined): boolean {
-  if (!isOther(service, found)) return mayBeAtWork(parts, service);
+/**
+ * True if another process serves the Service, or may: the cloud has nothing of it, or what it shows, which a process that
+ * serves its class has given it or is about to.
+ */
+export async function isOfAnother(parts: LeftBehindParts, service: Service, signal: AbortSignal): Promise<boolean> {
+  if (!isOther(service, await existing(parts, service, signal))) return mayBeAtWork(parts, service);
   parts.cache.drop(keyOf(service));
   return true;
 }
+
+/** Status of the load balancer that the cloud has of a Service; undefined without one. */
+export const existing = (
+  { balancers, clusterName }: Pick<LeftBehindParts, "balancers" | "clusterName">,
+  service: Service,
+  signal: AbortSignal,
+): Promise<LoadBalancerStatus | undefined> =>
+  wrapError("failed to check if load balancer exists before cleanup", () =>
+    balancers.getLoadBalancer(clusterName, service, { signal }),
+  );
 
 const showsNothing = ({ status }: Service): boolean => (status?.loadBalancer?.ingress ?? []).length === 0;
 

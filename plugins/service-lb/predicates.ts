@@ -41,6 +41,8 @@ export interface ServiceSelection {
   readonly mayBeLeftBehind: (service: Service) => boolean;
   /** Is not left alone, has our finalizer, and is being deleted or has another type now. */
   readonly needsCleanup: (service: Service) => boolean;
+  /** Gets a load balancer now: wants one, and has no cleanup due, which comes first. */
+  readonly isEnsured: (service: Service) => boolean;
   /** The first change that the load balancer must follow, or undefined. */
   readonly changeToFollow: (before: Service, after: Service) => string | undefined;
 }
@@ -71,6 +73,10 @@ export function serviceSelection(
     sharesCluster ? !selects(service) : otherMark(service) !== undefined;
   const wantsLoadBalancer = (service: Service): boolean =>
     hasType(service) && selects(service) && (sharesCluster || !isLeftAlone(service));
+  const needsCleanup = (service: Service): boolean =>
+    hasFinalizer(service) &&
+    (service.metadata?.deletionTimestamp !== undefined || !hasType(service)) &&
+    !isLeftAlone(service);
   return {
     isLeftAlone,
     isHandedOver: (service) =>
@@ -82,10 +88,8 @@ export function serviceSelection(
       service.metadata?.deletionTimestamp === undefined &&
       !isLeftAlone(service),
     wantsLoadBalancer,
-    needsCleanup: (service) =>
-      hasFinalizer(service) &&
-      (service.metadata?.deletionTimestamp !== undefined || !hasType(service)) &&
-      !isLeftAlone(service),
+    needsCleanup,
+    isEnsured: (service) => wantsLoadBalancer(service) && !needsCleanup(service),
     changeToFollow(before, after) {
       const wanted = wantsLoadBalancer(before);
       const wants = wantsLoadBalancer(after);

@@ -26,14 +26,14 @@ export const serviceDefects: Defects = {
     kept: "a Service is deleted while no process runs",
   },
   "ignores a Service that vanished without its finalizer": {
-    file: `${controller}/sync.ts`,
+    file: `${controller}/ownership.ts`,
     from: "    if (cached !== undefined) await deleteVanished(parts, cached, signal);\n    forget(parts, key, cached);",
     to: "    forget(parts, key, cached);",
     needs: ["deleteService", "requests"],
     kept: "Services vanish between two lists",
   },
   "ignores that a Service was created again under its name": {
-    file: `${controller}/sync.ts`,
+    file: `${controller}/ownership.ts`,
     from: "if (cached !== undefined && cached.metadata?.uid !== service.metadata?.uid)\n    await deleteFormer(parts, cached, service, signal);",
     to: "",
     needs: ["recreateService"],
