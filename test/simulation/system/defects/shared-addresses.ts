@@ -5,14 +5,14 @@ const plan = "plugins/azure-cloud/load-balancer/plan";
 /** Of addresses that several Services have. */
 export const sharedAddressDefects: Defects = {
   "keeps open for a refused Service what another one closes": {
-    file: `${plan}/security-group/holders.ts`,
+    file: `${plan}/security-group/kept-holder.ts`,
     from: "ports: keptPorts(draft, wanted, addresses, behind)",
     to: "ports: [...wanted.ports, ...(behind.ports.get(base) ?? [])]",
     needs: ["changeService"],
     kept: "a Service is refused for a port that another one narrows",
   },
   "closes the former port of a refused Service": {
-    file: `${plan}/security-group/holders.ts`,
+    file: `${plan}/security-group/kept-holder.ts`,
     from: "return [...asked, ...own];",
     to: "return own.length < 0 ? own : asked;",
     needs: ["changeService"],
