@@ -20,7 +20,8 @@ import { type ObserveService, serviceOperations } from "../arm/writes/operation-
 import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import type { VmReads } from "../instances/vm-types.ts";
-import { recheckMs, type ResourceChange } from "../removal-guard/guard.ts";
+import type { ResourceChange } from "../removal-guard/guard.ts";
+import { recheckMs } from "../removal-guard/holds.ts";
 import { RemovalHeldError } from "../removal-guard/rule.ts";
 import type { Observed } from "./model/model.ts";
 import { type PlannerConfig, plannerConfig } from "./model/planner-config.ts";

@@ -1,18 +1,9 @@
-import { type CloudContext, type Gauge, type KnownWarning, type UnrequestedRemovals } from "cloud-controller-host/sdk";
+import type { KnownWarning, UnrequestedRemovals } from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../config/decode.ts";
 import { ConfirmedPlans, hashOf } from "./confirmed-plans.ts";
-import {
-  heldRemovals,
-  type Item,
-  itemKey,
-  itemsOf,
-  type Limits,
-  type Owner,
-  prune,
-  type Timed,
-  type Unexplained,
-} from "./rule.ts";
+import { type GuardContext, Holds, type WindowLimits } from "./holds.ts";
+import { heldRemovals, type Item, itemKey, itemsOf, type Owner, prune, type Timed, type Unexplained } from "./rule.ts";
 
 /**
  * `unconfirmed`: a cause that an empty or shortened list would look like. It is confirmed when it matters. `placement`:
@@ -51,29 +42,14 @@ export interface HeldChange {
   readonly message: string;
 }
 
-interface Hold {
-  readonly title: string;
-  readonly items: Timed;
-  readonly hash: string;
-  readonly message: string;
-  readonly since: string;
-}
-
-export type GuardContext = Pick<CloudContext, "clock" | "confirmations" | "log" | "metrics" | "planning" | "signal">;
-
-/** Period in which held changes are planned again, and the time without a plan after which they are forgotten. */
-export const recheckMs = 30_000;
-const forgetMs = 90_000;
-
 /**
  * Holds what a plan would remove without a cause, and keeps what was removed within the window. A hold dissolves when
  * the plan does not have it any more, or once exactly its removals are confirmed.
  */
 export class RemovalGuard {
   readonly #context: GuardContext;
-  readonly #limits: Limits & { readonly windowMs: number };
-  readonly #gauge: Gauge<"resource">;
-  readonly #holds = new Map<string, Hold>();
+  readonly #limits: WindowLimits;
+  readonly #holds: Holds;
   /** By resource and key: unexplained removals that were let through. */
   readonly #recent = new Map<string, Timed>();
   /** By resource: removals of confirmed plans. */
@@ -81,27 +57,31 @@ export class RemovalGuard {
   /** By resource and key: what it was last seen with, or written with. Its absence from a read is a removal like any other. */
   readonly #known = new Map<string, Map<string, Item>>();
   readonly #plans: ConfirmedPlans;
-  #isWatching = false;
-  /** Called with the Services of what is held, every half minute. */
-  onRecheck: ((services: readonly string[]) => void) | undefined;
 
-  constructor(context: GuardContext, limits: Limits & { readonly windowMs: number }) {
+  constructor(context: GuardContext, limits: WindowLimits) {
     this.#context = context;
     this.#limits = limits;
+    this.#holds = new Holds(context, limits);
     this.#plans = new ConfirmedPlans(context);
-    this.#gauge = context.metrics.gauge({
-      name: "cloudprovider_azure_held_removals",
-      help: "Number of frontends, rules, pool members, public IPs and routes that are not removed because too many would go without a cause, by resource.",
-      labels: ["resource"],
-    });
+  }
+
+  /** Called with the Services of what is held, every half minute. */
+  get onRecheck(): Holds["onRecheck"] {
+    return this.#holds.onRecheck;
+  }
+
+  set onRecheck(recheck: Holds["onRecheck"]) {
+    this.#holds.onRecheck = recheck;
   }
 
   /** Why removals are held and since when, for `/statusz`. */
   get warnings(): readonly KnownWarning[] {
-    this.#forgetOld();
-    return [...this.#holds.values()].map(({ since, message }) => {
-      return { kind: "RemovalsHeld", text: `removals are held since ${since}: ${message}`, since };
-    });
+    return this.#holds.warnings;
+  }
+
+  /** A pass over a resource begins. */
+  planned(id: string): void {
+    this.#holds.planned(id);
   }
 
   /** Returns the changes that a plan must not make now. All others may be carried out. */
@@ -147,13 +127,6 @@ export class RemovalGuard {
     this.#known.set(id.toLowerCase(), new Map(items.map((item) => [itemKey(item), item])));
   }
 
-  /** A pass over a resource begins: removals of its last one that it does not plan again are forgotten, a while later. */
-  planned(id: string): void {
-    const items = this.#holds.get(id.toLowerCase())?.items ?? new Map();
-    for (const [key, { item, atMs }] of items)
-      if (atMs === Number.POSITIVE_INFINITY) items.set(key, { item, atMs: this.#context.clock.monotonic() });
-  }
-
   /** Removals of a plan that a person has confirmed as a whole. */
   confirm(id: string, items: readonly Item[]): void {
     this.#add(this.#confirmed, id, items);
@@ -185,7 +158,8 @@ export class RemovalGuard {
       for (const item of recent) if (isExplained(item)) this.#recent.get(id)?.delete(itemKey(item));
       found = held(isExplained);
     }
-    if (found.length > 0 && !(await this.#isReleased(change, found))) return [this.#hold(change, found)];
+    if (found.length > 0 && !(await this.#isReleased(change, found)))
+      return [{ change, ...this.#holds.hold(change, found) }];
     // Unexplained removals that are not held are counted for the time of the window.
     const lost = change.before.filter((item) => goes(item) && !isFree(item));
     if (lost.length > 0) this.#add(this.#recent, id, lost);
@@ -199,89 +173,22 @@ export class RemovalGuard {
 
   /** The plan as it is held, and as it would be held with what was found now. */
   async #isReleased(change: ResourceChange, found: readonly Unexplained[]): Promise<boolean> {
-    const hold = this.#holds.get(change.id.toLowerCase());
+    const hold = this.#holds.get(change.id);
     if (hold !== undefined && (await this.#plans.isConfirmed(hold.hash))) this.confirm(change.id, itemsOf(hold.items));
     const removed = found.flatMap((one) => one.removed);
-    if (await this.#plans.isConfirmed(this.#merged(change, removed).hash)) this.confirm(change.id, removed);
+    if (await this.#plans.isConfirmed(this.#holds.merged(change, removed).hash)) this.confirm(change.id, removed);
     const confirmed = this.#confirmed.get(change.id.toLowerCase());
     if (confirmed === undefined || !removed.every((item) => confirmed.has(itemKey(item)))) return false;
-    this.#resume(change.id.toLowerCase(), "a person has confirmed them");
+    this.#holds.resume(change.id, "a person has confirmed them");
     return true;
-  }
-
-  #merged({ id, lastsUntilPlanned }: ResourceChange, removed: readonly Item[]): Pick<Hold, "items" | "hash"> {
-    const atMs = lastsUntilPlanned ? Number.POSITIVE_INFINITY : this.#context.clock.monotonic();
-    const items: Timed = new Map(this.#holds.get(id.toLowerCase())?.items);
-    for (const item of removed) items.set(itemKey(item), { item, atMs });
-    return { items, hash: hashOf(id, items.keys()) };
-  }
-
-  #hold(change: ResourceChange, found: readonly Unexplained[]): HeldChange {
-    const { log, planning } = this.#context;
-    const id = change.id.toLowerCase();
-    const removed = found.flatMap((one) => one.removed);
-    const { items, hash } = this.#merged(change, removed);
-    const known = this.#holds.get(id);
-    const isNew = known?.hash !== hash;
-    const all = itemsOf(items);
-    const message = isNew ? this.#explain(change, found, all, hash) : known.message;
-    const since = known?.since ?? new Date(this.#context.clock.now()).toISOString();
-    this.#holds.set(id, { title: change.title, items, hash, message, since });
-    this.#gauge.set(items.size, { resource: change.title });
-    if (isNew)
-      log.warn("Removals are held", { resource: change.id, removals: items.size, confirmation: hash, reason: message });
-    const removals = all.map(({ kind, name }) => `${kind}: ${name}`);
-    planning?.hold({ resource: change.id, title: change.title, removals, reason: message });
-    if (planning === undefined && !this.#isWatching) void this.#watch();
-    return { change, items: removed, message };
-  }
-
-  #explain({ title }: ResourceChange, found: readonly Unexplained[], items: readonly Item[], hash: string): string {
-    const { confirmations } = this.#context;
-    const how = confirmations === undefined ? "" : `, or confirm exactly this plan: ${confirmations.command(hash)}`;
-    const { maxRemovals, maxPercent, windowMs } = this.#limits;
-    const isByConfig = found.every(({ isByPlace }) => isByPlace);
-    const why = isByConfig
-      ? "because the config places them elsewhere, which no Service asks for: none of them is removed; if this is intended, set removalGuardMaxPercent to 100"
-      : `and no deleted or changed Service, node or config explains it: none of them is removed (the limit is ${maxRemovals} or ${maxPercent} %); ` +
-        "if this is intended, raise removalGuardMaxRemovals or removalGuardMaxPercent";
-    const all = Map.groupBy(items, ({ kind }) => kind);
-    const counts = found.map(({ kind, count, population }) => {
-      const lost = Math.max(count, all.get(kind)?.length ?? 0);
-      return `${lost} of ${Math.max(lost, population)} ${kind}`;
-    });
-    return `${counts.join(" and ")} of ${title} would be removed within ${windowMs / 1000} s, ${why}${how}`;
-  }
-
-  async #watch(): Promise<void> {
-    const { clock, signal } = this.#context;
-    this.#isWatching = true;
-    while (this.#holds.size > 0 && !signal.aborted) {
-      await clock.sleep(recheckMs, signal);
-      this.#forgetOld();
-      const services = [...this.#holds.values()].flatMap(({ items }) =>
-        itemsOf(items).flatMap((item) => item.services),
-      );
-      if (services.length > 0 && !signal.aborted) this.onRecheck?.([...new Set(services)]);
-    }
-    this.#isWatching = false;
   }
 
   #forgetOld(): void {
     const nowMs = this.#context.clock.monotonic();
     const { windowMs } = this.#limits;
-    for (const [id, { items }] of this.#holds)
-      if (prune(items, nowMs - forgetMs)) this.#resume(id, "they are not planned any more");
+    this.#holds.forgetOld();
     for (const timed of [this.#recent, this.#confirmed])
       for (const [id, items] of timed) if (prune(items, nowMs - windowMs)) timed.delete(id);
-  }
-
-  #resume(id: string, reason: string): void {
-    const hold = this.#holds.get(id);
-    if (hold === undefined) return;
-    this.#holds.delete(id);
-    this.#gauge.set(0, { resource: hold.title });
-    this.#context.log.info("Removals are no longer held", { resource: id, reason });
   }
 }
 
