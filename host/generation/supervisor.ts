@@ -122,7 +122,7 @@ export class Supervisor {
     this.#content = this.#source && (await settledContent(this.#source, this.#scope.clock, signal, firstReading));
     const config = this.#config();
     this.#noteProblems(plugins);
-    this.#report.withoutPlugins(plugins.refused);
+    this.#report.runs.withoutPlugins(plugins.refused);
     this.#folders = foldersOf(plugins.sources);
     if (config.disabled) await this.#disable(config);
     else await this.#slot.install(await this.#prepare({ plugins, config }, signal), "start", 0);
@@ -213,7 +213,7 @@ export class Supervisor {
       const generation = await this.#prepare({ plugins, config }, link.signal, former);
       this.#disabledHash = undefined;
       for (const [plugin, folder] of this.#folders)
-        if (!folders.has(plugin)) this.#report.pluginRemoved(plugin, folder);
+        if (!folders.has(plugin)) this.#report.runs.pluginRemoved(plugin, folder);
       this.#folders = folders;
       await this.#slot.install(generation, trigger, seconds());
     } catch (error) {
@@ -240,7 +240,7 @@ export class Supervisor {
 
   /** Reports plugins that were left out, and verbs in permissions that no request has. */
   #noteProblems({ refused, sources }: LoadedPlugins): void {
-    for (const refusal of refused) this.#report.pluginRefused(refusal);
+    for (const refusal of refused) this.#report.runs.pluginRefused(refusal);
     for (const { plugin } of sources)
       for (const verb of unknownVerbs(plugin))
         this.#scope.log.warn("Plugin declares an unknown verb in its permissions", {
@@ -277,7 +277,7 @@ export class Supervisor {
       this.#skips && spec.plugins.thirdParty.has(name) && (leftOut === undefined || leftOut.includes(name));
     const mayRetry = ({ name }: ControllerPlugin): boolean => this.#skips && spec.plugins.thirdParty.has(name);
     const preparing = this.#scope.tracer.span("prepare", { generation: number }, () =>
-      prepare({ scope: this.#scope, report: this.#report, number, spec, former, signal, mayLeaveOut, mayRetry }),
+      prepare({ scope: this.#scope, report: this.#report.runs, number, spec, former, signal, mayLeaveOut, mayRetry }),
     );
     // Also between two steps of it, and until what it has made is undone.
     this.#scope.outstanding.add("prepare", `preparation of generation ${number}`, preparing);

@@ -231,7 +231,7 @@ async function prepareGeneration(
   recording.config = config.document;
   const clouds = input.plugins.clouds.map((cloud: CloudPlugin) => planningPlugin(cloud, recording));
   const spec = { plugins: { ...input.plugins, clouds }, config };
-  const report = new ReloadReport(scope);
+  const { runs: report } = new ReloadReport(scope);
   // As at a cold start.
   const mayLeaveOut = ({ name }: ControllerPlugin): boolean =>
     scope.settings.pluginFailurePolicy === "skip" && input.plugins.thirdParty.has(name);

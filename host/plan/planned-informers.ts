@@ -8,7 +8,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 import type { ProcessInformers } from "../generation/scope/scope.ts";
-import type { GenerationInformers } from "../kube/informers/pool.ts";
+import type { GenerationInformers } from "../kube/informers/share.ts";
 import type { WrittenObjects } from "./written-objects.ts";
 
 /** The process's watches, with what the plan has written shown in place of what the API server holds. */

@@ -1,7 +1,7 @@
 import { type Clock, keyOf, type KindRef, kinds, type KubeObject } from "cloud-controller-host/sdk";
 
 import { relevantNode, relevantService } from "../changes/relevant.ts";
-import type { GenerationInformers } from "../kube/informers/pool.ts";
+import type { GenerationInformers } from "../kube/informers/share.ts";
 
 /** Changes of Services and nodes that have not been compared yet, each with the time at which it was last seen. */
 export class ObservedChanges {

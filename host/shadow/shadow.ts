@@ -10,7 +10,7 @@ import {
 
 import { WakeUp } from "../async/wake-up.ts";
 import type { ProcessInformers } from "../generation/scope/scope.ts";
-import type { GenerationInformers } from "../kube/informers/pool.ts";
+import type { GenerationInformers } from "../kube/informers/share.ts";
 import { planDocument } from "../plan/document.ts";
 import { type PlanningProcess, planWith } from "../plan/plan.ts";
 import { component, type HostInput, type ProcessParts } from "../run/process-parts.ts";

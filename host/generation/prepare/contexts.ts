@@ -6,7 +6,7 @@ import type {
   GenerationContext,
 } from "cloud-controller-host/sdk";
 
-import type { GenerationInformers } from "../../kube/informers/pool.ts";
+import type { GenerationInformers } from "../../kube/informers/share.ts";
 import type { GenerationMetrics } from "../../process/metrics/metrics.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 

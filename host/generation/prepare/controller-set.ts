@@ -10,8 +10,8 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { bounded } from "../../async/bounded.ts";
-import type { ReloadReport } from "../report/reload-report.ts";
 import { isTurnedOff, type SkippedController } from "../report/reload-status.ts";
+import type { RunReport } from "../report/run-report.ts";
 import { ControllerFence } from "../scope/fence.ts";
 import type { Fences } from "../scope/fences.ts";
 import type { ProcessScope } from "../scope/scope.ts";
@@ -23,7 +23,7 @@ import { limits, type OwnParts, type PluginParts } from "./plugin-parts.ts";
 /** Inputs of the controllers of one generation. */
 export interface ControllerMaking {
   readonly scope: ProcessScope;
-  readonly report: ReloadReport;
+  readonly report: RunReport;
   readonly parts: PluginParts;
   readonly fences: Fences;
   /** Ends the work of the generation. */

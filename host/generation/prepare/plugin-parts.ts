@@ -3,7 +3,7 @@ import { CodedError } from "cloud-controller-host/sdk";
 import { bounded } from "../../async/bounded.ts";
 import { LinkedSignal } from "../../async/linked-signal.ts";
 import type { WorkKind } from "../../async/outstanding-work.ts";
-import type { GenerationInformers } from "../../kube/informers/pool.ts";
+import type { GenerationInformers } from "../../kube/informers/share.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import type { PluginResources } from "./contexts.ts";
 

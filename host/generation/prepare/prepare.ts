@@ -1,7 +1,7 @@
 import { type Cloud, CodedError, type ControllerPlugin, messageOf } from "cloud-controller-host/sdk";
 
 import { bounded } from "../../async/bounded.ts";
-import type { ReloadReport } from "../report/reload-report.ts";
+import type { RunReport } from "../report/run-report.ts";
 import { GenerationCaches } from "../scope/caches.ts";
 import { Fences } from "../scope/fences.ts";
 import type { ProcessScope } from "../scope/scope.ts";
@@ -16,7 +16,7 @@ import { limits, PluginParts } from "./plugin-parts.ts";
 
 export interface Preparation {
   readonly scope: ProcessScope;
-  readonly report: ReloadReport;
+  readonly report: RunReport;
   readonly number: number;
   readonly spec: GenerationSpec;
   /** The config that a reload replaces; undefined at a start, and where an earlier config runs again. */

@@ -1,3 +1,5 @@
+import type { Clock } from "cloud-controller-host/sdk";
+
 import type { LeftOutPlugin } from "../plugins/load.ts";
 import type { Phase } from "./states.ts";
 
@@ -130,3 +132,29 @@ export const nothingReported: Reported = {
   waitingFor: [],
   lastOverdueDrain: undefined,
 };
+
+/** The status that has been reported so far, with the clock of its times. */
+export class KeptStatus {
+  readonly #clock: Pick<Clock, "now">;
+  #reported = nothingReported;
+
+  constructor(clock: Pick<Clock, "now">) {
+    this.#clock = clock;
+  }
+
+  get current(): Reported {
+    return this.#reported;
+  }
+
+  set(change: Partial<Reported>): void {
+    this.#reported = { ...this.#reported, ...change };
+  }
+
+  /** RFC 3339. */
+  now(): string {
+    return new Date(this.#clock.now()).toISOString();
+  }
+}
+
+/** A pause in a log line, such as `7s`. */
+export const retryAfterText = (pauseMs: number): string => `${Math.ceil(pauseMs / 1000)}s`;

@@ -2,7 +2,7 @@ import { CodedError } from "cloud-controller-host/sdk";
 
 import { LinkedSignal } from "../../async/linked-signal.ts";
 import { within } from "../../async/timeout.ts";
-import type { GenerationInformers } from "../../kube/informers/pool.ts";
+import type { GenerationInformers } from "../../kube/informers/share.ts";
 import type { ProcessScope } from "./scope.ts";
 
 type Scope = Pick<ProcessScope, "clock" | "log" | "settings" | "locks">;

@@ -19,7 +19,7 @@ import type { LoopOwner } from "../../async/loop-owner.ts";
 import type { OutstandingWork } from "../../async/outstanding-work.ts";
 import type { Tracer } from "../../async/tracer.ts";
 import type { OwnOptions } from "../../config/parse/parse.ts";
-import type { GenerationInformers } from "../../kube/informers/pool.ts";
+import type { GenerationInformers } from "../../kube/informers/share.ts";
 import type { GenerationMetrics } from "../../process/metrics/metrics.ts";
 import type { HealthCheck } from "../../process/serving/health.ts";
 

@@ -3,8 +3,8 @@ import { type Controller, type Logger, messageOf } from "cloud-controller-host/s
 import { Backoff } from "../../async/backoff.ts";
 import { within } from "../../async/timeout.ts";
 import type { GenerationMetrics } from "../../process/metrics/metrics.ts";
-import type { ReloadReport } from "../report/reload-report.ts";
 import type { RunFailure, SkippedController } from "../report/reload-status.ts";
+import type { RunReport } from "../report/run-report.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 
 /** An initialized controller of a generation, or what runs in the place of one that skipped itself. */
@@ -33,7 +33,7 @@ export interface ManagedController {
 
 export interface RunsParts {
   readonly scope: ProcessScope;
-  readonly report: ReloadReport;
+  readonly report: RunReport;
   readonly number: number;
   readonly controllers: readonly ManagedController[];
   readonly metrics: GenerationMetrics;

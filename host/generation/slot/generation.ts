@@ -4,8 +4,8 @@ import { bounded } from "../../async/bounded.ts";
 import type { GenerationMetrics } from "../../process/metrics/metrics.ts";
 import type { HealthCheck } from "../../process/serving/health.ts";
 import type { LeftOutPlugin, LoadedPlugins } from "../plugins/load.ts";
-import type { ReloadReport } from "../report/reload-report.ts";
 import type { RunFailure, SkippedController } from "../report/reload-status.ts";
+import type { RunReport } from "../report/run-report.ts";
 import type { GenerationCaches } from "../scope/caches.ts";
 import type { Fences } from "../scope/fences.ts";
 import type { ProcessScope } from "../scope/scope.ts";
@@ -21,7 +21,7 @@ export interface GenerationSpec {
 
 export interface GenerationParts {
   readonly scope: ProcessScope;
-  readonly report: ReloadReport;
+  readonly report: RunReport;
   readonly number: number;
   readonly spec: GenerationSpec;
   readonly cloud: Cloud;

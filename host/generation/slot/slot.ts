@@ -142,7 +142,7 @@ export class GenerationSlot {
       this.#candidate = candidate;
       if (older !== undefined) this.#drop(older);
       if (this.#active === undefined && candidate !== undefined)
-        this.#report.withoutPlugins(candidate.generation.refused);
+        this.#report.runs.withoutPlugins(candidate.generation.refused);
       if (candidate === undefined || this.#state.phase !== "standby") return;
       candidate.generation.standBy();
       candidate.taken.resolve();
@@ -194,7 +194,7 @@ export class GenerationSlot {
     if (failure !== undefined) return this.#dispatch("cachesStale");
     generation.start([lock]);
     this.#scope.health.replaceGeneration(generation.checks);
-    this.#report.joined(generation.number, lock, generation.startedUnder(lock));
+    this.#report.runs.joined(generation.number, lock, generation.startedUnder(lock));
   }
 
   #drop({ generation, trigger, taken }: Candidate): void {
@@ -228,11 +228,11 @@ export class GenerationSlot {
     for (const lock of this.#heldLocks) if (!locks.includes(lock)) void this.#join(lock);
     health.replaceGeneration(generation.checks);
     const names = locks.flatMap((lock) => generation.startedUnder(lock));
-    this.#report.withoutPlugins(generation.refused);
-    this.#report.started(generation.number, generation.spec.config.hash, names, generation.skipped);
+    this.#report.runs.withoutPlugins(generation.refused);
+    this.#report.runs.started(generation.number, generation.spec.config.hash, names, generation.skipped);
     const { wayBack } = this.#recovery;
-    if (trigger === "recovery" && wayBack !== undefined) this.#report.ranAgain(generation.number, wayBack);
-    if (generation.controllers.length === 0) this.#report.startedEmpty(generation.number);
+    if (trigger === "recovery" && wayBack !== undefined) this.#report.runs.ranAgain(generation.number, wayBack);
+    if (generation.controllers.length === 0) this.#report.runs.startedEmpty(generation.number);
     void this.#prove(generation);
     const gap = this.#drainBegan === undefined ? 0 : clock.monotonic() - this.#drainBegan;
     this.#drainBegan = undefined;
@@ -251,7 +251,7 @@ export class GenerationSlot {
     if (this.#retired === undefined) {
       this.#active = undefined;
       this.#scope.health.replaceGeneration([]);
-      this.#report.ended();
+      this.#report.runs.ended();
     }
     this.#retired = this.#state.goal === "end" ? retired : undefined;
     if (retired !== undefined && this.#retired === undefined) this.#dispose(retired);
@@ -264,15 +264,15 @@ export class GenerationSlot {
     this.#drainBegan = this.#scope.clock.monotonic();
     const timeoutMs = this.#scope.settings.drainTimeout;
     const overdue = await generation.drain(timeoutMs);
-    this.#report.drainEnded();
-    if (overdue.length > 0) this.#report.drainOverdue(generation.number, overdue, timeoutMs);
+    this.#report.runs.drainEnded();
+    if (overdue.length > 0) this.#report.runs.drainOverdue(generation.number, overdue, timeoutMs);
     this.#dispatch("drained");
   }
 
   #failed(generation: Generation, failure: RunFailure): void {
     if (this.#active !== generation || this.#state.phase !== "running") return;
     if (this.#recovery.wayBack === undefined && generation.retry(failure)) return;
-    this.#report.runFailed(generation.number, failure, this.#recovery.choose(generation, failure));
+    this.#report.runs.runFailed(generation.number, failure, this.#recovery.choose(generation, failure));
     this.#dispatch("failed");
   }
 
@@ -291,7 +291,7 @@ export class GenerationSlot {
     this.#recovery.forget();
     await Promise.all([this.#retired?.disposeCloud(), this.#disposed]);
     const outstanding = await this.#scope.outstanding.settled(settleMs);
-    if (outstanding.length > 0) this.#report.leaseKept(outstanding);
+    if (outstanding.length > 0) this.#report.runs.leaseKept(outstanding);
     this.#ended.resolve({ outstanding, failure: this.#failure });
   }
 }

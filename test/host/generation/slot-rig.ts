@@ -26,7 +26,8 @@ import type { Generation, GenerationSpec } from "../../../host/generation/slot/g
 import { GenerationSlot, type WorkEnd } from "../../../host/generation/slot/slot.ts";
 import { createClient } from "../../../host/kube/connection/client.ts";
 import { createTransport } from "../../../host/kube/connection/transport.ts";
-import { type GenerationInformers, InformerPool } from "../../../host/kube/informers/pool.ts";
+import { InformerPool } from "../../../host/kube/informers/pool.ts";
+import type { GenerationInformers } from "../../../host/kube/informers/share.ts";
 import { createWorkQueue } from "../../../host/kube/queue/work-queue.ts";
 import { createLogger } from "../../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
@@ -266,7 +267,7 @@ export class SlotRig implements AsyncDisposable {
     const mayRetry = ({ name }: ControllerPlugin): boolean => this.thirdParty.has(name);
     return prepare({
       scope: this.scope,
-      report: this.report,
+      report: this.report.runs,
       number,
       spec,
       signal,

@@ -83,7 +83,7 @@ test("a controller that cannot be created because the preparation was ended is n
     newer.abort(new Error("a newer change arrived"));
     return Promise.reject(new Error("boom"));
   };
-  const parts = { scope: rig.scope, report: rig.report, number: 1, spec, signal: newer.signal };
+  const parts = { scope: rig.scope, report: rig.report.runs, number: 1, spec, signal: newer.signal };
   const preparing = prepare({ ...parts, mayLeaveOut: () => true, mayRetry: () => true });
   expect(await rejection(preparing)).toContain("a newer change arrived");
   expect(rig.announced).toEqual([]);

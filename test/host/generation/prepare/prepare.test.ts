@@ -32,7 +32,7 @@ test("preparations leave no listener on the signal of the process, whether they 
   const [added, removed] = [spyOn(signal, "addEventListener"), spyOn(signal, "removeEventListener")];
   const config = { source: "a test", document: {}, disabled: false, hash: "hash" };
   const spec = { plugins: rig.plugins([rig.controller("alpha", main)]), config };
-  const options = { scope: rig.scope, report: rig.report, number: 1, spec, signal };
+  const options = { scope: rig.scope, report: rig.report.runs, number: 1, spec, signal };
   const prepared = () => prepare({ ...options, mayLeaveOut: () => false, mayRetry: () => false });
   const counts = (): readonly number[] => [added, removed].map(({ mock }) => mock.calls.length);
   await (await prepared()).dispose();
@@ -65,7 +65,7 @@ test("a cloud learns which keys of its config a reload changes, and none where n
     config: configOf({ secret: "new", subnetName: "a", vnetName: "b" }),
   };
   const { signal } = new AbortController();
-  const options = { scope: rig.scope, report: rig.report, number: 2, spec, signal };
+  const options = { scope: rig.scope, report: rig.report.runs, number: 2, spec, signal };
   for (const former of [undefined, configOf({ secret: "old", subnetName: "a", vnetname: "b" }), spec.config]) {
     const prepared = await prepare({ ...options, former, mayLeaveOut: () => false, mayRetry: () => false });
     await prepared.dispose();

@@ -4,7 +4,7 @@ import { getEventListeners } from "node:events";
 import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import type { GenerationInformers } from "../../../../host/kube/informers/pool.ts";
+import type { GenerationInformers } from "../../../../host/kube/informers/share.ts";
 import { rejection } from "../../../kit/rejection.ts";
 import { status, widgets } from "../stub-api.ts";
 import { PoolRig, widget } from "./pool-rig.ts";

@@ -15,14 +15,14 @@ const election = "host/process/leader-election";
 /** Defects that leadership, generations and informers had once or might have; `table.ts` has those of the whole system. */
 export const hostDefects: Readonly<Record<string, HostDefect>> = {
   "never reads again for a new lease": {
-    file: `${informers}/pool.ts`,
+    file: `${informers}/share.ts`,
     from: "for (const informer of informers) informer.refresh(since);",
     to: "",
     by: "not exactly one host runs",
     seed: 2,
   },
   "starts controllers before the caches are read again": {
-    file: `${informers}/pool.ts`,
+    file: `${informers}/share.ts`,
     from: "const waiting = informers.filter(({ synced }) => synced);",
     to: "const waiting: typeof informers = [];",
     by: "starts with version",
@@ -37,7 +37,7 @@ export const hostDefects: Readonly<Record<string, HostDefect>> = {
   },
   "takes a store for fresh whose watch is behind the version that was read": {
     file: `${informers}/catch-up.ts`,
-    from: "if (target !== undefined && (version === target || isOlder(target, version))) reached",
+    from: "if (version === target || compareResourceVersion(target, version) === -1) reached",
     to: "if (target !== undefined && version !== undefined) reached",
     by: "starts with version",
     seed: 59,
@@ -170,8 +170,8 @@ export const hostDefects: Readonly<Record<string, HostDefect>> = {
   },
   "does not report what a generation was started without": {
     file: `${generation}/slot/slot.ts`,
-    from: "    this.#report.withoutPlugins(generation.refused);\n    this.#report.started(",
-    to: "    this.#report.started(",
+    from: "    this.#report.runs.withoutPlugins(generation.refused);\n    this.#report.runs.started(",
+    to: "    this.#report.runs.started(",
     by: "refused plugins",
     seed: 30,
   },
