@@ -217,7 +217,7 @@ export {
   requestsOnlyLocalTraffic,
   serviceHealthCheck,
 } from "./services.ts";
-export { suggestionFor } from "./suggestion.ts";
+export { editDistance, suggestionFor } from "./suggestion.ts";
 export { isObject, visible } from "./values.ts";
 export { FailingObjects } from "./failing-objects.ts";
 export { type KnownWarning, type OperatorWarning, type WarningKind } from "./warning.ts";

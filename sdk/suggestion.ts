@@ -20,7 +20,7 @@ export function suggestionFor(
 }
 
 /** Levenshtein distance between two words, of any case. */
-function editDistance(one: string, other: string): number {
+export function editDistance(one: string, other: string): number {
   const [left, right] = [one.toLowerCase(), other.toLowerCase()];
   let row = Array.from({ length: right.length + 1 }, (_, index) => index);
   for (let at = 1; at <= left.length; at++) {
