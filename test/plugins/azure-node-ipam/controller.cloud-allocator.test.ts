@@ -79,6 +79,22 @@ describe("the largest mask sizes", () => {
   });
 });
 
+test("sizes of the cloud are allocated also where the standard size is too small for a wide IPv6 cluster CIDR", async () => {
+  await using cluster = await TestCluster.start();
+  await runIpam(
+    cluster,
+    { ...type, clusterCidr: "beef::/40" },
+    { memory: cloudWith({ node0: [0, 56], node1: [0, 44] }) },
+  );
+  for (const [name, expected] of [
+    ["node0", "beef::/56"],
+    ["node1", "beef:0:10::/44"],
+  ] as const) {
+    await cluster.admin.create(kinds.Node, machine(name));
+    expect(await given(cluster, name)).toEqual([expected]);
+  }
+});
+
 describe("the mask sizes of a node", () => {
   for (const [name, masks, expected] of [
     [

@@ -229,6 +229,17 @@ describe("a node is kept", () => {
     expect(isInGrace({ metadata: { name: "node0" } }, Date.now(), { ...ages, gracePeriodSeconds: 0 })).toBe(false);
   });
 
+  test("a node is kept before its initialization for the longer of the two grace periods", () => {
+    const node = { metadata: { creationTimestamp: new Date(0).toISOString() }, spec: { taints: [uninitialized] } };
+    for (const [gracePeriodSeconds, uninitializedGracePeriodSeconds] of [
+      [60, 300],
+      [300, 60],
+    ] as const) {
+      const ages = { gracePeriodSeconds, uninitializedGracePeriodSeconds };
+      expect([299_000, 300_000].map((nowMs) => isInGrace(node, nowMs, ages))).toEqual([true, false]);
+    }
+  });
+
   test("a node is kept for the grace period and no longer by a process whose wall clock is an hour behind", async () => {
     await using scene = await Scene.open({ ageSeconds: -3_600 });
     scene.node("node0", gone, "missing");
