@@ -70,6 +70,16 @@ test("labels whose write the API server refuses are written again", async () => 
   expect(cluster.writes().map(({ status }) => status)).toEqual([403, 403, 200]);
 });
 
+test("labels that another writer has set since the watch showed the node are not written again", async () => {
+  await using cluster = await TestCluster.start();
+  const { client } = cluster.generation(cloudNode).context;
+  const seen = await cluster.admin.create(kinds.Node, { metadata: { name: "node0", labels: beta } });
+  await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { metadata: { labels: stable } });
+  await reconcileLabels({ client, signal: new AbortController().signal }, seen);
+  expect(cluster.sent({ method: "GET" })).toHaveLength(1);
+  expect(cluster.writes()).toEqual([]);
+});
+
 test("a node that was recreated under its name in another zone does not get the labels of the former one", async () => {
   await using cluster = await TestCluster.start();
   const { client } = cluster.generation(cloudNode).context;
