@@ -41,9 +41,6 @@ export interface OutcomesOptions {
   readonly moved: (write: Write) => void;
 }
 
-/** True if ARM may have rejected some Services of the write, and accept others. */
-const isDivisible = (write: Write): boolean => !("repeats" in write);
-
 type Of<Kind extends WriteOutcome["kind"]> = Extract<WriteOutcome, { readonly kind: Kind }>;
 
 /** Handles the end of a write for each of its Services: done, retried after a conflict, rejected or failed. */
@@ -77,13 +74,13 @@ export class Outcomes {
   async take(flight: Flight, outcome: WriteOutcome): Promise<void> {
     const { inFlight } = this.#options;
     const { write } = outcome;
-    const hasWritten = outcome.kind !== "written" || outcome.requests > 0;
+    const mayHaveWritten = outcome.kind !== "written" || outcome.requests > 0;
     // Membership is a part of the load balancer: its etag and back-references change with it.
     if (!isMembersWrite(write)) this.outdated.delete(write.id);
-    else if (hasWritten) this.outdated.add(write.id);
+    else if (mayHaveWritten) this.outdated.add(write.id);
     if (outcome.kind === "unfinished") await this.#takeUnfinished(outcome);
     inFlight.end(flight);
-    if (outcome.kind === "written" && hasWritten && flight.movesNodes) this.#options.moved(write);
+    if (outcome.kind === "written" && mayHaveWritten && flight.movesNodes) this.#options.moved(write);
     if (outcome.kind === "written") this.#takeWritten(outcome);
     else if (outcome.kind === "conflict") this.#takeConflict(outcome);
     else if (outcome.kind === "failed") this.#takeFailure(outcome);
@@ -161,18 +158,23 @@ export class Outcomes {
         entry.memberFailed(error);
         entry.done(write);
       }
-    } else if (isRejected(error) && isDivisible(write) && error instanceof Error) {
-      if (error instanceof ArmError && sameName(error.code, addressInUse)) this.#markFailed(write, entries);
-      const services = entries.map(({ intent }) => intent.service);
-      const failed = new Set(this.rejections.rejected(write.id.toLowerCase(), error, services));
-      const rejected = entries.filter(({ intent }) => failed.has(intent.service));
-      if (rejected.length > 0) this.#recordFailure(write, rejected, error);
-      this.#fail(rejected, error);
-    } else {
+    } else if (isRejected(error) && isDivisible(write) && error instanceof Error) this.#takeRejection(write, error);
+    else {
       this.#markFailed(write, entries);
       this.#recordFailure(write, entries, error);
       this.#fail(entries, error);
     }
+  }
+
+  /** Fails the Services at fault, once they are known; until then all are planned again, apart from each other. */
+  #takeRejection(write: Write, error: Error): void {
+    const entries = this.#entries(write);
+    if (error instanceof ArmError && sameName(error.code, addressInUse)) this.#markFailed(write, entries);
+    const services = entries.map(({ intent }) => intent.service);
+    const failed = new Set(this.rejections.rejected(write.id.toLowerCase(), error, services));
+    const rejected = entries.filter(({ intent }) => failed.has(intent.service));
+    this.#recordFailure(write, rejected, error);
+    this.#fail(rejected, error);
   }
 
   #markFailed({ id }: Write, entries: readonly Wanted[]): void {
@@ -199,6 +201,9 @@ export class Outcomes {
     return services.flatMap((key) => this.#options.wanted.get(key) ?? []);
   }
 }
+
+/** True if ARM may have rejected some Services of the write, and accept others. */
+const isDivisible = (write: Write): boolean => !("repeats" in write);
 
 const firstError = async (ends: readonly Promise<unknown>[]): Promise<unknown> =>
   (await Promise.all(ends)).find((error) => error !== undefined);

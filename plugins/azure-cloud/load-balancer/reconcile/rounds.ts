@@ -65,7 +65,7 @@ export function planRound(services: readonly ServiceIntent[], observed: Observed
     const attempt = { planned, active, writes, first: firstWrites(writes) };
     const free = new Set(writes.flatMap(({ write }) => (isFree(write) ? [write] : [])));
     const waiting = [...attempt.first].flatMap(([key, ofService]) =>
-      needed(ofService).some((write) => free.has(write)) ? [] : [key],
+      decisive(ofService).some((write) => free.has(write)) ? [] : [key],
     );
     const leftOut = new Set(waiting.length > 0 ? waiting : takersIn(attempt));
     if (leftOut.size === 0) return roundOf(attempt, (write) => free.has(write) && !isHeldBack(write));
@@ -118,8 +118,11 @@ export function withShared({ ready, writes }: Round, { ready: others }: Round): 
   return [...ready, ...others.filter((write) => includes(writes, write) && !includes(ready, write))];
 }
 
-/** A Service that waits for its load balancer waits with its security rules: both are then written once for many. */
-function needed(first: readonly Write[]): readonly Write[] {
+/**
+ * The first writes of a Service that decide whether it waits. One that waits for its load balancer waits with its security
+ * rules: both are then written once for many.
+ */
+function decisive(first: readonly Write[]): readonly Write[] {
   const others = first.filter(({ kind }) => kind !== "put-security-group");
   return others.length > 0 ? others : first;
 }
@@ -142,8 +145,8 @@ function firstWrites(writes: readonly PlannedWrite[]): ReadonlyMap<ServiceKey, r
   );
 }
 
-/** Time for which a load balancer is not deleted because a Service's public IP is being written. */
-export const keptMs = 10_000;
+/** Age of a write up to which a load balancer is not taken away from the Services of the write. */
+export const awaitedMs = 10_000;
 
 /** True if the write takes away a load balancer, which is created again when a Service wants it. */
 export const isAbandoning = ({ kind }: Write): boolean => kind === "release-pools" || kind === "delete-load-balancer";

@@ -21,7 +21,7 @@ export interface Reconciled {
 }
 
 /** Writes of one resource for one Service until it must be done; more is a defect, or Azure does not show them. */
-const maxRounds = 6;
+const maxStarts = 6;
 
 /** Names a write of membership: it has no effect that the next plan would see at once. */
 export function doneKey(write: Write): string {
@@ -29,12 +29,13 @@ export function doneKey(write: Write): string {
   return `${write.kind} ${write.id} ${details}`.toLowerCase();
 }
 
-/** A Service on its way to its desired state: its newest intent, and who waits for it. */
+/** A Service on its way to its desired state: its newest intent, and the callers that wait for it. */
 export class Wanted {
   readonly key: ServiceKey;
   #intent: ServiceIntent;
   readonly #waiters = new Set<PromiseWithResolvers<Reconciled>>();
-  readonly #rounds = new Map<string, number>();
+  /** Writes that were started for the newest intent, by kind and resource. */
+  readonly #starts = new Map<string, number>();
   /** Writes whose effect is not observed yet, or which had none: the next plan holds them again. */
   readonly #done = new Map<string, Write>();
   #requests = 0;
@@ -67,7 +68,7 @@ export class Wanted {
   want(intent: ServiceIntent): void {
     if (this.#intent.action === "delete" && intent.action === "ensure") return;
     this.#intent = intent;
-    this.#rounds.clear();
+    this.#starts.clear();
   }
 
   /** Rejects with the reason of the signal as long as nothing was planned. */
@@ -87,13 +88,13 @@ export class Wanted {
     this.#isPlanned = true;
   }
 
-  /** False when the resource was written too often for it. */
-  starts({ kind, id }: Write): boolean {
+  /** Counts the start of a write. False when the resource was written too often for the Service, which fails. */
+  countStart({ kind, id }: Write): boolean {
     const resource = `${kind} ${id}`.toLowerCase();
-    const rounds = (this.#rounds.get(resource) ?? 0) + 1;
-    this.#rounds.set(resource, rounds);
-    if (rounds > maxRounds) this.fail(this.unsettled(id));
-    return rounds <= maxRounds;
+    const starts = (this.#starts.get(resource) ?? 0) + 1;
+    this.#starts.set(resource, starts);
+    if (starts > maxStarts) this.fail(this.unsettled(id));
+    return starts <= maxStarts;
   }
 
   wrote(requests: number): void {

@@ -76,7 +76,7 @@ export class GuardedRounds {
   async plan<Round extends { readonly planned: Plan }>(
     input: PlanInput,
     planWith: (intents: readonly ServiceIntent[], observed: Observed) => Round,
-    isFree: (write: Write, observed: Observed) => boolean = () => true,
+    isFree: (write: Write) => boolean = () => true,
   ): Promise<GuardedRound<Round>> {
     let { intents, observed } = input;
     const held = new Map<ServiceKey, RemovalHeldError>();
@@ -95,11 +95,11 @@ export class GuardedRounds {
     }
   }
 
-  /** Returns the changes of the plan that must be held. */
+  /** Returns the changes of the plan that must be held. `isFree`: false for a write whose resource is being written. */
   review(
     planned: Plan,
     { intents, observed }: PlanInput,
-    isFree: (write: Write, observed: Observed) => boolean = () => true,
+    isFree: (write: Write) => boolean = () => true,
   ): Promise<readonly HeldChange[]> {
     const { client } = this.#context;
     const { loadBalancers, securityGroup, publicIPs, privateLinkServices } = observed;
@@ -113,7 +113,7 @@ export class GuardedRounds {
     this.#drifts.seen(observed, (text) => this.#servicesIn(text, owners));
     for (const one of read) if (one !== undefined) this.#seen.add(one);
     this.#owners = owners;
-    const changes = changesOf(planned, { observed, owners, isFree: (write) => isFree(write, observed) });
+    const changes = changesOf(planned, { observed, owners, isFree });
     return this.guard.review(changes, { causeOf, confirmGone: (gone) => confirmGone(client, gone) });
   }
 
@@ -157,12 +157,12 @@ export class GuardedRounds {
   /** Each version of a resource once: most are those of the plan before. */
   #see({ loadBalancers, securityGroup }: Observed, owners: Owners): void {
     const isNew = (one: object): boolean => !this.#seen.has(one);
-    const found = { loadBalancers: loadBalancers.filter(isNew), securityGroup };
-    for (const { id, items } of contentsOf(
-      securityGroup !== undefined && isNew(securityGroup) ? found : { ...found, securityGroup: undefined },
-      owners,
-    ))
-      this.guard.seen(id, items);
+    const isNewGroup = securityGroup !== undefined && isNew(securityGroup);
+    const found = {
+      loadBalancers: loadBalancers.filter(isNew),
+      securityGroup: isNewGroup ? securityGroup : undefined,
+    };
+    for (const { id, items } of contentsOf(found, owners)) this.guard.seen(id, items);
   }
 
   /** One event for each Service and plan. */

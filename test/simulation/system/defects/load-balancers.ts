@@ -60,15 +60,15 @@ export const loadBalancerDefects: Defects = {
     kept: "a node returns as its member leaves while reads are behind",
   },
   "continues after a late write with what a Service wanted before": {
-    file: `${reconcile}/loop.ts`,
+    file: `${reconcile}/tick.ts`,
     from: ": observer.newest(known);",
     to: ": (known as Service | undefined);",
     needs: ["changeService", "prolongOperation"],
     kept: "a change is taken back during a slow write of a public IP",
   },
   "settles a Service with a plan of what it wanted before": {
-    file: `${reconcile}/loop.ts`,
-    from: "|| !isNewest(entry)) continue;",
+    file: `${reconcile}/tick.ts`,
+    from: "|| this.#begun.get(entry) !== entry.intent) continue;",
     to: ") continue;",
     needs: ["changeService", "requests"],
     kept: "a node serves again while its load balancer is read",

@@ -33,9 +33,9 @@ export const sharedAddressDefects: Defects = {
     kept: "Services share an internal address",
   },
   "gives away the port of a Service whose write is in flight": {
-    file: "plugins/azure-cloud/load-balancer/reconcile/loop.ts",
-    from: "flights, this.#others(current));",
-    to: "flights, []);",
+    file: "plugins/azure-cloud/load-balancer/reconcile/tick.ts",
+    from: "this.#plan(input, this.#others(input.intents));",
+    to: "this.#plan(input, []);",
     needs: ["changeService", "createService", "killHost"],
     kept: "a Service asks for a port whose security rules are being written",
   },

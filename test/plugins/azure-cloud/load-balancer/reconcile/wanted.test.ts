@@ -48,12 +48,12 @@ describe("a wanted Service", () => {
 
   test("fails when a resource is written a seventh time for it; a new intent begins from the start", () => {
     const entry = new Wanted(intent());
-    const starts = (id: string): readonly boolean[] => Array.from({ length: 6 }, () => entry.starts(write(id)));
+    const starts = (id: string): readonly boolean[] => Array.from({ length: 6 }, () => entry.countStart(write(id)));
     expect([...starts("/a"), ...starts("/b")]).not.toContain(false);
     entry.want(intent());
     expect(starts("/A")).not.toContain(false);
     expect(entry.failure).toBeUndefined();
-    expect(entry.starts(write("/a"))).toBe(false);
+    expect(entry.countStart(write("/a"))).toBe(false);
     expect(String(entry.failure?.error)).toContain(
       "default/web: Azure does not return the written state yet; /a is read again later",
     );
