@@ -111,7 +111,7 @@ export function unknownNodes({ vmType }: AzureConfig, nodes: readonly Node[]): R
   const instances = nodes.filter(({ spec }) => namesInstance(spec?.providerID ?? ""));
   const unknown = vmTypes[vmType].findsInstances ? [] : instances;
   const before = unknown.map(({ metadata }) => ({
-    kind: "nodes",
+    kind: "nodes" as const,
     name: metadata?.name ?? "",
     owners: [],
     services: [],

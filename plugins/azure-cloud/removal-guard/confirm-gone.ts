@@ -2,7 +2,7 @@ import { forEachConcurrently, isNotFound, kinds, type KubeClient } from "cloud-c
 
 import { abandonable } from "../arm/transport/signals.ts";
 import { serviceLabel } from "../endpoint-slices.ts";
-import type { Owner } from "./rule.ts";
+import type { Owner } from "./items.ts";
 
 /** Objects that are read one by one. Of more, so many are spread over all of them: a list that is cut off lacks its end. */
 const maxReads = 64;
@@ -12,7 +12,8 @@ const limitMs = 10_000;
 
 type Reader = Pick<KubeClient, "get" | "list">;
 
-const idOf = ({ kind, name }: Owner): string => `${kind} ${name}`;
+const idOf = (owner: Owner): string =>
+  owner.kind === "endpoint" ? `endpoint ${owner.service} ${owner.node}` : `${owner.kind} ${owner.name}`;
 
 /**
  * Reads objects that a list lacks, each by itself, past every cache. All are gone if those that are read are; else only
@@ -38,25 +39,30 @@ export async function confirmGone(
   return (owner) => (isAllGone ? asked.has(idOf(owner)) : gone.has(idOf(owner)));
 }
 
-async function isGone(client: Reader, { kind, name }: Owner, signal: AbortSignal): Promise<boolean> {
+async function isGone(client: Reader, owner: Owner, signal: AbortSignal): Promise<boolean> {
   try {
-    if (kind === "endpoint") return !(await hasEndpoint(client, name, signal));
-    const [namespace = "", service = ""] = name.split("/");
-    if (kind === "Node") await client.get(kinds.Node, { name }, { signal });
-    else await client.get(kinds.Service, { namespace, name: service }, { signal });
+    if (owner.kind === "endpoint") return !(await hasEndpoint(client, owner, signal));
+    if (owner.kind === "Node") await client.get(kinds.Node, { name: owner.name }, { signal });
+    else await client.get(kinds.Service, placeOf(owner.name), { signal });
     return false;
   } catch (error) {
     return isNotFound(error);
   }
 }
 
-async function hasEndpoint(client: Reader, name: string, signal: AbortSignal): Promise<boolean> {
-  const [key = "", node = ""] = name.split(" ");
-  const [namespace = "", service = ""] = key.split("/");
-  const slices = await client.list(kinds.EndpointSlice, {
-    namespace,
-    labelSelector: `${serviceLabel}=${service}`,
-    signal,
-  });
+async function hasEndpoint(
+  client: Reader,
+  { service, node }: Extract<Owner, { readonly kind: "endpoint" }>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { namespace, name } = placeOf(service);
+  const labelSelector = `${serviceLabel}=${name}`;
+  const slices = await client.list(kinds.EndpointSlice, { namespace, labelSelector, signal });
   return slices.some(({ endpoints }) => endpoints?.some(({ nodeName }) => nodeName === node));
+}
+
+/** Of the key of a Service. */
+function placeOf(key: string): { readonly namespace: string; readonly name: string } {
+  const [namespace = "", name = ""] = key.split("/");
+  return { namespace, name };
 }

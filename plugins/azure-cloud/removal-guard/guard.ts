@@ -3,7 +3,8 @@ import type { KnownWarning, UnrequestedRemovals } from "cloud-controller-host/sd
 import type { AzureConfig } from "../config/decode.ts";
 import { ConfirmedPlans, hashOf } from "./confirmed-plans.ts";
 import { type GuardContext, Holds, type WindowLimits } from "./holds.ts";
-import { heldRemovals, type Item, itemKey, itemsOf, type Owner, prune, type Timed, type Unexplained } from "./rule.ts";
+import { type Item, itemKey, kindOf, nameOf, type Owner } from "./items.ts";
+import { heldRemovals, itemsOf, prune, type Timed, type Unexplained } from "./rule.ts";
 
 /**
  * `unconfirmed`: a cause that an empty or shortened list would look like. It is confirmed when it matters. `placement`:
@@ -31,7 +32,7 @@ export interface ResourceChange {
 /** The answers about one plan. */
 export interface Causes {
   causeOf(item: Item, change: ResourceChange): Cause;
-  /** Reads made for it: the names of the owners that are really gone. */
+  /** Reads made for it: true for the owners that are really gone. */
   confirmGone(owners: readonly Owner[]): Promise<(owner: Owner) => boolean>;
 }
 
@@ -111,7 +112,7 @@ export class RemovalGuard {
       return undefined;
     }
     const removals = found.flatMap(({ change, items }) =>
-      items.map(({ kind, name }) => `${kind} ${name} of ${change.title}`),
+      items.map((item) => `${kindOf(item)} ${nameOf(item)} of ${change.title}`),
     );
     return { hash, removals };
   }

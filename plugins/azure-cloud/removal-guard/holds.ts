@@ -1,7 +1,8 @@
 import type { CloudContext, Gauge, KnownWarning } from "cloud-controller-host/sdk";
 
 import { hashOf } from "./confirmed-plans.ts";
-import { type Item, itemKey, itemsOf, type Limits, prune, type Timed, type Unexplained } from "./rule.ts";
+import { type Item, itemKey, kindOf, nameOf } from "./items.ts";
+import { itemsOf, type Limits, prune, type Timed, type Unexplained } from "./rule.ts";
 
 export type GuardContext = Pick<CloudContext, "clock" | "confirmations" | "log" | "metrics" | "planning" | "signal">;
 
@@ -96,7 +97,7 @@ export class Holds {
     this.#gauge.set(items.size, { resource: title });
     if (isNew)
       log.warn("Removals are held", { resource: shown, removals: items.size, confirmation: hash, reason: message });
-    const removals = all.map(({ kind, name }) => `${kind}: ${name}`);
+    const removals = all.map((item) => `${kindOf(item)}: ${nameOf(item)}`);
     planning?.hold({ resource: shown, title, removals, reason: message });
     if (planning === undefined && !this.#isWatching) void this.#watch();
     return { items: removed, message };
@@ -128,7 +129,7 @@ export class Holds {
       ? "because the config places them elsewhere, which no Service asks for: none of them is removed; if this is intended, set removalGuardMaxPercent to 100"
       : `and no deleted or changed Service, node or config explains it: none of them is removed (the limit is ${maxRemovals} or ${maxPercent} %); ` +
         "if this is intended, raise removalGuardMaxRemovals or removalGuardMaxPercent";
-    const all = Map.groupBy(items, ({ kind }) => kind);
+    const all = Map.groupBy(items, kindOf);
     const counts = found.map(({ kind, count, population }) => {
       const lost = Math.max(count, all.get(kind)?.length ?? 0);
       return `${lost} of ${Math.max(lost, population)} ${kind}`;

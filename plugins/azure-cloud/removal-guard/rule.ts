@@ -1,29 +1,12 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
+import { type Item, itemKey, kindOf } from "./items.ts";
+
 /** Removals of a resource that wait for their cause or for a confirmation. */
 export class RemovalHeldError extends CodedError {
   constructor(message: string) {
     super("RemovalHeld", message);
   }
-}
-
-/** The cause of a removal: an object of the cluster by kind and key. */
-export interface Owner {
-  readonly kind: "Service" | "Node" | "endpoint";
-  /** `namespace/name` of a Service, name of a node, both of an endpoint with a space between. */
-  readonly name: string;
-}
-
-/** A part of a resource that carries traffic. */
-export interface Item {
-  /** Plural noun: `frontends`, `rules`, `pool members`. Each kind has limits of its own. */
-  readonly kind: string;
-  /** Unique among those of its kind. */
-  readonly name: string;
-  /** A removal is explained when something happened to all of them; it needs no cause where there is none. */
-  readonly owners: readonly Owner[];
-  /** Keys of the Services that lose traffic with it. */
-  readonly services: readonly string[];
 }
 
 export interface Limits {
@@ -36,7 +19,7 @@ export interface Limits {
 export interface Change {
   /** The items as they are, of one resource. */
   readonly before: readonly Item[];
-  /** The items that stay. */
+  /** Keys of the items that stay. */
   readonly after: ReadonlySet<string>;
   /** True if something that a person did explains that the item goes. */
   readonly isExplained: (item: Item) => boolean;
@@ -45,8 +28,6 @@ export interface Change {
   /** Unexplained removals of this resource within the window, whether or not the items are in `before`. */
   readonly recent: readonly Item[];
 }
-
-export const itemKey = ({ kind, name }: Pick<Item, "kind" | "name">): string => `${kind} ${name}`.toLowerCase();
 
 /** An item and when it was last planned to go, by its key. */
 export type Timed = Map<string, { readonly item: Item; readonly atMs: number }>;
@@ -77,10 +58,10 @@ export function heldRemovals(
   { before, after, isExplained, isPlaced = () => false, recent }: Change,
   limits: Limits,
 ): readonly Unexplained[] {
-  return [...Map.groupBy(before, ({ kind }) => kind)].flatMap(([kind, items]) => {
+  return [...Map.groupBy(before, kindOf)].flatMap(([kind, items]) => {
     const removed = items.filter((item) => !after.has(itemKey(item)) && !isExplained(item));
     const lost = new Set(
-      [...removed, ...recent.filter((item) => item.kind === kind && !isExplained(item))].map(itemKey),
+      [...removed, ...recent.filter((item) => kindOf(item) === kind && !isExplained(item))].map(itemKey),
     );
     const population = new Set([...items.map(itemKey), ...lost]).size;
     const isTooMany = lost.size > limits.maxRemovals && lost.size * 100 > population * limits.maxPercent;

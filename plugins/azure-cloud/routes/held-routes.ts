@@ -5,7 +5,7 @@ import { itemsNamed, type OwnedType } from "../load-balancer/removals/drifts.ts"
 import type { Removals } from "../load-balancer/removals/guarded-round.ts";
 import { confirmGone } from "../removal-guard/confirm-gone.ts";
 import type { Cause, HeldChange, ResourceChange } from "../removal-guard/guard.ts";
-import type { Item } from "../removal-guard/rule.ts";
+import type { Item, ItemOf } from "../removal-guard/items.ts";
 import type { RouteTableWrite } from "./plan-routes.ts";
 import { nodeNameOf, routeNameOf } from "./route-names.ts";
 
@@ -52,18 +52,18 @@ export async function heldRoutes(
 }
 
 /** Routes of nodes. Others are never removed. */
-const itemsOf = ({ routes = [] }: RouteTableWrite): readonly Item[] =>
+const itemsOf = ({ routes = [] }: RouteTableWrite): readonly ItemOf<"routes">[] =>
   routes.flatMap(({ name = "", addressPrefix = "" }) => {
     const node = nodeNameOf(name);
     if (name.toLowerCase() !== routeNameOf(node, addressPrefix).toLowerCase()) return [];
-    return [{ kind: "routes", name: `${node} ${addressPrefix}`, owners: [{ kind: "Node", name: node }], services: [] }];
+    return [{ kind: "routes", node, cidr: addressPrefix, owners: [{ kind: "Node", name: node }], services: [] }];
   });
 
 /** Routes of unmanaged nodes are never planned to go. */
-function causeOf({ name }: Item, nodes: RouteRemovals["nodes"]): Cause {
-  const [node = "", cidr = ""] = name.split(" ");
-  const found = nodes.get(node);
+function causeOf(item: Item, nodes: RouteRemovals["nodes"]): Cause {
+  if (item.kind !== "routes") return "none";
+  const found = nodes.get(item.node);
   if (found === undefined) return "unconfirmed";
-  const isOut = isBeingDeleted(found) || !(found.spec?.podCIDRs ?? []).includes(cidr);
+  const isOut = isBeingDeleted(found) || !(found.spec?.podCIDRs ?? []).includes(item.cidr);
   return isOut ? "known" : "none";
 }

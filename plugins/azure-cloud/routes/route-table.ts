@@ -149,7 +149,7 @@ export class ClusterRouteTable {
     const name = config.routeTableName;
     const held = await heldRoutes({ id: this.#idOf(table), name, before, after }, removals);
     if (held === undefined) return new Map();
-    const nodes = new Set(held.items.flatMap(({ owners }) => owners.map((owner) => owner.name)));
+    const nodes = new Set(held.items.flatMap((item) => (item.kind === "routes" ? [item.node] : [])));
     const deletions = changes.filter((change) => change.kind === "delete" && nodes.has(change.node));
     const error = new RemovalHeldError(held.message);
     return new Map((deletions.length > 0 ? deletions : changes).map((change) => [change, error]));

@@ -78,7 +78,7 @@ export class AzureRoutes implements Routes {
     const before = routed.flatMap((node) => {
       const name = node.metadata?.name ?? "";
       const lost = (node.spec?.podCIDRs ?? []).filter((cidr) => !names.has(routeNameOf(name, cidr)));
-      return lost.map((cidr) => ({ kind: "routes", name: `${name} ${cidr}`, owners: [], services: [] }));
+      return lost.map((cidr) => ({ kind: "routes" as const, node: name, cidr, owners: [], services: [] }));
     });
     const title = `route table ${config.routeTableName}`;
     return { id: `${table.resourceGroup}/${config.routeTableName}`, title, before, after: [], writers: [] };

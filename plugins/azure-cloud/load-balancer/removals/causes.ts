@@ -5,11 +5,11 @@ import { isBeingDeleted, keyOf, type Node, type Service, type Shards } from "clo
 
 import { lastSegment, sameName } from "../../arm/resource-id.ts";
 import type { Cause, ResourceChange } from "../../removal-guard/guard.ts";
-import type { Item, Owner } from "../../removal-guard/rule.ts";
+import type { Item, ItemOf, Owner } from "../../removal-guard/items.ts";
 import { familyOf, sameAddress } from "../model/addresses.ts";
 import { drainCause } from "../model/drain.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
-import { frontendName, isInternalName, publicIPName, withoutInternal } from "../model/names.ts";
+import { frontendName, isInternalName, isIPv6Name, publicIPName, withoutInternal } from "../model/names.ts";
 import { oncePer } from "../model/once-per.ts";
 import { hasNameOfNeighbor, type PlannerConfig } from "../model/planner-config.ts";
 import { desiredRules } from "../plan/balancer/rules.ts";
@@ -25,7 +25,6 @@ import {
   wantedPrefix,
   wantedPublicIP,
 } from "../service/subject.ts";
-import { familyOfName, interfaceMembers } from "./contents.ts";
 
 export interface CausesInput {
   readonly batch: readonly ServiceIntent[];
@@ -47,32 +46,29 @@ export interface CausesInput {
 export function causesOf(input: CausesInput): (item: Item, change: ResourceChange) => Cause {
   const intents = new Map(input.batch.map((intent) => [keyOf(intent.service), intent]));
   const nodes = new Map(input.observed.nodes.map((node) => [nodeName(node), node]));
-  const byOwner: Readonly<Record<Owner["kind"], (name: string, item: Item, change: ResourceChange) => Cause>> = {
-    Service: (name, item, change) => causeOfService(name, item, change, { ...input, intent: intents.get(name) }),
+  const causeOf = (owner: Owner, item: Item, change: ResourceChange): Cause => {
+    if (owner.kind === "Service")
+      return causeOfService(owner.name, item, change, { ...input, intent: intents.get(owner.name) });
+    if (owner.kind === "endpoint") {
+      const isListed = input.observed.endpointNodes.get(owner.service)?.includes(owner.node) === true;
+      return isListed ? causeOfNode(nodes.get(owner.node), item, input) : "unconfirmed";
+    }
     // Its address is open for Services, and each of them may want less now.
-    Node: (name, item) =>
-      item.kind === "security rules" && item.services.every((key) => hasChanged(key, input))
-        ? "known"
-        : causeOfNode(nodes.get(name), item, input),
-    endpoint: (name, item) => {
-      const [key = "", node = ""] = name.split(" ");
-      if (input.observed.endpointNodes.get(key)?.includes(node) !== true) return "unconfirmed";
-      return causeOfNode(nodes.get(node), item, input);
-    },
+    const isClosed = item.kind === "security rules" && item.services.every((key) => hasChanged(key, input));
+    return isClosed ? "known" : causeOfNode(nodes.get(owner.name), item, input);
   };
   const frontendsLeft = oncePer(({ after }: ResourceChange) => new Set(after.flatMap(frontendOf)));
   return (item, change) => {
     if (change.isIdle?.(item) === true) return "known";
-    if (item.kind === interfaceMembers) return "placement";
+    if (item.kind === "members by interface") return "placement";
     // It goes with its frontend, which is counted.
-    const [frontend] = item.kind === "frontend addresses" ? item.name.split(" ", 1) : [];
-    if (frontend !== undefined && !frontendsLeft(change).has(frontend)) return "known";
-    const found = new Set(item.owners.map(({ kind, name }) => byOwner[kind](name, item, change)));
+    if (item.kind === "frontend addresses" && !frontendsLeft(change).has(item.frontend)) return "known";
+    const found = new Set(item.owners.map((owner) => causeOf(owner, item, change)));
     return weakestFirst.find((cause) => found.has(cause)) ?? "known";
   };
 }
 
-const frontendOf = ({ kind, name }: Item): readonly string[] => (kind === "frontends" ? [name] : []);
+const frontendOf = (item: Item): readonly string[] => (item.kind === "frontends" ? [item.name] : []);
 
 const weakestFirst = ["none", "placement", "unconfirmed"] as const;
 
@@ -100,9 +96,9 @@ function causeOfService(
  * True if it is on a load balancer of another deployment, which has left the Service to this one: so its mark shows or,
  * where this one serves all that others do not mark, those of others. The process that took it may have been killed since.
  */
-function isLeftByAnother(service: Service, { kind, name }: Item, { id }: ResourceChange, input: CausesInput): boolean {
+function isLeftByAnother(service: Service, item: Item, { id }: ResourceChange, input: CausesInput): boolean {
   const { config, observed, shards } = input;
-  const balancerId = kind === "private link services" ? balancerOfLink(name, observed) : id;
+  const balancerId = item.kind === "private link services" ? balancerOfLink(item.name, observed) : id;
   if (config.sku === "basic" || !/\/loadbalancers\/[^/]+$/iu.test(balancerId)) return false;
   const isOwn = shards?.isAlive === undefined ? isShared({ config, observed }) : hasMarkOf(service, shards);
   return isOwn && hasNameOfNeighbor(lastSegment(balancerId), config);
@@ -111,7 +107,7 @@ function isLeftByAnother(service: Service, { kind, name }: Item, { id }: Resourc
 /** True if it is where this config places nothing, whatever the Service requests. */
 function isPlacedElsewhere(
   subject: Subject,
-  { kind, name }: Item,
+  item: Item,
   { id }: ResourceChange,
   { config, observed }: CausesInput,
 ): boolean {
@@ -119,10 +115,10 @@ function isPlacedElsewhere(
   if (config.loadBalancers.length > 0 || config.shardSuffix !== undefined || config.sku === "basic") return false;
   const own = (config.loadBalancerName || config.clusterName).toLowerCase();
   const isElsewhere = (balancerId: string): boolean => withoutInternal(lastSegment(balancerId)) !== own;
-  if (kind === "frontends") return isElsewhere(id);
-  if (kind === "private link services") return isElsewhere(balancerOfLink(name, observed));
-  const [, address = ""] = kind === "frontend addresses" ? name.split(" ") : [];
-  return !sameName(clusterOf(address, subject) ?? config.clusterName, config.clusterName);
+  if (item.kind === "frontends") return isElsewhere(id);
+  if (item.kind === "private link services") return isElsewhere(balancerOfLink(item.name, observed));
+  const cluster = item.kind === "frontend addresses" ? clusterOf(item.address, subject) : undefined;
+  return cluster !== undefined && !sameName(cluster, config.clusterName);
 }
 
 /** The load balancer of a private link service. */
@@ -150,31 +146,26 @@ const isOtherWish = oncePer((before: Service) =>
 
 const wishOf = ({ spec, metadata }: Service): unknown => [spec, metadata?.annotations, metadata?.labels];
 
-/** True if the Service still asks for an item of that name in such a place. */
-function wants(
-  subject: Subject,
-  { kind, name }: Item,
-  { id }: ResourceChange,
-  { config, observed }: CausesInput,
-): boolean {
-  switch (kind) {
+/** True if the Service still asks for such an item in such a place. */
+function wants(subject: Subject, item: Item, { id }: ResourceChange, { config, observed }: CausesInput): boolean {
+  switch (item.kind) {
     case "frontends":
-      return isPlaceOf(subject, id) && subject.families.some((family) => frontendName(subject, family) === name);
+      return isPlaceOf(subject, id) && subject.families.some((family) => frontendName(subject, family) === item.name);
     case "frontend addresses":
-      return isPlaceOf(subject, id) && wantsFrontendAddress(subject, name, observed);
+      return isPlaceOf(subject, id) && wantsFrontendAddress(subject, item, observed);
     case "private link services":
-      return subject.settings.get(annotations.plsCreate) && isPlaceOf(subject, balancerOfLink(name, observed));
+      return subject.settings.get(annotations.plsCreate) && isPlaceOf(subject, balancerOfLink(item.name, observed));
     case "rules":
-      return isPlaceOf(subject, id) && rulesOf(subject, config).some((rule) => rule.name === name);
+      return isPlaceOf(subject, id) && rulesOf(subject, config).some(({ name }) => name === item.name);
     case "probes":
       return (
         isPlaceOf(subject, id) &&
-        rulesOf(subject, config).some(({ probe }) => probe?.id !== undefined && lastSegment(probe.id) === name)
+        rulesOf(subject, config).some(({ probe }) => probe?.id !== undefined && lastSegment(probe.id) === item.name)
       );
     case "public IPs":
-      return wantsPublicIP(subject, name, config);
+      return wantsPublicIP(subject, item.name, config);
     case "security rules":
-      return opens(subject, name, observed);
+      return opens(subject, item, observed);
     default:
       return true;
   }
@@ -194,30 +185,36 @@ const rulesOf = (subject: Subject, config: PlannerConfig): readonly LoadBalancin
   );
 
 /** True if its settings still allow that public IP or private address. A subnet of its own is not compared with a former one. */
-function wantsFrontendAddress(subject: Subject, item: string, { publicIPs }: Observed): boolean {
-  const [frontend = "", name = ""] = item.split(" ");
+function wantsFrontendAddress(
+  subject: Subject,
+  { frontend, address }: ItemOf<"frontend addresses">,
+  { publicIPs }: Observed,
+): boolean {
   const family = subject.families.find((one) => frontendName(subject, one) === frontend);
   if (family === undefined) return false;
   const wanted = wantedAddress(subject, family);
-  const address = subject.internal ? name : publicIPs.find((one) => sameName(one.name ?? "", name))?.ipAddress;
-  if (wanted !== "") return sameAddress(address, wanted);
+  const current = subject.internal ? address : publicIPs.find(({ name = "" }) => sameName(name, address))?.ipAddress;
+  if (wanted !== "") return sameAddress(current, wanted);
   if (subject.internal) return subject.subnet === undefined;
   const chosen = wantedPublicIP(subject, family);
-  if (chosen !== "") return sameName(chosen, name);
-  const cluster = clusterOf(name, subject);
+  if (chosen !== "") return sameName(chosen, address);
+  const cluster = clusterOf(address, subject);
   const own = cluster && publicIPName(cluster, subject, family, wantedPrefix(subject, family));
-  return own !== undefined && sameName(own, name);
+  return own !== undefined && sameName(own, address);
 }
 
 function wantsPublicIP(subject: Subject, name: string, { clusterName }: PlannerConfig): boolean {
-  const family = familyOfName(name);
+  const family = isIPv6Name(name) ? "IPv6" : "IPv4";
   if (subject.internal || wantedAddresses(subject).length > 0 || wantedPublicIP(subject, family) !== "") return false;
   return subject.families.some((one) => publicIPName(clusterName, subject, one, wantedPrefix(subject, one)) === name);
 }
 
 /** True if the Service opens that address, protocol and port. */
-function opens(subject: Subject, name: string, { publicIPs }: Observed): boolean {
-  const [address = "", protocol = "", port = ""] = name.split(" ");
+function opens(
+  subject: Subject,
+  { address, protocol, port }: ItemOf<"security rules">,
+  { publicIPs }: Observed,
+): boolean {
   const family = familyOf(address);
   if (!subject.floatingIP || family === undefined || !opensPorts(subject, family)) return false;
   const publicIP = publicIPs.find(({ ipAddress }) => sameAddress(ipAddress, address));
@@ -242,8 +239,7 @@ function mayHave(subject: Subject, address: string, publicIP: Observed["publicIP
 function causeOfNode(node: Node | undefined, item: Item, { config, joining }: CausesInput): Cause {
   if (node === undefined) return "unconfirmed";
   const isOut = drainCause(node) !== undefined || isExcluded(node, config) || isControlPlane(node);
-  const [address = ""] = item.name.split(" ");
-  const hasAddress = item.kind === "members" || addressesOf(node, config).includes(address);
+  const hasAddress = !("address" in item) || addressesOf(node, config).includes(item.address);
   return isOut || !hasAddress || joining.has(nodeName(node)) ? "known" : "none";
 }
 

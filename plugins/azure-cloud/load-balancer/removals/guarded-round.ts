@@ -7,10 +7,11 @@ import type { Observed, PlanInput, ServiceIntent, ServiceKey } from "../model/mo
 import type { Plan, Write } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { causesOf } from "./causes.ts";
-import { changesOf, contentsOf, itemsAfter, type Owners, ownersOf } from "./contents.ts";
+import { changesOf, contentsOf, itemsAfter } from "./contents.ts";
 import type { Drifts } from "./drifts.ts";
 import { withHeldNodes } from "./held-nodes.ts";
 import { lostAddresses, lostLinks, placedKinds } from "./lost-placements.ts";
+import { type Owners, ownersOf } from "./owners.ts";
 
 /** Guards between plans and their writes, shared by load balancers and routes. */
 export interface Removals {
@@ -183,7 +184,7 @@ export class GuardedRounds {
  */
 function leftOut({ change, items }: HeldChange, keys: ReadonlySet<ServiceKey>, returns: number): readonly ServiceKey[] {
   const owners = items.flatMap((item) => item.owners);
-  const owned = owners.flatMap(({ kind, name }) => (kind === "Service" && keys.has(name) ? [name] : []));
+  const owned = owners.flatMap((owner) => (owner.kind === "Service" && keys.has(owner.name) ? [owner.name] : []));
   const hasNodes = owners.some(({ kind }) => kind !== "Service");
   if (owned.length > 0 || (hasNodes && returns < maxReturns)) return owned;
   return change.writers.filter((key) => keys.has(key));

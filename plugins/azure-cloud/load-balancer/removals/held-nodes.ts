@@ -1,7 +1,7 @@
 import type { Node } from "cloud-controller-host/sdk";
 
 import type { HeldChange } from "../../removal-guard/guard.ts";
-import type { Owner } from "../../removal-guard/rule.ts";
+import type { Owner } from "../../removal-guard/items.ts";
 import { familyOf } from "../model/addresses.ts";
 import type { PlanInput, ServiceKey } from "../model/model.ts";
 import { nodeName } from "../plan/draft/nodes.ts";
@@ -11,15 +11,13 @@ export function withHeldNodes({ intents, observed }: PlanInput, changes: readonl
   const items = changes.flatMap((change) => change.items);
   const addresses = new Map<string, Set<string>>();
   const endpoints = new Map<ServiceKey, readonly string[]>(observed.endpointNodes);
-  for (const { owners, name } of items)
-    for (const owner of owners) {
-      const [address = ""] = name.split(" ");
+  for (const item of items)
+    for (const owner of item.owners) {
       const node = nodeOf(owner);
       if (node === undefined) continue;
       const known = addresses.getOrInsertComputed(node, () => new Set());
-      if (familyOf(address) !== undefined) known.add(address);
-      const key = owner.kind === "endpoint" ? owner.name.split(" ")[0] : undefined;
-      if (key !== undefined) endpoints.set(key, [...(endpoints.get(key) ?? []), node]);
+      if ("address" in item && familyOf(item.address) !== undefined) known.add(item.address);
+      if (owner.kind === "endpoint") endpoints.set(owner.service, [...(endpoints.get(owner.service) ?? []), node]);
     }
   const back = [...addresses].flatMap(([name, known]): readonly Node[] => {
     if (known.size === 0) return [];
@@ -44,5 +42,7 @@ export function withHeldNodes({ intents, observed }: PlanInput, changes: readonl
   };
 }
 
-const nodeOf = ({ kind, name }: Owner): string | undefined =>
-  kind === "Node" ? name : kind === "endpoint" ? name.split(" ")[1] : undefined;
+function nodeOf(owner: Owner): string | undefined {
+  if (owner.kind === "endpoint") return owner.node;
+  return owner.kind === "Node" ? owner.name : undefined;
+}

@@ -1,6 +1,7 @@
 import { keyOf } from "cloud-controller-host/sdk";
 
 import type { ResourceChange } from "../../removal-guard/guard.ts";
+import type { Item } from "../../removal-guard/items.ts";
 import { sameAddress } from "../model/addresses.ts";
 import type { PlanInput } from "../model/model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
@@ -10,16 +11,16 @@ import { annotations } from "../service/annotations.ts";
 import { readSubject } from "../service/subject.ts";
 
 /** Kinds of items that only a config can take away. */
-export const placedKinds: ReadonlySet<string> = new Set(["addresses", "nodes", "private links", "routes"]);
+export const placedKinds: ReadonlySet<Item["kind"]> = new Set(["addresses", "nodes", "private links", "routes"]);
 
 /** Addresses in the status of Services that no frontend has where the config looks for them. */
 export function lostAddresses({ intents, observed }: PlanInput, config: PlannerConfig): ResourceChange {
-  const items = intents.flatMap(({ service }) => {
+  const items = intents.flatMap(({ service }): readonly Item[] => {
     const { additionalAddresses } = readSubject(service, config).subject;
     const kept = [...observedAddresses(observed, service), ...additionalAddresses];
     const lost = statusAddresses(service).filter((address) => !kept.some((one) => sameAddress(one, address)));
     const key = keyOf(service);
-    return lost.map((name) => ({ kind: "addresses", name: `${name} of Service ${key}`, owners: [], services: [key] }));
+    return lost.map((address) => ({ kind: "addresses", address, service: key, owners: [], services: [key] }));
   });
   const group = config.loadBalancerResourceGroup;
   return { id: group, title: `resource group ${group}, which lacks it`, before: items, after: [], writers: [] };
@@ -28,11 +29,11 @@ export function lostAddresses({ intents, observed }: PlanInput, config: PlannerC
 /** Private link services of which the config's resource group has none. */
 export function lostLinks({ intents, observed }: PlanInput, config: PlannerConfig): ResourceChange {
   const owned = new Set(observed.privateLinkServices.map(({ tags }) => tags?.[ownerTag]?.toLowerCase()));
-  const items = intents.flatMap(({ service }) => {
+  const items = intents.flatMap(({ service }): readonly Item[] => {
     const key = keyOf(service);
     const wants = readSubject(service, config).subject.settings.get(annotations.plsCreate);
     const isLost = wants && statusAddresses(service).length > 0 && !owned.has(key.toLowerCase());
-    return isLost ? [{ kind: "private links", name: `of Service ${key}`, owners: [], services: [key] }] : [];
+    return isLost ? [{ kind: "private links", service: key, owners: [], services: [key] }] : [];
   });
   const group = config.privateLinkResourceGroup;
   return {

@@ -4,6 +4,7 @@ import { decodeConfig, placementKeys } from "../../../../plugins/azure-cloud/con
 import { configSchema } from "../../../../plugins/azure-cloud/config/schema.ts";
 import { unknownNodes } from "../../../../plugins/azure-cloud/instances/vm-types.ts";
 import azure from "../../../../plugins/azure-cloud/plugin.ts";
+import { nameOf } from "../../../../plugins/azure-cloud/removal-guard/items.ts";
 
 const base = {
   tenantId: "t",
@@ -32,7 +33,7 @@ test("a vmType without scale sets knows no instance of one, and every other know
   const unknown = (vmType: string): readonly string[] => {
     const decoded = decodeConfig({ ...base, vmType }, {});
     if (!decoded.ok) throw new Error(decoded.problems.join());
-    return unknownNodes(decoded.value, nodes).before.map(({ name }) => name);
+    return unknownNodes(decoded.value, nodes).before.map(nameOf);
   };
   expect(["vmss", "standard", "vmssflex"].map(unknown)).toEqual([[], ["n0"], ["n0"]]);
 });

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { ApiError, type KubeClient } from "cloud-controller-host/sdk";
 
 import { confirmGone } from "../../../../plugins/azure-cloud/removal-guard/confirm-gone.ts";
-import type { Owner } from "../../../../plugins/azure-cloud/removal-guard/rule.ts";
+import type { Owner } from "../../../../plugins/azure-cloud/removal-guard/items.ts";
 
 const node = (name: string): Owner => ({ kind: "Node", name });
 
@@ -88,7 +88,11 @@ describe("objects that a list lacks", () => {
       signals.push(signal);
       return unanswered(signal);
     });
-    const owners = (["Service", "Node", "endpoint"] as const).map((kind): Owner => ({ kind, name: "default/web n" }));
+    const owners: readonly Owner[] = [
+      { kind: "Service", name: "default/web" },
+      { kind: "Node", name: "n" },
+      { kind: "endpoint", service: "default/web", node: "n" },
+    ];
     const isGone = await confirmGone(client, owners);
     expect(owners.some(isGone)).toBe(false);
     expect([signals.length, new Set(signals).size]).toEqual([3, 1]);

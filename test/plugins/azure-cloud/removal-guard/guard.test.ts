@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { type Causes, RemovalGuard, type ResourceChange } from "../../../../plugins/azure-cloud/removal-guard/guard.ts";
-import type { Item } from "../../../../plugins/azure-cloud/removal-guard/rule.ts";
+import { type Item, nameOf } from "../../../../plugins/azure-cloud/removal-guard/items.ts";
 import { loggerInto } from "../world.ts";
 
 const items = (from: number, to: number): readonly Item[] =>
@@ -16,7 +16,7 @@ const items = (from: number, to: number): readonly Item[] =>
 
 /** Items of 30 nodes, from the first on that is left. */
 const owned = (from: number): readonly Item[] =>
-  items(from, 30).map((item) => ({ ...item, owners: [{ kind: "Node", name: item.name }] }));
+  items(from, 30).map((item) => ({ ...item, owners: [{ kind: "Node", name: nameOf(item) }] }));
 
 const change = (before: readonly Item[], after: readonly Item[]): ResourceChange => ({
   // Azure's ids come in any case.
@@ -54,7 +54,7 @@ function guarded() {
 describe("the removal guard", () => {
   test("counts as unrequested what a plan removes without a cause, and neither what stays nor what has one", async () => {
     using lab = guarded();
-    const causeOf: Causes["causeOf"] = ({ name }) => (name === "r1" ? "known" : "none");
+    const causeOf: Causes["causeOf"] = (item) => (nameOf(item) === "r1" ? "known" : "none");
     const unrequested = (from: number) => lab.guard.unrequested([change(items(1, 5), items(from, 5))], causeOf);
     expect(await unrequested(1)).toBeUndefined();
     expect(await unrequested(2)).toBeUndefined();
@@ -143,7 +143,7 @@ describe("the removal guard", () => {
     using lab = guarded();
     let isAnswering = false;
     const causes: Causes = {
-      causeOf: ({ name }) => (Number(name.slice(1)) < 10 ? "unconfirmed" : "none"),
+      causeOf: (item) => (Number(nameOf(item).slice(1)) < 10 ? "unconfirmed" : "none"),
       confirmGone: () => Promise.resolve(() => isAnswering),
     };
     const removes = async (from: number, to: number): Promise<number> => {
@@ -167,7 +167,7 @@ describe("the removal guard", () => {
     }));
     const causes: Causes = {
       causeOf: () => "unconfirmed",
-      confirmGone: () => Promise.resolve(({ name }) => name !== "other"),
+      confirmGone: () => Promise.resolve((owner) => "name" in owner && owner.name !== "other"),
     };
     expect(await lab.guard.review([change(shared, [])], causes)).toHaveLength(1);
     expect(await lab.guard.review([{ ...change(owned(0), []), id: "/lb2" }], causes)).toEqual([]);

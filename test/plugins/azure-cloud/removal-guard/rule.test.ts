@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test";
 
-import { heldRemovals, type Item, itemKey } from "../../../../plugins/azure-cloud/removal-guard/rule.ts";
+import { type Item, itemKey, nameOf } from "../../../../plugins/azure-cloud/removal-guard/items.ts";
+import { heldRemovals } from "../../../../plugins/azure-cloud/removal-guard/rule.ts";
 
 const limits = { maxRemovals: 10, maxPercent: 20 };
-const items = (count: number, kind = "rules", from = 0): readonly Item[] =>
+const items = (count: number, kind: "rules" | "frontends" | "probes" = "rules", from = 0): readonly Item[] =>
   Array.from({ length: count }, (_, index) => ({ kind, name: `r${index + from}`, owners: [], services: [] }));
 const never = (): boolean => false;
 
@@ -13,7 +14,7 @@ const heldOf = (count: number, of: number, { recent = 0, explained = 0 } = {}): 
     {
       before: items(of),
       after: new Set(items(of).slice(count).map(itemKey)),
-      isExplained: ({ name }) => Number(name.slice(1)) < explained,
+      isExplained: (item) => Number(nameOf(item).slice(1)) < explained,
       recent: items(recent, "rules", 10_000),
     },
     limits,
@@ -53,7 +54,7 @@ describe("the rule of the removal guard", () => {
     const recent = items(20, "rules", 0);
     const change = { before: items(1, "rules", 500), after: new Set<string>(), recent };
     expect(heldRemovals({ ...change, isExplained: never }, limits)).toHaveLength(1);
-    expect(heldRemovals({ ...change, isExplained: ({ name }) => name !== "r500" }, limits)).toEqual([]);
+    expect(heldRemovals({ ...change, isExplained: (item) => nameOf(item) !== "r500" }, limits)).toEqual([]);
   });
 
   test("counts each kind by itself", () => {
@@ -63,7 +64,7 @@ describe("the rule of the removal guard", () => {
   });
 
   test("compares names in any case", () => {
-    const after = new Set(items(12).map(({ kind, name }) => itemKey({ kind, name: name.toUpperCase() })));
+    const after = new Set(items(12).map((item) => itemKey({ kind: "rules", name: nameOf(item).toUpperCase() })));
     expect(heldRemovals({ before: items(12), after, isExplained: never, recent: [] }, limits)).toEqual([]);
   });
 
@@ -77,7 +78,7 @@ describe("the rule of the removal guard", () => {
       before: items(30),
       after: new Set(items(30).slice(3).map(itemKey)),
       isExplained: never,
-      isPlaced: ({ name }: Item) => name === "r1",
+      isPlaced: (item: Item) => nameOf(item) === "r1",
       recent: [],
     };
     expect(heldRemovals(change, limits)).toEqual([

@@ -8,7 +8,7 @@ import type { PlannerConfig } from "../../../../../plugins/azure-cloud/load-bala
 import { causesOf } from "../../../../../plugins/azure-cloud/load-balancer/removals/causes.ts";
 import { readSubject } from "../../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
 import type { Cause } from "../../../../../plugins/azure-cloud/removal-guard/guard.ts";
-import type { Owner } from "../../../../../plugins/azure-cloud/removal-guard/rule.ts";
+import type { Item, Owner, Part } from "../../../../../plugins/azure-cloud/removal-guard/items.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
 import { nodesNamed, publicIP, world } from "../world.ts";
 
@@ -28,10 +28,27 @@ interface Case {
   readonly deletionTimestamp?: string;
 }
 
-/** The cause of the removal of an item of the Service, whose frontend's name replaces F, and base name B. */
+type NamedPart = Extract<Part, { readonly name: string }>;
+
+const part = (kind: NamedPart["kind"], name: string): Part => ({ kind, name });
+const addressed = (address: string, frontend = "F"): Part => ({ kind: "frontend addresses", frontend, address });
+const opening = (address: string, protocol: string, port: number): Part => ({
+  kind: "security rules",
+  address,
+  protocol,
+  port: `${port}`,
+});
+
+/** The part with other names. */
+function renamed(one: Part, rename: (name: string) => string): Part {
+  if ("name" in one) return { ...one, name: rename(one.name) };
+  if (one.kind !== "frontend addresses") return one;
+  return { ...one, frontend: rename(one.frontend), address: rename(one.address) };
+}
+
+/** The cause of the removal of a part of the Service, whose frontend's name replaces F, and base name B. */
 function causeOf(
-  kind: string,
-  name: string,
+  removed: Part,
   {
     shape = {},
     config = plannerConfigOf(),
@@ -46,13 +63,12 @@ function causeOf(
   const { subject } = readSubject(service, config);
   const frontend = frontendName(subject, "IPv4");
   const services = ["default/web"];
-  const item = {
-    kind,
-    name: name.replace("F", frontend).replace("B", subject.base),
-    owners: [{ kind: "Service" as const, name: "default/web" }],
-    services,
+  const owned = { owners: [{ kind: "Service" as const, name: "default/web" }], services };
+  const item: Item = {
+    ...renamed(removed, (name) => name.replace("F", frontend).replace("B", subject.base)),
+    ...owned,
   };
-  const after = stays ? [{ ...item, kind: "frontends", name: frontend }] : [];
+  const after = stays ? [{ kind: "frontends" as const, name: frontend, ...owned }] : [];
   const change = { id: `${group}/loadBalancers/${balancer}`, title: "", before: [item], after, writers: services };
   const cause = causesOf({
     batch,
@@ -84,45 +100,45 @@ const basic = plannerConfigOf({
 });
 
 describe("a frontend's address that would change has for a cause", () => {
-  for (const [what, name, given, cause] of [
-    ["nothing, if it is the Service's own", "F kubernetes-B", {}, "none"],
-    ["the config, if it has the name of another cluster", "F other-B", {}, "placement"],
-    ["its frontend, if that goes as well", "F other-B", { stays: false }, "known"],
-    ["the annotation that has gone, if it is a user's", "F mine", {}, "known"],
-    ["nothing, if an annotation chooses it", "F mine", chosen, "none"],
-    ["the annotation, if that chooses another one", "F kubernetes-B", chosen, "known"],
+  for (const [what, removed, given, cause] of [
+    ["nothing, if it is the Service's own", addressed("kubernetes-B"), {}, "none"],
+    ["the config, if it has the name of another cluster", addressed("other-B"), {}, "placement"],
+    ["its frontend, if that goes as well", addressed("other-B"), { stays: false }, "known"],
+    ["the annotation that has gone, if it is a user's", addressed("mine"), {}, "known"],
+    ["nothing, if an annotation chooses it", addressed("mine"), chosen, "none"],
+    ["the annotation, if that chooses another one", addressed("kubernetes-B"), chosen, "known"],
     [
       "the annotation, if it has a prefix now",
-      "F kubernetes-B",
+      addressed("kubernetes-B"),
       annotated({ "azure-pip-prefix-id": `${group}/publicIPPrefixes/prefix` }),
       "known",
     ],
-    ["nothing, if an annotation has its address", "F one", wanted, "none"],
-    ["the annotation, if that has another address", "F two", wanted, "known"],
-    ["the Service, if it is internal now", "F kubernetes-B", annotated(internal), "known"],
-    ["nothing, if it is a private address that Azure chose", "F 10.0.0.4", inside, "none"],
+    ["nothing, if an annotation has its address", addressed("one"), wanted, "none"],
+    ["the annotation, if that has another address", addressed("two"), wanted, "known"],
+    ["the Service, if it is internal now", addressed("kubernetes-B"), annotated(internal), "known"],
+    ["nothing, if it is a private address that Azure chose", addressed("10.0.0.4"), inside, "none"],
     [
       "the annotation, if the Service names a subnet",
-      "F 10.0.0.4",
+      addressed("10.0.0.4"),
       { ...inside, shape: { annotations: { ...internal, "azure-load-balancer-internal-subnet": "own" } } },
       "known",
     ],
-    ["the Service, if the frontend is of a family that it has no more", "other 20.0.0.1", {}, "known"],
-  ] as const satisfies readonly (readonly [string, string, Case, Cause])[])
+    ["the Service, if the frontend is of a family that it has no more", addressed("20.0.0.1", "other"), {}, "known"],
+  ] as const satisfies readonly (readonly [string, Part, Case, Cause])[])
     test(what, () => {
-      expect(causeOf("frontend addresses", name, given)).toBe(cause);
+      expect(causeOf(removed, given)).toBe(cause);
     });
 });
 
 describe("a frontend on another load balancer than the config's", () => {
   test("is moved by the config where there is one load balancer, and by labels or VMs where there are several or basic ones", () => {
-    expect(causeOf("frontends", "F", { balancer: "other" })).toBe("placement");
-    expect(causeOf("frontends", "F")).toBe("none");
-    expect(causeOf("frontends", "F", { balancer: "other", config: several })).toBe("none");
-    expect(causeOf("frontends", "F", { balancer: "other", config: basic })).toBe("none");
-    expect(causeOf("frontends", "F", { balancer: "other", config: { ...plannerConfigOf(), shardSuffix: "" } })).toBe(
-      "none",
-    );
+    expect(causeOf(part("frontends", "F"), { balancer: "other" })).toBe("placement");
+    expect(causeOf(part("frontends", "F"))).toBe("none");
+    expect(causeOf(part("frontends", "F"), { balancer: "other", config: several })).toBe("none");
+    expect(causeOf(part("frontends", "F"), { balancer: "other", config: basic })).toBe("none");
+    expect(
+      causeOf(part("frontends", "F"), { balancer: "other", config: { ...plannerConfigOf(), shardSuffix: "" } }),
+    ).toBe("none");
   });
 });
 
@@ -130,14 +146,14 @@ describe("what is left on a shard's load balancer has for a cause", () => {
   const { metadata, ...rest } = intentOf({ name: "others", uid }).service;
   const marked = { ...rest, metadata: { ...metadata, annotations: { [marks.servedBy]: "lease-of-blue" } } };
   const shared: Case = { observed: { services: [marked] }, balancer: "kubernetes-blue" };
-  for (const [what, kind, name, given, cause] of [
-    ["the hand-over of the Service", "frontends", "F", shared, "known"],
-    ["the hand-over of the Service, for each rule", "rules", "F-TCP-80", shared, "known"],
-    ["the config, where no Service is marked", "frontends", "F", { balancer: "kubernetes-blue" }, "placement"],
-    ["nothing, if load balancers are basic", "frontends", "F", { ...shared, config: basic }, "none"],
-  ] as const satisfies readonly (readonly [string, string, string, Case, Cause])[])
+  for (const [what, removed, given, cause] of [
+    ["the hand-over of the Service", part("frontends", "F"), shared, "known"],
+    ["the hand-over of the Service, for each rule", part("rules", "F-TCP-80"), shared, "known"],
+    ["the config, where no Service is marked", part("frontends", "F"), { balancer: "kubernetes-blue" }, "placement"],
+    ["nothing, if load balancers are basic", part("frontends", "F"), { ...shared, config: basic }, "none"],
+  ] as const satisfies readonly (readonly [string, Part, Case, Cause])[])
     test(what, () => {
-      expect(causeOf(kind, name, given)).toBe(cause);
+      expect(causeOf(removed, given)).toBe(cause);
     });
 
   test("the hand-over of the Service, for its private link service", () => {
@@ -145,7 +161,7 @@ describe("what is left on a shard's load balancer has for a cause", () => {
     const link = { name: "pls", location: "", loadBalancerFrontendIpConfigurations: [{ id }], ipConfigurations: [] };
     const shape = { annotations: { ...internal, "azure-pls-create": "true" } };
     const observed = { services: [marked], privateLinkServices: [link] };
-    expect(causeOf("private link services", "pls", { shape, observed })).toBe("known");
+    expect(causeOf(part("private link services", "pls"), { shape, observed })).toBe("known");
   });
 });
 
@@ -167,52 +183,59 @@ describe("a private link service that would go", () => {
   const created = { shape: { annotations: { ...internal, "azure-pls-create": "true" } } };
 
   test("has no cause while the Service asks for it, and the config if its load balancer has another name", () => {
-    expect(causeOf("private link services", "pls", { ...created, ...linkTo("kubernetes-internal") })).toBe("none");
-    expect(causeOf("private link services", "pls", { ...created, ...linkTo("other-internal") })).toBe("placement");
+    expect(causeOf(part("private link services", "pls"), { ...created, ...linkTo("kubernetes-internal") })).toBe(
+      "none",
+    );
+    expect(causeOf(part("private link services", "pls"), { ...created, ...linkTo("other-internal") })).toBe(
+      "placement",
+    );
   });
 
   test("goes with the annotation, and with a Service that is external now", () => {
-    expect(causeOf("private link services", "pls", { ...inside, ...linkTo("kubernetes-internal") })).toBe("known");
-    expect(causeOf("private link services", "pls", { ...created, ...linkTo("kubernetes") })).toBe("known");
+    expect(causeOf(part("private link services", "pls"), { ...inside, ...linkTo("kubernetes-internal") })).toBe(
+      "known",
+    );
+    expect(causeOf(part("private link services", "pls"), { ...created, ...linkTo("kubernetes") })).toBe("known");
   });
 });
 
 describe("a public IP that would go", () => {
   test("has no cause while the Service wants one of that name, and any setting that chooses another one", () => {
-    expect(causeOf("public IPs", "kubernetes-B")).toBe("none");
-    for (const name of ["other-B", "kubernetes-other"]) expect(causeOf("public IPs", name)).toBe("known");
-    for (const given of [chosen, wanted, inside]) expect(causeOf("public IPs", "kubernetes-B", given)).toBe("known");
+    expect(causeOf(part("public IPs", "kubernetes-B"))).toBe("none");
+    for (const name of ["other-B", "kubernetes-other"]) expect(causeOf(part("public IPs", name))).toBe("known");
+    for (const given of [chosen, wanted, inside])
+      expect(causeOf(part("public IPs", "kubernetes-B"), given)).toBe("known");
   });
 });
 
 describe("a probe that would go", () => {
   test("has no cause while the Service uses it, and the mode of probes if that is shared now", () => {
-    expect(causeOf("probes", "B-TCP-80")).toBe("none");
+    expect(causeOf(part("probes", "B-TCP-80"))).toBe("none");
     const config = plannerConfigOf({ clusterServiceLoadBalancerHealthProbeMode: "shared" });
-    expect(causeOf("probes", "B-TCP-80", { config })).toBe("known");
-    expect(causeOf("rules", "B-TCP-80", { config })).toBe("none");
+    expect(causeOf(part("probes", "B-TCP-80"), { config })).toBe("known");
+    expect(causeOf(part("rules", "B-TCP-80"), { config })).toBe("none");
   });
 });
 
 describe("an item may go when", () => {
   test("its Service has another type now, or is being deleted", () => {
-    expect(causeOf("frontends", "F", { deletionTimestamp: "2026-01-02T00:00:00Z" })).toBe("known");
-    expect(causeOf("frontends", "F", { shape: { spec: { type: "ClusterIP" } } })).toBe("known");
+    expect(causeOf(part("frontends", "F"), { deletionTimestamp: "2026-01-02T00:00:00Z" })).toBe("known");
+    expect(causeOf(part("frontends", "F"), { shape: { spec: { type: "ClusterIP" } } })).toBe("known");
   });
 
   test("its load balancer is being deleted, although the Service stays", () => {
     const leaving = intentOf({ name: "web", uid, action: "delete" });
-    expect(causeOf("frontends", "F", { batch: [leaving] })).toBe("known");
-    expect(causeOf("frontends", "F", { batch: [{ ...leaving, action: "ensure" }] })).toBe("none");
+    expect(causeOf(part("frontends", "F"), { batch: [leaving] })).toBe("known");
+    expect(causeOf(part("frontends", "F"), { batch: [{ ...leaving, action: "ensure" }] })).toBe("none");
   });
 });
 
 describe("a public IP that would go", () => {
   test("has no cause while the Service uses it, and the Service if that is internal or names another one", () => {
-    expect(causeOf("public IPs", "kubernetes-B")).toBe("none");
-    expect(causeOf("public IPs", "kubernetes-B", inside)).toBe("known");
-    expect(causeOf("public IPs", "kubernetes-B", chosen)).toBe("known");
-    expect(causeOf("public IPs", "kubernetes-B", wanted)).toBe("known");
+    expect(causeOf(part("public IPs", "kubernetes-B"))).toBe("none");
+    expect(causeOf(part("public IPs", "kubernetes-B"), inside)).toBe("known");
+    expect(causeOf(part("public IPs", "kubernetes-B"), chosen)).toBe("known");
+    expect(causeOf(part("public IPs", "kubernetes-B"), wanted)).toBe("known");
   });
 });
 
@@ -220,22 +243,22 @@ describe("an opening that would go", () => {
   const observed = { publicIPs: [publicIP("one", "20.0.0.1"), publicIP("mine", "20.0.0.2")] };
 
   test("has no cause while the Service has such an address, and the port", () => {
-    expect(causeOf("security rules", "20.0.0.1 tcp 80", { observed })).toBe("none");
-    expect(causeOf("security rules", "20.0.0.1 tcp 81", { observed })).toBe("known");
-    expect(causeOf("security rules", "20.0.0.1 udp 80", { observed })).toBe("known");
-    expect(causeOf("security rules", "20.0.0.1 icmp 80", { observed })).toBe("known");
-    expect(causeOf("security rules", "2603:1030::1 tcp 80", { observed })).toBe("known");
+    expect(causeOf(opening("20.0.0.1", "tcp", 80), { observed })).toBe("none");
+    expect(causeOf(opening("20.0.0.1", "tcp", 81), { observed })).toBe("known");
+    expect(causeOf(opening("20.0.0.1", "udp", 80), { observed })).toBe("known");
+    expect(causeOf(opening("20.0.0.1", "icmp", 80), { observed })).toBe("known");
+    expect(causeOf(opening("2603:1030::1", "tcp", 80), { observed })).toBe("known");
     const fromNodes = annotated({ ...internal, "azure-allowed-ip-ranges": "10.0.0.0/8" });
-    expect(causeOf("security rules", "10.0.0.4 tcp 80", fromNodes)).toBe("none");
-    expect(causeOf("security rules", "fd00::4 tcp 80", fromNodes)).toBe("known");
+    expect(causeOf(opening("10.0.0.4", "tcp", 80), fromNodes)).toBe("none");
+    expect(causeOf(opening("fd00::4", "tcp", 80), fromNodes)).toBe("known");
   });
 
   test("goes with the last source of its family", () => {
-    expect(causeOf("security rules", "10.0.0.4 tcp 80", inside)).toBe("known");
+    expect(causeOf(opening("10.0.0.4", "tcp", 80), inside)).toBe("known");
     const dual = { ipFamilies: ["IPv4", "IPv6"] };
     const causesWith = (...loadBalancerSourceRanges: string[]) =>
-      ["10.0.0.4 tcp 80", "fd00::4 tcp 80"].map((name) =>
-        causeOf("security rules", name, {
+      ["10.0.0.4", "fd00::4"].map((address) =>
+        causeOf(opening(address, "tcp", 80), {
           shape: { annotations: internal, spec: { ...dual, loadBalancerSourceRanges } },
         }),
       );
@@ -246,7 +269,7 @@ describe("an opening that would go", () => {
 
   test("goes with the annotation by which a Service has no rules of its own, or is reached at its node ports", () => {
     for (const key of ["azure-disable-load-balancer-nsg-rule", "azure-disable-load-balancer-floating-ip"])
-      expect(causeOf("security rules", "20.0.0.1 tcp 80", { ...annotated({ [key]: "true" }), observed })).toBe("known");
+      expect(causeOf(opening("20.0.0.1", "tcp", 80), { ...annotated({ [key]: "true" }), observed })).toBe("known");
   });
 
   test("goes from the address of a node once all Services that use the port there have changed", () => {
@@ -254,7 +277,7 @@ describe("an opening that would go", () => {
     const causeWith = (...changed: readonly string[]): Cause => {
       const services = ["default/one", "default/two"];
       const owners = [{ kind: "Node" as const, name: "node-0" }];
-      const item = { kind: "security rules", name: "10.240.0.4 tcp 30080", owners, services };
+      const item = { ...opening("10.240.0.4", "tcp", 30_080), owners, services };
       const stored = (key: string) => intentOf({ name: key.slice("default/".length) }).service;
       const former = (key: string) => ({ ...stored(key), spec: { type: "LoadBalancer", ports: [] } });
       return causesOf({
@@ -287,15 +310,15 @@ describe("an opening that would go", () => {
     const cause = causesOf({ batch: [], observed: world({}), config, current: stored, settled, joining: new Set() });
     const owners = [{ kind: "Node" as const, name: "node-0" }];
     for (let port = 30_000; port < 30_100; port += 1) {
-      const item = { kind: "security rules", name: `10.240.0.4 tcp ${port}`, owners, services: ["default/web"] };
+      const item = { ...opening("10.240.0.4", "tcp", port), owners, services: ["default/web"] };
       expect(cause(item, { id: "", title: "", before: [item], after: [], writers: [] })).toBe("none");
     }
     expect(reads).toBe(1);
   });
 
   test("goes with the public IP that another one has replaced by name", () => {
-    expect(causeOf("security rules", "20.0.0.2 tcp 80", { ...chosen, observed })).toBe("none");
-    expect(causeOf("security rules", "20.0.0.1 tcp 80", { ...chosen, observed })).toBe("known");
+    expect(causeOf(opening("20.0.0.2", "tcp", 80), { ...chosen, observed })).toBe("none");
+    expect(causeOf(opening("20.0.0.1", "tcp", 80), { ...chosen, observed })).toBe("known");
   });
 });
 
@@ -313,8 +336,8 @@ describe("a node's address that would leave a pool", () => {
       config = plannerConfigOf(),
     }: { readonly name?: string; readonly joining?: readonly string[]; readonly config?: PlannerConfig } = {},
   ): Cause => {
-    const owners = [owner];
-    const item = { kind: "members of backend pool kubernetes", name, owners, services: [] };
+    const member = { kind: "members of backend pool", pool: "kubernetes", address: name } as const;
+    const item = { ...member, owners: [owner], services: [] };
     const observed = { ...world({}), ...about };
     const unset = (): undefined => undefined;
     const input = { batch: [], observed, config, current: unset, settled: unset };
@@ -352,7 +375,7 @@ describe("a node's address that would leave a pool", () => {
   });
 
   test("is unconfirmed where its node has no endpoint of the Service, and else has the cause of the node", () => {
-    const endpoint = { kind: "endpoint", name: "default/web node-0" } as const;
+    const endpoint = { kind: "endpoint", service: "default/web", node: "node-0" } as const;
     const ready = { endpointNodes: new Map([["default/web", ["node-0"]]]) };
     expect(causeOfMember(endpoint, { ...ready, nodes: present })).toBe("none");
     expect(causeOfMember(endpoint, { ...ready, nodes: [excluded] })).toBe("known");

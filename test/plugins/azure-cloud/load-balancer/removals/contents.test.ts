@@ -3,11 +3,14 @@ import { describe, expect, test } from "bun:test";
 import type { LoadBalancer } from "@azure/arm-network";
 
 import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
-import { changesOf, contentsOf, ownersOf } from "../../../../../plugins/azure-cloud/load-balancer/removals/contents.ts";
+import { changesOf, contentsOf } from "../../../../../plugins/azure-cloud/load-balancer/removals/contents.ts";
+import { ownersOf } from "../../../../../plugins/azure-cloud/load-balancer/removals/owners.ts";
+import { itemKey, kindOf, nameOf, type Owner } from "../../../../../plugins/azure-cloud/removal-guard/items.ts";
 import { intentOf, plannerConfigOf } from "../fixtures.ts";
 import { converge, nodesNamed, world } from "../world.ts";
 
 const config = plannerConfigOf();
+const textOf = (owner: Owner): string => (owner.kind === "endpoint" ? `${owner.service} ${owner.node}` : owner.name);
 
 test("the deletion of a Service removes its parts, its public IP and its private link service, and nothing of the others", () => {
   const [web, other] = ["a".repeat(32), "b".repeat(32)].map((uid, index) => {
@@ -25,10 +28,10 @@ test("the deletion of a Service removes its parts, its public IP and its private
     isFree: () => true,
   });
   const removed = changes.flatMap(({ before, after }) => {
-    const left = new Set(after.map(({ kind, name }) => `${kind} ${name}`));
+    const left = new Set(after.map(itemKey));
     return before
-      .filter(({ kind, name }) => !left.has(`${kind} ${name}`))
-      .map(({ kind, owners }) => [kind, ...owners.map(({ name }) => name)].join(" "));
+      .filter((item) => !left.has(itemKey(item)))
+      .map((item) => [kindOf(item), ...item.owners.map(textOf)].join(" "));
   });
   expect(removed.toSorted()).toEqual([
     "frontend addresses default/web-0",
@@ -50,7 +53,7 @@ test("a security rule for the address of a Service is that Service's, whatever n
   const ingress = (last.results.get("default/web")?.status?.ingress ?? []).flatMap(({ ip = [] }) => ip);
   const state = { ...observed, services: [intentOf({ ingress }).service, nodePort.service] };
   const [items] = contentsOf({ ...state, loadBalancers: [] }, ownersOf([], state, config));
-  expect(items?.items.map(({ name, owners, services }) => [name, owners, services])).toEqual([
+  expect(items?.items.map((item) => [nameOf(item), item.owners, item.services])).toEqual([
     [`${ingress[0]} tcp 80`, [{ kind: "Service", name: "default/web" }], ["default/web"]],
   ]);
 });
@@ -75,7 +78,7 @@ test.each([
   }));
   const found = { ...start, services, securityGroup: { ...securityGroup, securityRules: rules ?? [] } };
   const [items] = contentsOf(found, ownersOf([], found, config));
-  expect(items?.items.flatMap(({ owners }) => owners.map(({ name }) => name))).toEqual([...expected]);
+  expect(items?.items.flatMap(({ owners }) => owners.map(textOf))).toEqual([...expected]);
 });
 
 test("a member of a pool is its node's, in a Service's own pool its endpoint's, and without a node without an owner", () => {
@@ -98,8 +101,8 @@ test("a member of a pool is its node's, in a Service's own pool its endpoint's, 
     return changes.flatMap(({ before }) => before.map(({ owners }) => owners));
   };
   expect(ownersIn("kubernetes")).toEqual([[{ kind: "Node", name: "node-0" }], []]);
-  expect(ownersIn("default-web")).toEqual([[{ kind: "endpoint", name: "default/web node-0" }], []]);
-  expect(ownersIn("Default-Web")).toEqual([[{ kind: "endpoint", name: "default/web node-0" }], []]);
+  expect(ownersIn("default-web")).toEqual([[{ kind: "endpoint", service: "default/web", node: "node-0" }], []]);
+  expect(ownersIn("Default-Web")).toEqual([[{ kind: "endpoint", service: "default/web", node: "node-0" }], []]);
 });
 
 describe("a member that leaves the pool of a load balancer", () => {
@@ -125,7 +128,7 @@ describe("a member that leaves the pool of a load balancer", () => {
       { stages: [{ name: "load-balancers", writes: [...writes] }], results: new Map(), nodeEvents: new Map() },
       { observed, owners: ownersOf([], observed, config), isFree: () => true },
     );
-    expect(change?.before.map((item) => [item.kind, change.isIdle?.(item)])).toEqual([
+    expect(change?.before.map((item) => [kindOf(item), change.isIdle?.(item)])).toEqual([
       ["members of backend pool kubernetes", isIdle],
     ]);
   });
