@@ -1,3 +1,5 @@
+import { timestamp } from "./values.ts";
+
 /** upstream: `metav1.Condition`. */
 export interface Condition {
   readonly type: string;
@@ -26,7 +28,7 @@ export function setStatusCondition(
 ): readonly Condition[] {
   const present = conditions ?? [];
   const before = findStatusCondition(present, value.type);
-  const at = new Date(nowMs).toISOString().replace(/\.\d+Z$/u, "Z");
+  const at = timestamp(nowMs);
   const next = { ...value, lastTransitionTime: before?.status === value.status ? before.lastTransitionTime : at };
   if (before === undefined) return [...present, next];
   const isSame =

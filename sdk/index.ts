@@ -218,7 +218,7 @@ export {
   serviceHealthCheck,
 } from "./services.ts";
 export { editDistance, suggestionFor } from "./suggestion.ts";
-export { isObject, visible } from "./values.ts";
+export { isObject, timestamp, visible } from "./values.ts";
 export { FailingObjects } from "./failing-objects.ts";
 export { type KnownWarning, type OperatorWarning, type WarningKind } from "./warning.ts";
 export {

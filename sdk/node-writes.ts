@@ -4,6 +4,7 @@ import { keyOf, kinds, type Node, type NodeCondition, type Taint } from "./kinds
 import type { KubeClient } from "./kube.ts";
 import { retryOnConflict } from "./loops.ts";
 import { compareResourceVersion } from "./objects.ts";
+import { timestamp } from "./values.ts";
 
 const conflictRetry = { steps: 5, pauseMs: 100 };
 
@@ -61,7 +62,7 @@ export type ConditionState = Required<Pick<NodeCondition, "type" | "status" | "r
  * from another node of that name.
  */
 export function conditionPatch(state: ConditionState, nowMs: number, uid?: string) {
-  const at = new Date(nowMs).toISOString().replace(/\.\d+Z$/u, "Z");
+  const at = timestamp(nowMs);
   return {
     ...(uid !== undefined && { metadata: { uid } }),
     status: { conditions: [{ ...state, lastHeartbeatTime: at, lastTransitionTime: at }] },

@@ -2,6 +2,9 @@
 export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
+/** A time as objects of Kubernetes carry it: RFC 3339, to the second. */
+export const timestamp = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+Z$/u, "Z");
+
 /** Controls of terminals and of the direction of text, but for line feeds: a name must not look like another one. */
 const controls = /(?!\n)[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 

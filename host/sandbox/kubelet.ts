@@ -1,7 +1,5 @@
-import { kinds, labels, type Node, type NodeCondition, taints } from "cloud-controller-host/sdk";
+import { kinds, labels, type Node, type NodeCondition, taints, timestamp } from "cloud-controller-host/sdk";
 import type { SandboxApiServer } from "cloud-controller-host/sdk/testing/api-server";
-
-const seconds = (at: Date): string => at.toISOString().replace(/\.\d+Z$/u, "Z");
 
 /** The Node object that a kubelet with an external cloud provider registers: uninitialized, and Ready. */
 export function freshNode(name: string, now: Date): Node {
@@ -43,8 +41,8 @@ const readyCondition = (status: keyof typeof readyTexts, now: Date): NodeConditi
   type: "Ready",
   status,
   ...readyTexts[status],
-  lastHeartbeatTime: seconds(now),
-  lastTransitionTime: seconds(now),
+  lastHeartbeatTime: timestamp(now.getTime()),
+  lastTransitionTime: timestamp(now.getTime()),
 });
 
 /** Registers a node and its heartbeat lease, as a kubelet that has just started. */

@@ -7,6 +7,7 @@ import {
   messageOf,
   type Service,
   syncFailureMessage,
+  timestamp,
   visible,
 } from "cloud-controller-host/sdk";
 
@@ -47,8 +48,6 @@ type Context = Pick<GenerationContext, "clock" | "log">;
 /** True if the API server may have carried a write out although it failed. */
 const mayBeInEffect = (error: unknown): boolean => !(error instanceof ApiError) || error.status >= 500;
 
-const timeOf = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+Z$/u, "Z");
-
 export function serviceConditions(
   { clock, log }: Context,
   patch: (service: Service, body: { readonly status: { readonly conditions: readonly Condition[] } }) => Promise<void>,
@@ -64,7 +63,7 @@ export function serviceConditions(
     if (isSame && before.reason === state.reason && before.message === message) return;
     // It shows since when the status holds, not when it was last confirmed.
     const since = isSame ? before.lastTransitionTime : undefined;
-    const condition = { type: ready, ...state, message, lastTransitionTime: since ?? timeOf(clock.now()) };
+    const condition = { type: ready, ...state, message, lastTransitionTime: since ?? timestamp(clock.now()) };
     try {
       await patch(service, { status: { conditions: [condition] } });
     } catch (error) {
@@ -75,7 +74,7 @@ export function serviceConditions(
   };
   return {
     async failure(service, error, warnings, retryDelayMs) {
-      const retryAt = timeOf(clock.now() + retryDelayMs);
+      const retryAt = timestamp(clock.now() + retryDelayMs);
       const message = syncFailureMessage({ error: messageOf(error), retryAt, warnings: warnings.join("; ") });
       try {
         await write(service, { status: "False", reason: failed }, message);

@@ -1,4 +1,12 @@
-import { apiVersionOf, type Clock, type EventSubject, kinds, type KubeEvent, visible } from "cloud-controller-host/sdk";
+import {
+  apiVersionOf,
+  type Clock,
+  type EventSubject,
+  kinds,
+  type KubeEvent,
+  timestamp,
+  visible,
+} from "cloud-controller-host/sdk";
 
 export interface EventFacts {
   readonly component: string;
@@ -54,7 +62,7 @@ export class EventMaker {
 
   /** Event timestamps have whole seconds. */
   timestamp(): string {
-    return new Date(this.#clock.now()).toISOString().replace(/\.\d+Z$/, "Z");
+    return timestamp(this.#clock.now());
   }
 }
 

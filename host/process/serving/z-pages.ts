@@ -1,3 +1,5 @@
+import { timestamp } from "cloud-controller-host/sdk";
+
 import { mediaRanges } from "../metrics/exposition.ts";
 
 /** The facts of the pages that Kubernetes components share. */
@@ -47,7 +49,7 @@ function structured(kind: Kind, version: string, facts: ZPages): Response {
     kind === "Flagz"
       ? { flags: facts.flags() }
       : {
-          startTime: startedAt.toISOString().replace(/\.\d+Z$/u, "Z"),
+          startTime: timestamp(startedAt.getTime()),
           uptimeSeconds: uptimeSeconds(startedAt, now),
           binaryVersion: facts.version,
           paths,

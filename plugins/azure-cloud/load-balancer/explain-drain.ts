@@ -1,5 +1,5 @@
 import type { LoadBalancer } from "@azure/arm-network";
-import type { Explanation, Fact, Node, Service } from "cloud-controller-host/sdk";
+import { type Explanation, type Fact, type Node, type Service, timestamp } from "cloud-controller-host/sdk";
 
 import { noDrain, readDrain } from "./model/drain.ts";
 import type { PlannerConfig } from "./model/planner-config.ts";
@@ -12,8 +12,6 @@ export interface ClusterView {
   readonly services: readonly Service[];
   readonly nowMs: number;
 }
-
-const at = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+Z$/u, "Z");
 
 /** Why a node leaves its backend pools, and until when it is drained; nothing for a node that does not. */
 export function explainDrain(
@@ -36,7 +34,7 @@ export function explainDrain(
     if (places.every(({ hasOthers }) => !hasOthers))
       return "it keeps getting connections: all other members leave as well";
     if (drain.record !== "down") return "waiting until Azure shows all of its addresses as down";
-    return `no new connections since ${at(nowMs - drain.elapsedMs)}; it is removed at ${at(nowMs - drain.elapsedMs + drainMs)}`;
+    return `no new connections since ${timestamp(nowMs - drain.elapsedMs)}; it is removed at ${timestamp(nowMs - drain.elapsedMs + drainMs)}`;
   };
   return [{ title, facts: [cause, { name: "state", value: state() }] }];
 }

@@ -1,9 +1,10 @@
+import { timestamp } from "cloud-controller-host/sdk";
+
 import { type Access, type PolicyRule, rulesOf } from "../access/rules.ts";
 import { methodNotAllowed } from "../access/status.ts";
 import type { Tokens, User } from "../access/tokens.ts";
 import { isList, isObject, type JsonObject, objectAt, textAt } from "../json.ts";
 import type { Cluster } from "../registry/cluster.ts";
-import { timestamp } from "../registry/metadata.ts";
 import { requestSchemas } from "../schema/requests.ts";
 import { readObject } from "./body.ts";
 import { jsonReply } from "./replies.ts";

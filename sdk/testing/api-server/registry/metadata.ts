@@ -1,12 +1,9 @@
-import type { KubeObject, ObjectMeta } from "cloud-controller-host/sdk";
+import { type KubeObject, type ObjectMeta, timestamp } from "cloud-controller-host/sdk";
 
 import { type ApiObject, equal, isObject, type JsonObject, without } from "../json.ts";
 import type { Resource } from "../resource.ts";
 
 const suffixAlphabet = "bcdfghjklmnpqrstvwxz2456789";
-
-/** A time as objects carry it, to the second. */
-export const timestamp = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
 
 function generatedName(prefix: string): string {
   const random = crypto.getRandomValues(new Uint8Array(5));

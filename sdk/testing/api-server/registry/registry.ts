@@ -1,4 +1,4 @@
-import type { ObjectMeta } from "cloud-controller-host/sdk";
+import { type ObjectMeta, timestamp } from "cloud-controller-host/sdk";
 
 import {
   alreadyExists,
@@ -18,7 +18,7 @@ import { normalize } from "../schema/normalize.ts";
 import type { Collection } from "../store/collection.ts";
 import { Stored, storeKey } from "../store/stored.ts";
 import { invalidValue, problemsOf } from "../validation.ts";
-import { apiObject, carriedMetadata, newMetadata, timestamp, withGeneration } from "./metadata.ts";
+import { apiObject, carriedMetadata, newMetadata, withGeneration } from "./metadata.ts";
 
 /** Namespace and name of an object; the namespace is empty for a cluster-scoped kind. */
 export interface Place {
