@@ -4,7 +4,7 @@ import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { type Causes, RemovalGuard, type ResourceChange } from "../../../../plugins/azure-cloud/removal-guard/guard.ts";
 import { type Item, nameOf } from "../../../../plugins/azure-cloud/removal-guard/items.ts";
-import { loggerInto } from "../world.ts";
+import { loggerInto, type LogLine } from "../world.ts";
 
 const items = (from: number, to: number): readonly Item[] =>
   Array.from({ length: to - from }, (_, index) => ({
@@ -33,13 +33,14 @@ function guarded() {
   const clock = manualClock();
   const confirmed = new Set<string>();
   const gauges: number[] = [];
+  const logged: LogLine[] = [];
   const nothing = () => ({ inc: () => undefined, observe: () => undefined });
   const end = new AbortController();
   const guard = new RemovalGuard(
     {
       clock,
       signal: end.signal,
-      log: loggerInto([]),
+      log: loggerInto(logged),
       confirmations: { isConfirmed: async (hash) => confirmed.has(hash), command: (hash) => `confirm ${hash}` },
       metrics: { counter: nothing, histogram: nothing, gauge: () => ({ set: (value) => void gauges.push(value) }) },
     },
@@ -48,7 +49,7 @@ function guarded() {
   const removes = async (before: readonly Item[], after: readonly Item[]): Promise<number> =>
     (await guard.review([change(before, after)], without)).flatMap((held) => held.items).length;
   const hash = (): string => /confirm (\S+)$/u.exec(guard.warnings[0]?.text ?? "")?.[1] ?? "";
-  return { guard, clock, confirmed, gauges, removes, hash, [Symbol.dispose]: () => end.abort() };
+  return { guard, clock, confirmed, gauges, logged, removes, hash, [Symbol.dispose]: () => end.abort() };
 }
 
 describe("the removal guard", () => {
@@ -94,6 +95,14 @@ describe("the removal guard", () => {
     other.confirmed.add(before.hash());
     expect(await other.removes(items(0, 30), items(12, 30))).toBe(0);
     expect(other.guard.warnings).toEqual([]);
+  });
+
+  test("logs a hold once while the same removals are planned again, and with its new hash once there are more", async () => {
+    using lab = guarded();
+    for (const from of [20, 20, 25, 25]) expect(await lab.removes(items(0, 30), items(from, 30))).toBe(from);
+    const held = lab.logged.filter(({ message }) => message === "Removals are held");
+    expect(held.map(({ fields }) => fields["removals"])).toEqual([20, 25]);
+    expect(held.at(-1)?.fields["confirmation"]).toBe(lab.hash());
   });
 
   test("dissolves a hold that is not planned any more, and sets the metric to zero", async () => {
