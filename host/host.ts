@@ -1,5 +1,6 @@
 import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
+import { within } from "./async/timeout.ts";
 import { logFormat } from "./config/flags/options.ts";
 import { flagLines } from "./config/help/configz.ts";
 import { pluginSource } from "./generation/plugins/plugin-source.ts";
@@ -69,15 +70,19 @@ export async function startHost(input: HostInput): Promise<RunningHost> {
   });
 }
 
+/** For so long, the first lists wait for the first read of the Lease. */
+const maxLookMs = 1_000;
+
 /** Prepares the first generation, which only reads, while the listeners open. Disposing of `standby` ends it. */
 function prepareFirst(
   { leadership, supervisor, parts, stopping }: Pick<HostParts, "leadership" | "supervisor" | "parts" | "stopping">,
   { plugins, firstReading }: Pick<HostInput, "plugins" | "firstReading">,
   standby: AsyncDisposableStack,
 ): HostParts["first"] {
-  // Sent first: the lists of the generation are then younger than a lease that is free.
+  // Lists that are sent after the reply are younger than a lease that is free; others are sent again when it is won.
   const looking = leadership.look(stopping.signal);
-  const first = supervisor.begin(plugins, stopping.signal, firstReading);
+  const looked = within(parts.clock, maxLookMs, looking, stopping.signal);
+  const first = supervisor.begin(plugins, stopping.signal, { looked, ...(firstReading && { firstReading }) });
   const settled = Promise.all([looking, first]).catch(() => undefined);
   const end = async (): Promise<void> => {
     stopping.abort();

@@ -111,12 +111,12 @@ export class Supervisor {
   /**
    * Prepares the first generation, to stand by until `lead`. Bad input rejects with all its problems, and the process
    * should then end. Returns the text of the config that was read, which is all that counts as known. `firstReading` of
-   * the config may have been made before.
+   * the config may have been made before. Nothing is listed before `looked` has resolved.
    */
   async begin(
     plugins: LoadedPlugins,
     signal: AbortSignal,
-    firstReading?: Promise<Reading>,
+    { firstReading, looked }: { readonly firstReading?: Promise<Reading>; readonly looked?: Promise<unknown> } = {},
   ): Promise<string | undefined> {
     using _ = { [Symbol.dispose]: plugins.retain() };
     this.#content = this.#source && (await settledContent(this.#source, this.#scope.clock, signal, firstReading));
@@ -124,6 +124,7 @@ export class Supervisor {
     this.#noteProblems(plugins);
     this.#report.runs.withoutPlugins(plugins.refused);
     this.#folders = foldersOf(plugins.sources);
+    await looked;
     if (config.disabled) await this.#disable(config);
     else await this.#slot.install(await this.#prepare({ plugins, config }, signal), "start", 0);
     return this.#content !== undefined && "text" in this.#content ? this.#content.text : undefined;

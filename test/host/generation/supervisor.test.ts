@@ -48,6 +48,23 @@ test("a lease that is about to be won has the caches of the generation read agai
   await eventually("it has listed and watches again", () => requests() === 4);
 });
 
+test("the first generation lists nothing before the Lease has been looked at", async () => {
+  await using standby = await SlotRig.start();
+  standby.watchedKinds = [kinds.Node];
+  const first = standby.plugins([standby.controller("alpha", main)], "one");
+  const loader = { hash: async () => first.hash, load: async () => ({ ok: true as const, plugins: first }) };
+  await using stack = new AsyncDisposableStack();
+  const other = new Supervisor(standby.scope, undefined, loader);
+  stack.defer(() => other.close());
+  const looked = Promise.withResolvers<void>();
+  const begun = other.begin(first, new AbortController().signal, { looked: looked.promise });
+  await Bun.sleep(100);
+  expect(standby.api.requests.count({ resource: "nodes" })).toBe(0);
+  looked.resolve();
+  await begun;
+  expect(standby.api.requests.count({ resource: "nodes" })).toBeGreaterThan(0);
+});
+
 describe("a reload", () => {
   test("superseded by a newer one while its cloud is created is abandoned at once and never runs", async () => {
     rig.createCloud = () => new Promise(() => undefined);
