@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { ApiError, forEachConcurrently, retryOnConflict, runTogether } from "cloud-controller-host/sdk";
+import { ApiError, forEachConcurrently, repeat, retryOnConflict, runTogether } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 const burn = (ms: number): void => {
@@ -148,4 +148,20 @@ test("parts of a controller that fail together are thrown together", async () =>
   const thrown = await work.catch((error: unknown) => error);
   expect(thrown).toBeInstanceOf(AggregateError);
   expect(thrown).toMatchObject({ errors: failures });
+});
+
+test("a pass is repeated after a period that begins with its end, until the signal aborts", async () => {
+  const clock = manualClock();
+  const stop = new AbortController();
+  const begunMs: number[] = [];
+  const repeated = repeat({ clock, signal: stop.signal, periodMs: 1_000 }, async () => {
+    begunMs.push(clock.monotonic());
+    await clock.sleep(200);
+  });
+  await clock.advance(3_000);
+  expect(begunMs).toEqual([0, 1_200, 2_400]);
+  stop.abort();
+  await clock.advance(5_000);
+  await repeated;
+  expect(begunMs).toHaveLength(3);
 });

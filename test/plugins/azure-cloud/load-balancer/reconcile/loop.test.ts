@@ -5,7 +5,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { errorOf } from "../../../../kit/rejection.ts";
 import { azureState, expectConverged } from "../azure-state.ts";
-import { type Cluster, fast, openCluster, serviceOf } from "../cluster.ts";
+import { type Cluster, fast, jumpingClock, openCluster, serviceOf } from "../cluster.ts";
 
 const internal = (name: string): Service =>
   serviceOf(name, { annotations: { "azure-load-balancer-internal": "true" } });
@@ -76,6 +76,33 @@ test("a Service whose public IP has no address yet fails until Azure shows it", 
   const web = serviceOf("web", { annotations: { "azure-pip-name": "mine" } });
   expect(await errorOf(cluster.ensure(generation, web))).toMatchObject({ code: "NotSettled" });
   expect(cluster.services.get(keyOf(web))?.status).toBeUndefined();
+});
+
+test("a load balancer that another writer sets back each time is written six times for a Service, which then fails", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/kubernetes";
+  const write = { method: "PUT", path: /\/loadBalancers\/kubernetes$/u };
+  const generation = await cluster.start({ disableAPICallCache: true }, jumpingClock().clock);
+  await cluster.ensure(generation, serviceOf("web"));
+  const former = simulator.get(id);
+  if (former === undefined) throw new Error("missing: load balancer");
+  simulator.clearLog();
+  let hold = simulator.hold(write, "response");
+  const other = errorOf(cluster.ensure(generation, serviceOf("other")));
+  const settled = other.then(() => "settled");
+  while ((await Promise.race([settled, Bun.sleep(5)])) === undefined) {
+    if (hold.waiting() === 0) continue;
+    simulator.put(id, former);
+    hold.release();
+    // The reply would wait for the next hold as well.
+    await Bun.sleep(0);
+    hold = simulator.hold(write, "response");
+  }
+  hold.release();
+  expect(await other).toMatchObject({ code: "NotSettled" });
+  await cluster.ensure(generation, serviceOf("web"));
+  expect(cluster.writes().filter((one) => one === "PUT loadBalancers/kubernetes")).toHaveLength(6);
 });
 
 test("a new pool gets members where pools of other writers are left alone", async () => {

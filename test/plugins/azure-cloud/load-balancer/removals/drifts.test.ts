@@ -1,5 +1,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 
+import { eventually } from "cloud-controller-host/sdk/testing";
+
 import { objectsAt } from "../../../../../plugins/azure-cloud/json.ts";
 import { jumpingClock, openCluster, serviceOf } from "../cluster.ts";
 
@@ -62,5 +64,20 @@ test("writes of this process, and changes of what is not ours, are not drift", a
   cluster.world.simulator.put(id, { ...stored, tags: { team: "net" } });
   await cluster.remove(generation, serviceOf("a"));
   await cluster.ensure(generation, serviceOf("b"));
+  expect(drifts()).toEqual([]);
+});
+
+test("what a write of this process has changed is not drift for a read that comes before its reply", async () => {
+  const { cluster, generation, drifts } = await setUp();
+  await using _ = cluster;
+  const { simulator } = cluster.world;
+  const reply = simulator.hold({ method: "PUT", path: /\/loadBalancers\/kubernetes$/u }, "response");
+  const first = cluster.ensure(generation, serviceOf("a"));
+  await eventually("its load balancer is written", () => reply.waiting() === 1);
+  simulator.clearLog();
+  const second = cluster.ensure(generation, serviceOf("b"));
+  await eventually("a public IP is written after the read", () => cluster.writes().length > 0);
+  reply.release();
+  await Promise.all([first, second]);
   expect(drifts()).toEqual([]);
 });
