@@ -95,13 +95,17 @@ export const isRefused = (error: unknown): boolean =>
     !isConflicting(error) &&
     !hasLostAttempt(error));
 
+/** Codes of requests without a reply of ARM, and of operations that are not waited for any more. */
+const lostCodes = new Set(["InvalidReply", "OperationTimeout", "Unreachable"]);
+
 /**
  * True if it is not known what has become of a write: an attempt at it had no reply, or one of a gateway or of a service
- * that fails. It may be carried out all the same, also later, and reads do not show it at once.
+ * that fails, or its operation has not ended in time. It may be carried out all the same, also later, and reads do not
+ * show it at once.
  */
 export const isLost = (error: unknown): boolean =>
   hasLostAttempt(error) ||
-  (error instanceof CodedError && (error.code === "Unreachable" || error.code === "InvalidReply")) ||
+  (error instanceof CodedError && lostCodes.has(error.code)) ||
   (error instanceof ArmError && !error.failedOperation && (error.status === 408 || error.status >= 500));
 
 /** Attempts at one write before its conflict is reported to the caller. */

@@ -21,9 +21,9 @@ export interface UnendedOperationsOptions {
 
 /**
  * Operations on the resources of Services that nothing here waits for: an earlier process or another writer has begun them,
- * or the reply to the write was lost. While one runs, its resource looks as desired, but it may still fail: the resource is
- * then `Failed`, or gone, and no Service is synced because of that. All Services are planned again until every operation
- * has ended.
+ * the reply to the write was lost, or they take too long. While one runs, its resource looks as desired, but it may still
+ * fail: the resource is then `Failed`, or gone, and no Service is synced because of that. All Services are planned again
+ * until every operation has ended.
  */
 export class UnendedOperations {
   readonly #options: UnendedOperationsOptions;
@@ -43,7 +43,10 @@ export class UnendedOperations {
     if (this.#ids.size > 0 && !this.#isWaiting) void this.#wait();
   }
 
-  /** A write of this process had no reply. It may be carried out later, or be so already while reads lag behind. */
+  /**
+   * A write of this process had no reply, or its operation has not ended in time. It may be carried out later, or be so
+   * already while reads lag behind.
+   */
   lost(id: string): void {
     if (this.#options.context.planning !== undefined) return;
     this.#ids.add(id);

@@ -182,8 +182,9 @@ test("a write has changed nothing if ARM refused its request for another reason 
   expect(errors.map(isRefused)).toEqual([true, false, false, true, false, true, false, false, false, false]);
 });
 
-test("what has become of a write is unknown without a reply, and after one of a gateway or of a service that fails", () => {
+test("what has become of a write is unknown without a reply, after one of a gateway or of a service that fails, and when its operation takes too long", () => {
   const errors = [
+    new CodedError("OperationTimeout", "the operation did not end"),
     new CodedError("Unreachable", "the connection broke"),
     new CodedError("InvalidReply", "a page of a proxy"),
     new ArmError(503, "ServiceUnavailable", "", { method: "PUT" }),
@@ -195,5 +196,5 @@ test("what has become of a write is unknown without a reply, and after one of a 
     new ArmError(403, "AuthorizationFailed", "", { method: "PUT" }),
     new RetryAfterError(1_000, "throttled, and not sent"),
   ];
-  expect(errors.map(isLost)).toEqual([true, true, true, true, true, false, false, false, false]);
+  expect(errors.map(isLost)).toEqual([true, true, true, true, true, true, false, false, false, false]);
 });
