@@ -1,9 +1,16 @@
 import { expect, test } from "bun:test";
 
-import { defineCloud, defineController, defineWebhook, skipped, Type } from "cloud-controller-host/sdk";
+import {
+  defineCloud,
+  defineController,
+  defineWebhook,
+  type Permission,
+  skipped,
+  Type,
+} from "cloud-controller-host/sdk";
 import { memoryCloud } from "cloud-controller-host/sdk/testing";
 
-import { enabledPlugins, missingChoices } from "../../../../host/generation/plugins/enabled.ts";
+import { enabledPlugins, missingChoices, unknownVerbs } from "../../../../host/generation/plugins/enabled.ts";
 
 const cloud = (name: string) =>
   defineCloud({
@@ -48,4 +55,13 @@ test("a plugin that flags name is missing when it was there before and is not no
     '--controllers: the controller "on" was in /plugins/on, and no plugin has this name now; restore it, or restart without it',
     '--webhooks: the webhook "first" was in /plugins/first, and no plugin has this name now; restore it, or restart without it',
   ]);
+});
+
+test("verbs that the API does not have are found in the permissions of a plugin that was not type-checked, each once", () => {
+  const permissions: readonly Permission[] = JSON.parse(
+    '[{"apiGroup":"","resources":["nodes"],"verbs":["get","lst"]},{"apiGroup":"","resources":["pods"],"verbs":["lst"]}]',
+  );
+  expect(unknownVerbs({ ...controller("on", true), permissions })).toEqual(["lst"]);
+  expect(unknownVerbs({ ...cloud("azure"), permissions })).toEqual(["lst"]);
+  expect([controller("on", true), cloud("azure"), webhook("first")].flatMap(unknownVerbs)).toEqual([]);
 });

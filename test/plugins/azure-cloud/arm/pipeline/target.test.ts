@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { targetOf } from "../../../../../plugins/azure-cloud/arm/pipeline/target.ts";
+import { methodWord, targetOf } from "../../../../../plugins/azure-cloud/arm/pipeline/target.ts";
 
 const url = (name: string): string =>
   `https://arm.test/subscriptions/s/resourceGroups/RG/providers/Microsoft.Network/loadBalancers/${name}?api-version=1`;
@@ -23,4 +23,20 @@ test("the target of a request is named as in the ids of ARM, which are not encod
   expect(targetOf(`https://arm.test${path}?api-version=1`)).toMatchObject({ resourceGroup: "größe", path });
   const malformed = "/subscriptions/s/resourceGroups/%ff";
   expect(targetOf(`https://arm.test${malformed}`).path).toBe(malformed);
+});
+
+const group = "https://arm.test/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network";
+const connection = "privateLinkServices/pls/privateEndpointConnections/one";
+
+test.each([
+  ["GET", "loadBalancers", "list"],
+  ["GET", "loadBalancers/one", "get"],
+  ["PUT", "loadBalancers/one", "create_or_update"],
+  ["PATCH", "loadBalancers/one", "update"],
+  ["DELETE", "loadBalancers/one", "delete"],
+  ["POST", "loadBalancers/one", "post"],
+  ["PUT", connection, "create_or_update"],
+  ["DELETE", connection, "deletePrivateEndpointConnection"],
+])("the metrics name a %s of %s %s, as upstream does", (method, path, word) => {
+  expect(methodWord(method, targetOf(`${group}/${path}?api-version=1`))).toBe(word);
 });
