@@ -12,6 +12,7 @@ import { OutdatedError } from "./write-errors.ts";
 
 export interface WriteOptions {
   readonly abortSignal: AbortSignal;
+  readonly onResponse: () => void;
   readonly requestOptions: { readonly headers: Record<string, string> };
 }
 
@@ -162,8 +163,8 @@ export class Resources<Item extends ArmResource> {
   async #write<T>(what: string, id: string, send: (options: WriteOptions) => PromiseLike<T>): Promise<T> {
     const { signal } = this.#options;
     try {
-      return await withOperationLimit(`${what} of ${this.#calls.noun} ${id}`, signal, (abortSignal) =>
-        send({ abortSignal, requestOptions: { headers: {} } }),
+      return await withOperationLimit(`${what} of ${this.#calls.noun} ${id}`, signal, (abortSignal, onResponse) =>
+        send({ abortSignal, onResponse, requestOptions: { headers: {} } }),
       );
     } catch (error) {
       this.invalidate(id);

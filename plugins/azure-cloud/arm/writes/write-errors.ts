@@ -1,4 +1,4 @@
-import { type Clock, CodedError } from "cloud-controller-host/sdk";
+import { type Clock, CodedError, isObject } from "cloud-controller-host/sdk";
 
 import { ArmError } from "../errors.ts";
 import { hasLostAttempt } from "../transport/retry.ts";
@@ -95,16 +95,22 @@ export const isRefused = (error: unknown): boolean =>
     !isConflicting(error) &&
     !hasLostAttempt(error));
 
+/** Errors of writes that ARM had accepted, and whose operations may still run. */
+const unended = new WeakSet<object>();
+
+export const noteUnended = (error: object): void => void unended.add(error);
+
 /** Codes of requests without a reply of ARM, and of operations that are not waited for any more. */
 const lostCodes = new Set(["InvalidReply", "OperationTimeout", "Unreachable"]);
 
 /**
  * True if it is not known what has become of a write: an attempt at it had no reply, or one of a gateway or of a service
- * that fails, or its operation has not ended in time. It may be carried out all the same, also later, and reads do not
- * show it at once.
+ * that fails, or its operation was not seen to end. It may be carried out all the same, also later, and reads do not show it
+ * at once.
  */
 export const isLost = (error: unknown): boolean =>
   hasLostAttempt(error) ||
+  (isObject(error) && unended.has(error)) ||
   (error instanceof CodedError && lostCodes.has(error.code)) ||
   (error instanceof ArmError && !error.failedOperation && (error.status === 408 || error.status >= 500));
 

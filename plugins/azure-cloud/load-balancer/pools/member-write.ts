@@ -1,7 +1,7 @@
 import type { Clock } from "cloud-controller-host/sdk";
 
 import { isUnprovisioned } from "../../arm/errors.ts";
-import { hasOperationEnded, withOperationLimit } from "../../arm/writes/operation-limit.ts";
+import { withOperationLimit } from "../../arm/writes/operation-limit.ts";
 import { isLost, isRejected } from "../../arm/writes/write-errors.ts";
 import type { VmReads } from "../../instances/vm-types.ts";
 import type { ServiceKey } from "../model/model.ts";
@@ -41,13 +41,13 @@ export async function writeMember(
   { signal, stuckMembers, abandoned }: MemberOptions,
   write: (request: { readonly abortSignal: AbortSignal; readonly onResponse: () => void }) => Promise<unknown>,
 ): Promise<void> {
-  let isAccepted = false;
-  const onResponse = (): void => void (isAccepted = true);
   try {
-    await withOperationLimit(`update of ${member.id}`, signal, (abortSignal) => write({ abortSignal, onResponse }));
+    await withOperationLimit(`update of ${member.id}`, signal, (abortSignal, onResponse) =>
+      write({ abortSignal, onResponse }),
+    );
     stuckMembers?.written(member.id);
   } catch (error) {
-    if (isLost(error) || (isAccepted && !hasOperationEnded(error))) abandoned?.(member.id);
+    if (isLost(error)) abandoned?.(member.id);
     // Throttling, an outage or the end of the process do not show that one in Failed is stuck.
     if (!isUnprovisioned({ provisioningState: member.state ?? "" }) || isRejected(error)) stuckMembers?.found(member);
     throw error;

@@ -6,6 +6,7 @@ import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { networkResources } from "../../../../../plugins/azure-cloud/arm/writes/network-resources.ts";
 import { withOperationLimit } from "../../../../../plugins/azure-cloud/arm/writes/operation-limit.ts";
+import { isLost } from "../../../../../plugins/azure-cloud/arm/writes/write-errors.ts";
 import { decodeConfig } from "../../../../../plugins/azure-cloud/config/decode.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
 import { countOf, openWorld, type World } from "../../world.ts";
@@ -189,5 +190,38 @@ describe("a long-running operation", () => {
     );
     expect(error).toMatchObject({ code: "OperationTimeout" });
     expect(String(error)).toContain("write of pip: the operation did not end within 0.2 s");
+  });
+});
+
+describe("a write that was accepted", () => {
+  const poll = { method: "GET", path: "/operations/" };
+
+  for (const [what, failure] of [
+    ["is refused", { status: 403, code: "AuthorizationFailed" }],
+    ["is throttled", { status: 429, headers: { "retry-after": "17" } }],
+  ] as const)
+    test(`may be carried out later if a poll of its operation ${what}`, async () => {
+      await using world = await openWorld({ operationPolls: 2 });
+      const { publicIPs } = await openPublicIPs(world);
+      world.simulator.failNext(poll, failure);
+      expect(isLost(await errorOf(publicIPs.put(idOf("pip"), body)))).toBe(true);
+      world.simulator.failNext(poll, failure);
+      expect(isLost(await errorOf(publicIPs.delete(idOf("pip"), undefined, always)))).toBe(true);
+    });
+
+  test("will not be carried out once its operation has failed", async () => {
+    await using world = await openWorld({ operationPolls: 2 });
+    const { publicIPs } = await openPublicIPs(world);
+    world.simulator.failNext({ method: "PUT" }, { status: 400, code: "InvalidRequest", stage: "operation" });
+    expect(isLost(await errorOf(publicIPs.put(idOf("pip"), body)))).toBe(false);
+  });
+
+  test("differs from one that is refused, or throttled before it is sent", async () => {
+    await using world = await openWorld();
+    const { publicIPs } = await openPublicIPs(world);
+    for (const failure of [{ status: 403, code: "RequestDisallowedByPolicy" }, { status: 429 }]) {
+      world.simulator.failNext({ method: "PUT" }, failure);
+      expect(isLost(await errorOf(publicIPs.put(idOf("pip"), body, { isNew: true })))).toBe(false);
+    }
   });
 });
