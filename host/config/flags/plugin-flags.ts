@@ -33,22 +33,21 @@ export function pluginFlags(plugin: PluginWithFlags): readonly PluginFlag[] {
 export const pluginGroups = (plugins: readonly PluginWithFlags[]): readonly FlagGroup[] =>
   plugins.map((plugin) => ({ title: plugin.name, rows: pluginFlags(plugin) })).filter(({ rows }) => rows.length > 0);
 
-/** The parts of a JSON schema used for a flag; `writeOnly` marks a secret. */
+/** The parts of a JSON schema used for a flag. */
 interface PropertySchema {
   readonly type?: unknown;
   readonly default?: unknown;
   readonly description?: unknown;
-  readonly writeOnly?: unknown;
 }
+
+/** The flag shows all of an option, or nothing: `writeOnly` marks a secret, which may be a part of it. */
+const hasSecret = (schema: PropertySchema): boolean => JSON.stringify(schema).includes('"writeOnly":true');
 
 function flagOf(schema: PropertySchema): FlagRow["flag"] {
   const help = typeof schema.description === "string" ? schema.description : "";
-  const secret = schema.writeOnly === true;
+  const secret = hasSecret(schema);
   const { default: byDefault } = schema;
-  if (schema.type === "object") {
-    const hidden = secret || JSON.stringify(schema).includes('"writeOnly":true');
-    return flag<unknown>({ ...json, secret: hidden }, byDefault, help, { from: "ours" });
-  }
+  if (schema.type === "object") return flag<unknown>({ ...json, secret }, byDefault, help, { from: "ours" });
   if (schema.type !== "array") return flag({ ...text(schema.type), secret }, plain(byDefault), help, { from: "ours" });
   const items: readonly unknown[] = Array.isArray(byDefault) ? byDefault : [];
   return flag({ ...strings, secret }, items.map(plain), help, { from: "ours" });

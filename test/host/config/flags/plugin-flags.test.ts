@@ -83,6 +83,10 @@ test("never shows a secret option", () => {
   const secrets = Type.Object({ keys: Type.Array(Type.String(), { writeOnly: true }) });
   const problems = problemsOf(['--x-keys=hunter2"'], [{ name: "x", configSchema: secrets }]);
   expect(problems.join("\n")).not.toContain("hunter2");
+
+  const items = Type.Object({ keys: Type.Array(Type.String({ writeOnly: true })) });
+  const listed = run(["--y-keys=hunter2"], [{ name: "y", configSchema: items }]);
+  expect(listed.settings.find(({ name }) => name === "y-keys")?.text).toBe("<hidden>");
 });
 
 test("refuses an option whose flag is already taken, naming both owners", () => {
