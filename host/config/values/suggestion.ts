@@ -1,4 +1,4 @@
-import { suggestionFor } from "cloud-controller-host/sdk";
+import { editDistance, suggestionFor } from "cloud-controller-host/sdk";
 
 /** ` (did you mean --x?)` for the most similar candidate, or nothing when none is similar enough. */
 export function didYouMean(given: string, candidates: readonly string[], prefix: string): string {
@@ -8,4 +8,4 @@ export function didYouMean(given: string, candidates: readonly string[], prefix:
 
 /** True when a word differs from a candidate by a slip or two of the finger, and not by its meaning. */
 export const isMisspelled = (given: string, candidates: readonly string[]): boolean =>
-  suggestionFor(given, candidates, { maxDistance: 2 }) !== "";
+  candidates.some((candidate) => editDistance(given, candidate) <= 2);

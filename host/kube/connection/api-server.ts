@@ -58,7 +58,7 @@ function find({ kubeconfig, flag = "--kubeconfig", master, podFiles = serviceAcc
   if (kubeconfig) return current([kubeconfig], `${flag}=${kubeconfig}`);
   if (master) {
     const cluster = { name: "master", server: master, skipTLSVerify: false };
-    return { cluster, user: { name: "nobody" }, what: `--master=${master}` };
+    return { cluster, user: anonymous, what: `--master=${master}` };
   }
   if (inCluster(podFiles)) return podServiceAccount(podFiles);
   const files = defaultFiles();
@@ -99,6 +99,9 @@ interface KubeconfigUser extends User {
   /** Its fields of `unsupported`. */
   readonly unsupported: readonly string[];
 }
+
+/** Sends no credentials. */
+const anonymous: KubeconfigUser = { name: "anonymous", unsupported: [] };
 
 interface Kubeconfig {
   readonly clusters: readonly Cluster[];
@@ -142,7 +145,7 @@ function chosen({ clusters, users, contexts, currentContext: name, incomplete }:
     return fail(
       `${what}: context "${name}" names the cluster "${context.cluster}", which ${incomplete.clusters.includes(context.cluster) ? "has no server" : "is not defined there"}`,
     );
-  const user = context.user ? byName(users, context.user) : { name: "nobody", unsupported: [] };
+  const user = context.user ? byName(users, context.user) : anonymous;
   if (user === undefined)
     return fail(`${what}: context "${name}" names the user "${context.user}", which is not defined there`);
   if (user.unsupported.length > 0)
