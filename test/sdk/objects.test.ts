@@ -126,6 +126,10 @@ describe("an owner reference", () => {
     expect(() => withControllerReference(object, kinds.Deployment, second)).toThrow(
       "default/web-list is already controlled by Deployment web",
     );
+    const ofOtherGroup = { ...kinds.Deployment, group: "example.com" };
+    expect(() => withControllerReference(object, ofOtherGroup, { metadata: { ...owner.metadata, uid: "u2" } })).toThrow(
+      "default/web-list is already controlled by Deployment web",
+    );
     const elsewhere = { metadata: { ...owner.metadata, namespace: "other" } };
     expect(() => withOwnerReference(owned, kinds.Deployment, elsewhere)).toThrow("is in another namespace: other/web");
     expect(() => withOwnerReference(owned, kinds.Node, { metadata: { name: "n" } })).toThrow("no name or no uid");
