@@ -161,7 +161,12 @@ export {
   updateCondition,
   updateTaints,
 } from "./node-writes.ts";
-export { loadBalancerReady, syncFailureIn, syncFailureMessage } from "./load-balancer-condition.ts";
+export {
+  additionalAddressesOpen,
+  loadBalancerReady,
+  syncFailureIn,
+  syncFailureMessage,
+} from "./load-balancer-condition.ts";
 export type { HeldRemovals, PlannedWrite, Planning, ResourceDocument, WriteInFlight } from "./planning.ts";
 export {
   compareResourceVersion,

@@ -10,6 +10,12 @@ export const loadBalancerReady = {
   failed: "SyncLoadBalancerFailed",
 } as const;
 
+/**
+ * The condition in which a cloud records, at a Service, the addresses that it has opened for it besides those of its load
+ * balancer. Its message has them, for people and for the next process.
+ */
+export const additionalAddressesOpen = { type: "AdditionalAddressesOpen", reason: "SecurityRulesWritten" } as const;
+
 /** A sync that failed, as the message of the condition has it. */
 interface SyncFailure {
   readonly error: string;

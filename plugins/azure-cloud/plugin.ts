@@ -20,6 +20,8 @@ export default defineCloud<AzureConfig>({
     },
     // The removal guard reads a Service by itself before it takes it for deleted.
     { apiGroup: "", resources: ["services"], verbs: ["get"] },
+    // The record of the addresses that are opened for a Service in a security group that deployments share.
+    { apiGroup: "", resources: ["services/status"], verbs: ["patch"] },
     // For multiple load balancers with selectors and local Services.
     { apiGroup: "", resources: ["namespaces"], verbs: ["list", "watch"] },
     { apiGroup: "discovery.k8s.io", resources: ["endpointslices"], verbs: ["list", "watch"] },

@@ -1,4 +1,5 @@
 import {
+  additionalAddressesOpen,
   ApiError,
   type GenerationContext,
   isNotFound,
@@ -32,7 +33,10 @@ export interface ServiceConditions {
    * gone: no later sync would correct a condition that is false.
    */
   success(service: Service, warnings: readonly string[]): Promise<void>;
-  /** Of the status in the patch that releases the Service: the condition is about its load balancer. Empty without one. */
+  /**
+   * Of the status in the patch that releases the Service: the condition is about its load balancer, as is the cloud's
+   * record of the addresses that it has opened. Empty without one.
+   */
   removal(service: Service): Readonly<Record<string, unknown>>;
   /**
    * True for a Service that shows a failure which was not written here: by the generation before, or by a process that was
@@ -90,7 +94,14 @@ export function serviceConditions(
         if (!isNotFound(error)) throw error;
       }
     },
-    removal: (service) => (current(service) === undefined ? {} : { conditions: [{ type: ready, $patch: "delete" }] }),
+    removal(service) {
+      const { type: opened } = additionalAddressesOpen;
+      const types = [
+        ...(current(service) === undefined ? [] : [ready]),
+        ...(service.status?.conditions?.some(({ type }) => type === opened) === true ? [opened] : []),
+      ];
+      return types.length === 0 ? {} : { conditions: types.map((type) => ({ type, $patch: "delete" })) };
+    },
     showsFailureOfAnother: (service) => !written.has(service.metadata?.uid) && shown(service)?.status === "False",
     forget: ({ metadata }) => void written.delete(metadata?.uid),
   };

@@ -100,6 +100,15 @@ test("knows the condition that it has written until it serves the Service no mor
   expect(parts.writes.condition.removal(seen)).toEqual({});
 });
 
+test("removes the record of opened addresses with its own condition", async () => {
+  await using parts = await makeParts();
+  const record = { status: "True", message: "203.0.113.1", reason: "x", lastTransitionTime: "2026-01-01T00:00:00Z" };
+  const conditions = ["LoadBalancerReady", "AdditionalAddressesOpen", "Other"].map((type) => ({ type, ...record }));
+  const seen = parts.seen(aService({ meta: ours, spec: { type: "ClusterIP" }, status: { conditions } }));
+  await parts.writes.release(seen, "cleared");
+  expect(stored(parts)?.status?.conditions?.map(({ type }) => type)).toEqual(["Other"]);
+});
+
 describe("removing the finalizer", () => {
   test("no-op remove finalizer", async () => {
     await using parts = await makeParts();

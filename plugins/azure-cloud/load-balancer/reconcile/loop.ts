@@ -6,6 +6,7 @@ import type { Applier } from "./apply/apply.ts";
 import { InFlight } from "./in-flight.ts";
 import type { UnendedOperations } from "./later/unended-operations.ts";
 import { nothingKnown } from "./observe/needed-reads.ts";
+import { OpenedRecords } from "./opened-records.ts";
 import { Outcomes, type OutcomesOptions } from "./outcomes.ts";
 import { LockKeeper, type ResourceLock } from "./resource-lock.ts";
 import { Tick, type TickOptions } from "./tick.ts";
@@ -21,7 +22,7 @@ export interface LoopOptions
   readonly activity: Activity;
   readonly lock: ResourceLock;
   readonly unended: Pick<UnendedOperations, "seen" | "lost">;
-  readonly context: Pick<CloudContext, "clock" | "signal" | "events" | "log" | "planning">;
+  readonly context: Pick<CloudContext, "client" | "clock" | "signal" | "events" | "log" | "planning">;
 }
 
 /**
@@ -50,7 +51,8 @@ export class Loop {
     const lasting = { wanted: this.#wanted, known: this.#known, inFlight: this.#inFlight, ticker: this.#ticker };
     this.#outcomes = new Outcomes({ ...options, ...lasting, tickSoon: () => this.#ticker.soon() });
     const starter = new WriteStarter({ ...options, ...lasting, outcomes: this.#outcomes });
-    this.#ofTicks = { ...options, ...lasting, nodes: () => this.nodes, outcomes: this.#outcomes, starter };
+    const ofTicks = { nodes: () => this.nodes, outcomes: this.#outcomes, records: new OpenedRecords(options), starter };
+    this.#ofTicks = { ...options, ...lasting, ...ofTicks };
   }
 
   /** Services of writes in flight. */

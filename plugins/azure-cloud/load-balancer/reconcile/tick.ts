@@ -1,4 +1,4 @@
-import { type CloudContext, keyOf, type Node } from "cloud-controller-host/sdk";
+import { type CloudContext, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
 
 import type { Observed, PlanInput, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
@@ -12,6 +12,7 @@ import type { UnendedOperations } from "./later/unended-operations.ts";
 import type { Known } from "./observe/needed-reads.ts";
 import type { Observer } from "./observe/observe.ts";
 import { blockedBy, type Observation } from "./observe/unreadable.ts";
+import type { OpenedRecords } from "./opened-records.ts";
 import type { Outcomes } from "./outcomes.ts";
 import type { ResourceLock } from "./resource-lock.ts";
 import { awaitedMs, isAbandoning, planRound, type Round, withoutAwaited, withShared } from "./rounds.ts";
@@ -27,6 +28,7 @@ export interface TickOptions {
   readonly rounds: GuardedRounds;
   readonly newServices: NewServices;
   readonly drains?: Drains | undefined;
+  readonly records: Pick<OpenedRecords, "widen" | "narrow">;
   readonly unended: Pick<UnendedOperations, "seen">;
   readonly context: Pick<CloudContext, "clock">;
   readonly wanted: ReadonlyMap<ServiceKey, Wanted>;
@@ -121,9 +123,10 @@ export class Tick {
     for (const id of outdated) observer.outdate(id);
     if (outdated.length > 0) return ticker.soon();
     if (ready.length > 0 && !(await this.#lock(ready))) return ticker.soon();
+    if (!(await this.#record(ready, guarded))) return ticker.soon();
     starter.start(ready, observed, this.#flights);
     this.#prepare(guarded, ready);
-    this.#finish(round);
+    await this.#finish(guarded);
     outcomes.releaseRejected(round.writes);
   }
 
@@ -191,6 +194,13 @@ export class Tick {
     }
   }
 
+  /** Records what the security rules are about to open. False when that fails for a Service, which is left out. */
+  async #record(ready: readonly Write[], { round, observed }: GuardedRound<Round>): Promise<boolean> {
+    const opened = new Set(ready.flatMap(({ kind, services }) => (kind === "put-security-group" ? services : [])));
+    const services = ensuredIn(round).filter((service) => opened.has(keyOf(service)));
+    return this.#failEach(await this.#options.records.widen(services, observed));
+  }
+
   /** Reads what the writes that have to wait will need, while those before them are in flight. */
   #prepare({ round, observed }: GuardedRound<Round>, ready: readonly Write[]): void {
     const { applier, observer, outcomes } = this.#options;
@@ -206,18 +216,36 @@ export class Tick {
     applier.prepare([...(later.get("current") ?? []), ...readAgain], observed);
   }
 
-  #finish({ planned, active, writes }: Round): void {
-    for (const { service } of active) {
-      const key = keyOf(service);
-      const entry = this.#options.wanted.get(key);
-      if (entry === undefined || entry.failure !== undefined || this.#begun.get(entry) !== entry.intent) continue;
-      if (writes.some((write) => write.services.includes(key) && !entry.isDone(write))) continue;
-      const result = planned.results.get(key);
-      entry.finish(result?.status, result?.settled === true);
-    }
+  /** Of the Services that nothing is planned or in flight for, only the records are still to be written. */
+  async #finish({ round, observed }: GuardedRound<Round>): Promise<void> {
+    const { planned, active, writes } = round;
+    const entries = active.flatMap(({ service }) => this.#options.wanted.get(keyOf(service)) ?? []);
+    const ended = entries.filter(
+      (entry) =>
+        this.#isUnchanged(entry) && !writes.some((write) => write.services.includes(entry.key) && !entry.isDone(write)),
+    );
+    const settled = new Set(ended.flatMap(({ key }) => (planned.results.get(key)?.settled === true ? [key] : [])));
+    const services = ensuredIn(round).filter((service) => settled.has(keyOf(service)));
+    this.#failEach(await this.#options.records.narrow(services, observed));
+    for (const entry of ended)
+      if (this.#isUnchanged(entry)) entry.finish(planned.results.get(entry.key)?.status, settled.has(entry.key));
+  }
+
+  /** False if it has failed, or something else is wanted since the tick began. */
+  #isUnchanged(entry: Wanted): boolean {
+    return entry.failure === undefined && this.#begun.get(entry) === entry.intent;
   }
 
   #fail(key: ServiceKey, error: unknown): void {
     this.#options.wanted.get(key)?.fail(error);
   }
+
+  #failEach(errors: ReadonlyMap<ServiceKey, unknown>): boolean {
+    for (const [key, error] of errors) this.#fail(key, error);
+    return errors.size === 0;
+  }
 }
+
+/** The Services of a round that are to have a load balancer. */
+const ensuredIn = ({ active }: Round): readonly Service[] =>
+  active.flatMap(({ action, service }) => (action === "ensure" ? [service] : []));

@@ -3,6 +3,7 @@ import {
   type CloudContext,
   type CloudWrite,
   CodedError,
+  type Condition,
   type EndpointSlice,
   FencedError,
   type Informer,
@@ -182,7 +183,7 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
       for (const watcher of watchers) watcher(before, service);
       const listed = nodes.filter(({ metadata }) => !hidden.has(metadata?.name ?? ""));
       const loadBalancer = await balancers.ensureLoadBalancer("kubernetes", service, listed);
-      services.set(keyOf(service), { ...service, status: { loadBalancer } });
+      services.set(keyOf(service), { ...service, status: { ...services.get(keyOf(service))?.status, loadBalancer } });
     },
     async remove({ balancers }, service) {
       if ((await balancers.getLoadBalancer("kubernetes", service)) !== undefined)
@@ -205,7 +206,7 @@ const statusOf = (service: Service | undefined): Pick<Service, "status"> =>
   service?.status === undefined ? {} : { status: service.status };
 
 interface Objects {
-  readonly services: ReadonlyMap<string, Service>;
+  readonly services: Map<string, Service>;
   readonly nodes: readonly Node[];
   readonly slices: readonly EndpointSlice[];
   readonly namespaces: readonly KubeObject[];
@@ -288,7 +289,22 @@ const clientOf = ({ leases }: World, objects: Objects): KubeClient => ({
     const [label = "", value] = options?.labelSelector?.split("=") ?? [];
     return value === undefined ? known : known.filter(({ metadata }) => metadata?.labels?.[label] === value);
   },
+  /** Of a Service, only conditions are written here; each patch has all of them. */
+  async patch(kind, name, type, body, options) {
+    const service = objects.services.get(`default/${name.name}`);
+    if (service === undefined || !isOf(kind, service)) return leases.client.patch(kind, name, type, body, options);
+    const { status, ...before }: Service = service;
+    const patched = { ...before, status: { ...status, ...conditionsIn(body) } };
+    objects.services.set(keyOf(patched), patched);
+    for (const watcher of objects.watchers) watcher(service, patched);
+    return Object.assign(structuredClone(service), patched);
+  },
 });
+
+function conditionsIn(body: unknown): { readonly conditions: readonly Condition[] } {
+  const { conditions } = JSON.parse(JSON.stringify(body)).status;
+  return { conditions: conditions.filter((one: object) => !("$patch" in one)) };
+}
 
 const allOf = ({ services, nodes, slices, namespaces }: Objects): readonly KubeObject[] => [
   ...namespaces,

@@ -60,3 +60,12 @@ export function intentOf(shape: ServiceShape & Partial<Omit<ServiceIntent, "serv
   const { action = "ensure", nodes = [], failed } = shape;
   return { service: serviceOf(shape), action, nodes, ...(failed && { failed }) };
 }
+
+/** The condition that records these addresses, separated by commas, at a Service. */
+export const recordOf = (addresses: string) => ({
+  type: "AdditionalAddressesOpen",
+  status: "True" as const,
+  reason: "SecurityRulesWritten",
+  message: addresses,
+  lastTransitionTime: "2026-01-01T00:00:00Z",
+});

@@ -68,8 +68,8 @@ export const loadBalancerDefects: Defects = {
   },
   "settles a Service with a plan of what it wanted before": {
     file: `${reconcile}/tick.ts`,
-    from: "|| this.#begun.get(entry) !== entry.intent) continue;",
-    to: ") continue;",
+    from: "return entry.failure === undefined && this.#begun.get(entry) === entry.intent;",
+    to: "return entry.failure === undefined && this.#begun.has(entry);",
     needs: ["changeService", "requests"],
     kept: "a node serves again while its load balancer is read",
   },

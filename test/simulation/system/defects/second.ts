@@ -38,6 +38,13 @@ export const secondDefects: Defects = {
     to: "await readSettled(id, false, options)",
     kept: "two deployments add the same instances to a pool",
   },
+  "forgets what a former process has opened for a Service": {
+    file: "plugins/azure-cloud/load-balancer/plan/security-group/holders.ts",
+    from: "  ...recordedAddresses(service),",
+    to: "  ...recordedAddresses({ ...service, status: {} }),",
+    needs: ["serveSecond", "changeService", "killHost"],
+    kept: "a Service names an additional address, and takes that back after its process was killed",
+  },
   "does not know the address of a Service from its public IP": {
     file: "plugins/azure-cloud/load-balancer/plan/security-group/holders.ts",
     from: 'const own = action === "delete" || isShared(draft) ? ownedAddresses(draft, subject) : [];',

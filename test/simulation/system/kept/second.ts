@@ -55,6 +55,13 @@ export const secondHistories: Readonly<Record<string, History>> = {
     // What the status showed is known to its process alone.
     [62.4, { kind: "killHost", host: 1 }],
   ),
+  // Before its status shows that address.
+  "a Service names an additional address, and takes that back after its process was killed": history(
+    { second: { pair: "label", hosts: 1 }, services: 1, convergeMinutes: 6 },
+    [62, change(2, 3, "azure-additional-public-ips")],
+    [62.25, { kind: "killHost", host: 1 }],
+    [62.3, change(2, 3)],
+  ),
   // The first one begins to lead, and reads the load balancer, while the second one drains a node.
   "two deployments drain a node from one load balancer": history(
     { cluster: "node IPs", second: { pair: "class", hosts: 1 }, services: 3 },

@@ -2,6 +2,7 @@ import { keyOf, type Service } from "cloud-controller-host/sdk";
 
 import { lowerId } from "../../model/ids.ts";
 import { oncePer } from "../../model/once-per.ts";
+import { recordedAddresses } from "../../model/opened-record.ts";
 import { isShared } from "../../service/identity.ts";
 import { readSubject, type Subject } from "../../service/subject.ts";
 import type { Draft, PlannedService } from "../draft/draft.ts";
@@ -24,8 +25,12 @@ export function holdersOf(draft: Draft, backendAddresses: BackendAddresses): rea
   return [...holders, ...others.map((one) => keptHolder(draft, readSubject(one, draft.config).subject, ruled))];
 }
 
-/** Addresses that the Service chose or added when security rules were written for it, or showed as its type changed. */
-const openedAddresses = (draft: Draft, { key }: Subject): readonly string[] => [
+/**
+ * Addresses that the Service chose or added when security rules were written for it, as this process or the Service's
+ * record knows, or showed as its type changed.
+ */
+const openedAddresses = (draft: Draft, { key, service }: Subject): readonly string[] => [
+  ...recordedAddresses(service),
   ...(draft.observed.opened?.get(key) ?? [])
     .map((former) => readSubject(former, draft.config).subject)
     .flatMap((one) => [...chosenAddresses(draft, one), ...one.additionalAddresses]),

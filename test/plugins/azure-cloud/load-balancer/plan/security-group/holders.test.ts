@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import type { ServiceIntent } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { destinationsOf } from "../../../../../../plugins/azure-cloud/load-balancer/plan/security-group/rule-contents.ts";
-import { intentOf, plannerConfigOf } from "../../fixtures.ts";
+import { intentOf, plannerConfigOf, recordOf } from "../../fixtures.ts";
 import { converge, nodesNamed, publicIP, world } from "../../world.ts";
 
 const config = plannerConfigOf({ loadBalancerBackendPoolConfigurationType: "nodeIP" });
@@ -389,16 +389,25 @@ test("a port on the address of another Service stays open, also if the Service i
   expect(converge([changed], observed, config).observed.securityGroup?.securityRules).toEqual(rules);
 });
 
-test("an additional address that a Service names no more is closed in a group that deployments share", () => {
-  const shared = { ...config, shardSuffix: "" };
-  const former = onOwnAddress("a-web", 80, { "azure-additional-public-ips": "203.0.113.1" });
-  const { observed: before } = converge([former, onOwnAddress("b-other", 443)], world({ nodes }), shared);
-  expect(JSON.stringify(before.securityGroup)).toContain("203.0.113.1");
-  const opened = new Map([["default/a-web", [former.service]]]);
-  const after = converge([onOwnAddress("a-web", 80)], { ...before, opened }, shared).observed.securityGroup;
-  const left = (after?.securityRules ?? []).flatMap(destinationsOf).filter((one) => one !== "*");
-  expect(left.toSorted()).toEqual(["20.0.0.1", "20.0.0.2"]);
-});
+test.each([
+  ["this process has opened it", true, undefined],
+  ["only its record tells of it", false, "203.0.113.1"],
+])(
+  "an additional address that a Service names no more is closed in a group that deployments share: %s",
+  (_, isKnown, record) => {
+    const shared = { ...config, shardSuffix: "" };
+    const former = onOwnAddress("a-web", 80, { "azure-additional-public-ips": "203.0.113.1" });
+    const { observed: before } = converge([former, onOwnAddress("b-other", 443)], world({ nodes }), shared);
+    expect(JSON.stringify(before.securityGroup)).toContain("203.0.113.1");
+    const opened = new Map(isKnown ? [["default/a-web", [former.service]]] : []);
+    const { service, ...rest } = onOwnAddress("a-web", 80);
+    const conditions = record === undefined ? [] : [recordOf(record)];
+    const web = { ...rest, service: { ...service, status: { ...service.status, conditions } } };
+    const after = converge([web], { ...before, opened }, shared).observed.securityGroup;
+    const left = (after?.securityRules ?? []).flatMap(destinationsOf).filter((one) => one !== "*");
+    expect(left.toSorted()).toEqual(["20.0.0.1", "20.0.0.2"]);
+  },
+);
 
 test.each([
   ["another port", 443, ["443"]],
