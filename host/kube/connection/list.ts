@@ -91,9 +91,11 @@ function listOf(
 ): { readonly items: readonly unknown[]; readonly metadata: Readonly<Record<string, unknown>> } {
   const list = isObject(document) ? document : {};
   const { items = null, metadata } = list;
-  const isList =
-    textAt(list, "kind").endsWith("List") && isObject(metadata) && textAt(metadata, "resourceVersion") !== "";
-  if (isList && (items === null || Array.isArray(items))) return { items: items ?? [], metadata };
   const found = textAt(list, "kind") || "unknown";
-  throw new CodedError("UnexpectedReply", `the API server's reply is not a list of ${kind.kind}: its kind is ${found}`);
+  const wrong = (what: string) =>
+    new CodedError("UnexpectedReply", `the API server's reply is not a list of ${kind.kind}: ${what}`);
+  if (!found.endsWith("List")) throw wrong(`its kind is ${found}`);
+  if (!isObject(metadata) || textAt(metadata, "resourceVersion") === "") throw wrong("it has no resourceVersion");
+  if (items !== null && !Array.isArray(items)) throw wrong("its items are not a list");
+  return { items: items ?? [], metadata };
 }

@@ -32,6 +32,29 @@ test("a list of three pages has the objects of all, and the version of the last"
   expect(sent.map(({ query }) => query?.["continue"])).toEqual([undefined, "two", "three"]);
 });
 
+const metadata = { resourceVersion: "7" };
+
+test.each([
+  ["of another kind", { kind: "Status", metadata, items: [] }, "its kind is Status"],
+  ["without a kind", { metadata, items: [] }, "its kind is unknown"],
+  ["without metadata", { kind: "NodeList", items: [] }, "it has no resourceVersion"],
+  ["without a version", { kind: "NodeList", metadata: {}, items: [] }, "it has no resourceVersion"],
+  ["whose items are an object", { kind: "NodeList", metadata, items: {} }, "its items are not a list"],
+  ["that is an empty object", {}, "its kind is unknown"],
+  ["that is null", null, "its kind is unknown"],
+])("a reply %s is an error, and no empty list", async (_, document, reason) => {
+  const listed = rejection(listAll(answering(document).transport, kinds.Node, {}));
+  expect(await listed).toBe(`the API server's reply is not a list of Node: ${reason}`);
+});
+
+test.each([
+  ["null", { kind: "NodeList", metadata, items: null }],
+  ["absent", { kind: "NodeList", metadata }],
+])("a list whose items are %s is empty", async (_, document) => {
+  const listed = await listAll(answering(document).transport, kinds.Node, {});
+  expect(listed).toEqual({ items: [], resourceVersion: "7" });
+});
+
 test("a list of metadata is requested as such, in a stream too", async () => {
   const annotations = { "k8s.io/initial-events-end": "true" };
   const end = { type: "BOOKMARK", object: { metadata: { resourceVersion: "9", annotations } } };
