@@ -56,8 +56,11 @@ export class OpenedRecords {
     ]);
   }
 
-  /** Drops what is closed by now. A Service that has changed since keeps its record: it is planned again. */
-  narrow(services: readonly Service[], observed: Observed): Promise<Failures> {
+  /**
+   * Records what is open once the security rules are right: without what was closed, and with what was opened while no
+   * other deployment was there. A Service that has changed since keeps its record: it is planned again.
+   */
+  settle(services: readonly Service[], observed: Observed): Promise<Failures> {
     return this.#all(services, (current, planned) =>
       sameWish(current, planned) ? this.#wanted(planned, observed) : recordedAddresses(current),
     );

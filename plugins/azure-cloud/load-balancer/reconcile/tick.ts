@@ -28,7 +28,7 @@ export interface TickOptions {
   readonly rounds: GuardedRounds;
   readonly newServices: NewServices;
   readonly drains?: Drains | undefined;
-  readonly records: Pick<OpenedRecords, "widen" | "narrow">;
+  readonly records: Pick<OpenedRecords, "widen" | "settle">;
   readonly unended: Pick<UnendedOperations, "seen">;
   readonly context: Pick<CloudContext, "clock">;
   readonly wanted: ReadonlyMap<ServiceKey, Wanted>;
@@ -226,7 +226,7 @@ export class Tick {
     );
     const settled = new Set(ended.flatMap(({ key }) => (planned.results.get(key)?.settled === true ? [key] : [])));
     const services = ensuredIn(round).filter((service) => settled.has(keyOf(service)));
-    this.#failEach(await this.#options.records.narrow(services, observed));
+    this.#failEach(await this.#options.records.settle(services, observed));
     for (const entry of ended)
       if (this.#isUnchanged(entry)) entry.finish(planned.results.get(entry.key)?.status, settled.has(entry.key));
   }

@@ -130,14 +130,20 @@ describe("the record of opened addresses, once the security rules of its Service
   ])("%s", async (_, named, expected, requests) => {
     await using lab = await open();
     const web = lab.create(naming(named, "203.0.113.1, 203.0.113.2"));
-    expect(await lab.records.narrow([web], observed)).toEqual(new Map());
+    expect(await lab.records.settle([web], observed)).toEqual(new Map());
     expect(lab.record()).toBe(expected);
     expect(lab.cluster.sent({ method: "PATCH" })).toHaveLength(requests);
   });
 
+  test("is written if the Service has none yet: no other deployment was there when its rules were written", async () => {
+    await using lab = await open();
+    await lab.records.settle([lab.create(naming("203.0.113.1"))], observed);
+    expect(lab.record()).toBe("203.0.113.1");
+  });
+
   test("is removed where no other deployment is left", async () => {
     await using lab = await open({ isShared: false });
-    await lab.records.narrow([lab.create(naming("203.0.113.1", "203.0.113.1"))], observed);
+    await lab.records.settle([lab.create(naming("203.0.113.1", "203.0.113.1"))], observed);
     expect(lab.record()).toBeUndefined();
   });
 
@@ -145,16 +151,16 @@ describe("the record of opened addresses, once the security rules of its Service
     await using lab = await open();
     const web = lab.create(naming("", "203.0.113.1"));
     lab.change(naming("203.0.113.2", "203.0.113.1, 203.0.113.2"));
-    expect(await lab.records.narrow([web], observed)).toEqual(new Map());
+    expect(await lab.records.settle([web], observed)).toEqual(new Map());
     expect(lab.record()).toBe("203.0.113.1, 203.0.113.2");
   });
 
-  test("is narrowed in spite of changes that are no wish", async () => {
+  test("loses what was closed in spite of changes that are no wish", async () => {
     await using lab = await open();
     const web = lab.create(naming("", "203.0.113.1"));
     const { metadata, ...rest } = naming("", "203.0.113.1");
     lab.change({ ...rest, metadata: { ...metadata, labels: { team: "a" } } });
-    expect(await lab.records.narrow([web], observed)).toEqual(new Map());
+    expect(await lab.records.settle([web], observed)).toEqual(new Map());
     expect(lab.record()).toBeUndefined();
   });
 });
