@@ -264,7 +264,7 @@ describe("rbac", () => {
     const { status, stdout } = await run("rbac", "--controllers=node-route-controller");
     expect(status).toBe(0);
     expect(stdout).toContain("  # node-route-controller\n");
-    expect(stdout).not.toContain("services/status");
+    expect(stdout).not.toContain("service-lb-controller");
     expect(stdout).not.toContain("WebhookConfiguration");
     expect(stdout).toContain('resourceNames: ["azure-cloud-provider"]');
     const { stdout: withFile } = await run("rbac", "--controllers=node-route-controller", "--cloud-config=/none");

@@ -146,8 +146,9 @@ function store(
   const { id, draft, status } = write;
   // Until its operation has ended, other resources do not see the change.
   const before = state.store.get(id);
+  const merged = (last: Draft): Draft => type.merge?.(last, state.store.get(id)) ?? last;
   const finish = (): unknown => {
-    const stored = state.store.put(id, draft);
+    const stored = state.store.put(id, merged(draft));
     type.stored?.(stored, before, state);
     return shown(shownResource(state, type, existing(state.store, id)));
   };
@@ -162,10 +163,10 @@ function store(
     fail(fault) {
       // The failed request remains the resource's desired state, with its references.
       if (fault.code !== supersededCode) {
-        const failed = state.store.put(id, withState(draft, "Failed"));
+        const failed = state.store.put(id, merged(withState(draft, "Failed")));
         type.stored?.(failed, before, state);
       } else if (before === undefined) state.store.delete(id);
-      else state.store.put(id, before);
+      else state.store.put(id, merged(draftOf(before)));
     },
   });
 }

@@ -79,12 +79,19 @@ function dnsSettings(draft: Draft, { id, state }: WriteContext): JsonObject {
   return { dnsSettings: { ...settings, fqdn } };
 }
 
+/** The frontend that has the address is a matter of that frontend's load balancer. */
+function merge(draft: Draft, current: Resource | undefined): Draft {
+  const ipConfiguration = current?.properties["ipConfiguration"];
+  const written = without(draft.properties, ["ipConfiguration"]);
+  return { ...draft, properties: ipConfiguration === undefined ? written : { ...written, ipConfiguration } };
+}
+
 function prepare(draft: Draft, context: WriteContext): Draft {
   const { previous, seeding } = context;
   const given = seeding ? stringAt(draft.properties, "ipAddress") : undefined;
-  const written: Draft = { ...draft, properties: without(draft.properties, ["ipConfiguration", "ipAddress"]) };
+  const merged = merge(draft, previous);
+  const written: Draft = { ...merged, properties: without(merged.properties, ["ipAddress"]) };
   if (!seeding) checkChange(written, context);
-  const ipConfiguration = previous?.properties["ipConfiguration"];
   return {
     ...written,
     properties: {
@@ -92,7 +99,6 @@ function prepare(draft: Draft, context: WriteContext): Draft {
       publicIPAddressVersion: versionAt(written.properties, "publicIPAddressVersion"),
       ...dnsSettings(written, context),
       ipAddress: given ?? previous?.properties["ipAddress"] ?? addressFor(written, context),
-      ...(ipConfiguration === undefined ? {} : { ipConfiguration }),
     },
   };
 }
@@ -131,6 +137,7 @@ function checkRemoval(resource: Resource): void {
 export const publicIPAddresses: ResourceType = {
   type: "Microsoft.Network/publicIPAddresses",
   prepare,
+  merge,
   checkRemoval,
   view: (address) => ({ ...address, sku: shownSku(address) }),
 };

@@ -147,6 +147,37 @@ describe("a long-running operation", () => {
     expect((await arm("DELETE", address)).status).toBe(202);
   });
 
+  test.each([
+    ["that succeeds", [], "Succeeded"],
+    ["that fails", [{ status: 409, stage: "operation" }], "Failed"],
+    [
+      "that is superseded",
+      [{ status: 409, stage: "operation", code: "CanceledAndSupersededDueToAnotherOperation" }],
+      "Failed",
+    ],
+  ] as const)(
+    "a public IP shows which frontend has it after a write %s, begun while its load balancer was written",
+    async (_, failures, end) => {
+      await using world = await openWorld({ operationPolls: 1 });
+      const [balancer, address] = [`${network}/loadBalancers/lb`, `${network}/publicIPAddresses/ip`];
+      world.simulator.put(address, { properties: {} });
+      const arm = await rawClient(world.simulator);
+      const shown = async () => objectAt((await arm("GET", address)).body, "properties");
+      for (const names of [["f"], []]) {
+        const frontends = names.map((name) => ({ name, properties: { publicIPAddress: { id: address } } }));
+        const body = { properties: { frontendIPConfigurations: frontends } };
+        const before = await arm("PUT", balancer, { body });
+        for (const failure of failures) world.simulator.failNext({ method: "PUT" }, failure);
+        const tagged = await arm("PUT", address, { body: { tags: { team: "a" }, properties: {} } });
+        await arm("GET", asyncUrl(before));
+        expect((await arm("GET", asyncUrl(tagged))).body["status"]).toBe(end);
+        expect(stringAt(objectAt(await shown(), "ipConfiguration"), "id")).toBe(
+          names.length === 0 ? undefined : `${balancer}/frontendIPConfigurations/f`,
+        );
+      }
+    },
+  );
+
   test("an operation on a network interface that has been deleted does not change the next one of its name", async () => {
     await using world = await openWorld({ operationPolls: 1 });
     const id = `${network}/networkInterfaces/nic`;

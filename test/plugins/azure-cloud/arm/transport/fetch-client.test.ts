@@ -1,9 +1,11 @@
 import { expect, spyOn, test } from "bun:test";
-import { once } from "node:events";
+import { getEventListeners, once } from "node:events";
 import { createServer } from "node:https";
 import { gzipSync } from "node:zlib";
 
-import { send, TransportError } from "../../../../../plugins/azure-cloud/arm/transport/fetch-client.ts";
+import { createHttpHeaders, createPipelineRequest } from "@azure/core-rest-pipeline";
+
+import { fetchClient, send, TransportError } from "../../../../../plugins/azure-cloud/arm/transport/fetch-client.ts";
 import { makeCertificate } from "../../../../../plugins/azure-cloud/simulator/http/certificate.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
 
@@ -69,4 +71,24 @@ test("requests with the same authorities share connections, and authorities of o
     server.closeAllConnections();
     server.close();
   }
+});
+
+test("a request leaves nothing at the signal of the process, however it ends", async () => {
+  const answers = [new Response("{}"), new Error("no reply")];
+  using _ = spyOn(globalThis, "fetch").mockImplementation(
+    Object.assign(
+      async () => {
+        const answer = answers.shift();
+        if (answer instanceof Response) return answer;
+        throw answer;
+      },
+      { preconnect: fetch.preconnect },
+    ),
+  );
+  const [process, own] = [new AbortController().signal, new AbortController().signal];
+  const client = fetchClient({ ca: undefined, signal: process, createHeaders: createHttpHeaders });
+  const sent = createPipelineRequest({ url: request.url, abortSignal: own });
+  expect((await client.sendRequest(sent)).status).toBe(200);
+  expect(await errorOf(client.sendRequest(sent))).toBeInstanceOf(TransportError);
+  for (const signal of [process, own]) expect(getEventListeners(signal, "abort")).toEqual([]);
 });
