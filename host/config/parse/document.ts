@@ -12,7 +12,7 @@ import {
   type YAMLParseError,
 } from "yaml";
 
-import { readText } from "./read-text.ts";
+import { readDocument } from "./read-text.ts";
 
 export type Mapping = Readonly<Record<string, unknown>>;
 
@@ -116,8 +116,11 @@ function mappingsIn({ contents }: Document): readonly YAMLMap[] {
 /** Reads a file named by the user; rejects with one line that begins with `description`, e.g. `--flag=/path`. */
 export async function readNamedFile(description: string, path: string): Promise<string> {
   try {
-    return await readText(path);
+    return await readDocument(path);
   } catch (error) {
+    // Its text begins with the path, which the description has.
+    if (error instanceof CodedError)
+      throw new CodedError("FileUnreadable", `${description}: this ${error.message.slice(path.length + 1)}`);
     const code = error instanceof Error && "code" in error ? String(error.code) : "";
     const reason = reasons[code];
     // The text of a known error would repeat its reason.
@@ -130,5 +133,4 @@ const reasons: Readonly<Record<string, string>> = {
   ENOENT: "no such file; create it or correct the flag (ENOENT)",
   EACCES: "the file may not be read; give the process's user read permission (EACCES)",
   EISDIR: "this is a folder; name the file in it (EISDIR)",
-  FileUnreadable: "this is a pipe, a socket or a device; name a regular file",
 };

@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 
@@ -43,3 +44,15 @@ const maxTextBytes = 16 * 1024 * 1024;
 
 /** The same as text in UTF-8; `FileUnreadable` for more than 16 MiB. */
 export const readText = async (path: string): Promise<string> => (await readBytes(path, maxTextBytes)).toString("utf8");
+
+/** The same; `FileUnreadable` for bytes that are not UTF-8, too. */
+export async function readDocument(path: string): Promise<string> {
+  const text = documentText(await readBytes(path, maxTextBytes));
+  if (text === undefined) throw new CodedError("FileUnreadable", `${path} ${notUTF8}`);
+  return text;
+}
+
+/** Undefined for bytes that are not UTF-8: characters would be replaced, as in a password, and nothing would name them. */
+export const documentText = (bytes: Buffer): string | undefined => (isUtf8(bytes) ? bytes.toString("utf8") : undefined);
+
+export const notUTF8 = "is not UTF-8; save it in that encoding";

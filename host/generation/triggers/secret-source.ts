@@ -9,6 +9,7 @@ import {
   type Secret,
 } from "cloud-controller-host/sdk";
 
+import { documentText, notUTF8 } from "../../config/parse/read-text.ts";
 import type { ConfigSource } from "./config-source.ts";
 
 export interface SecretSourceOptions {
@@ -49,7 +50,7 @@ export function secretSource(options: SecretSourceOptions): ConfigSource {
         return refuse("the Secret does not exist; create it or correct --cloud-config-secret-name");
       const encoded = secret.data?.[key];
       if (encoded === undefined) return refuse("the Secret has no such key; add it or correct --cloud-config-key");
-      return Buffer.from(encoded, "base64").toString("utf8");
+      return documentText(Buffer.from(encoded, "base64")) ?? refuse(`its value ${notUTF8}`);
     },
     watch(hint) {
       informer ??= informers.of(kinds.Secret, { namespace, fieldSelector: `metadata.name=${name}` });

@@ -41,3 +41,15 @@ test("a Secret or a key of it that does not exist is an error that names it and 
   await expect(source.read()).rejects.toThrow(`${named} has no such key; add it or correct --cloud-config-key`);
   informers.release();
 });
+
+test("a value of a Secret that is not UTF-8 is an error, not a config with other characters", async () => {
+  await using rig = await SlotRig.start();
+  const client = rig.scope.client("test", new GenerationFence(() => true), 1);
+  const informers = rig.scope.informers.share();
+  const source = secretSource({ client, informers, ...secret, key: "cloud-config" });
+  // `btoa` encodes one byte per character, as in Latin-1.
+  rig.api.create(kinds.Secret, { metadata: secret, data: dataOf("aadClientSecret: café") });
+  const named = "Secret kube-system/azure-cloud-provider (key cloud-config): its value is not UTF-8";
+  await expect(source.read()).rejects.toThrow(named);
+  informers.release();
+});
