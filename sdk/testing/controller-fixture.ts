@@ -1,4 +1,5 @@
 import type { Controller, ControllerPlugin } from "../plugin.ts";
+import { isObject } from "../values.ts";
 import type { CloudCallRecord, CloudHold, CloudMethod } from "./cloud-calls.ts";
 import { must, within } from "./conformance.ts";
 import type { ControllerHarness, ControllerWorld, TimerWatch } from "./controller-harness.ts";
@@ -77,6 +78,7 @@ export class ControllerFixture implements AsyncDisposable {
       "init must return",
       inside(() => Promise.try(init, record.context)),
     );
+    must(isOutcome(outcome), 'init must return { run(signal) } or skipped("reason")');
     must(
       !("skipped" in outcome),
       `the controller was skipped, and cannot be tested: ${"skipped" in outcome ? outcome.skipped : ""}`,
@@ -143,6 +145,10 @@ export class ControllerFixture implements AsyncDisposable {
     return this.#stack.disposeAsync();
   }
 }
+
+/** Checked for plugins that no type check has seen: `(context) => { run }` returns nothing. */
+const isOutcome = (value: unknown): boolean =>
+  isObject(value) && ("skipped" in value || typeof value["run"] === "function");
 
 export interface InitializedController {
   readonly controller: Controller;

@@ -171,6 +171,11 @@ async function initialize(
       cause: error,
     });
   }
+  return outcomeOf(name, outcome);
+}
+
+/** The result of an init function, which the type check of a plugin need not have seen. */
+export function outcomeOf(name: string, outcome: unknown): Controller | Skipped {
   if (isController(outcome) || isSkipped(outcome)) return outcome;
   throw new CodedError("InitFailed", `controller "${name}": init must return { run(signal) } or skipped("reason")`);
 }

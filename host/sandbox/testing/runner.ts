@@ -3,6 +3,7 @@ import type { Clock, Cloud, Controller, ControllerContext, ControllerPlugin, Kin
 import { systemClock } from "../../async/clock.ts";
 import { defaultOptions, type Options } from "../../config/flags/options.ts";
 import { complete } from "../../config/validate/complete.ts";
+import { outcomeOf } from "../../generation/prepare/controller-set.ts";
 import { createClient } from "../../kube/connection/client.ts";
 import type { ApiServer } from "../../kube/connection/credentials.ts";
 import { createTransport, type Transport } from "../../kube/connection/transport.ts";
@@ -162,7 +163,7 @@ async function start(plugin: ControllerPlugin, generation: TestGeneration, optio
   const bound = plugin.bind(options.own);
   if (!bound.ok) throw new Error(`${plugin.name}: ${bound.problems.join("; ")}`);
   const init = bound.value(complete({ ...defaultOptions, ...options.flags }), options.cloud);
-  const outcome = await init(generation.context);
+  const outcome = outcomeOf(plugin.name, await init(generation.context));
   if (!("skipped" in outcome)) return outcome;
   if (outcome.run === undefined) throw new Error(`skipped: ${outcome.skipped}`);
   return { run: outcome.run };

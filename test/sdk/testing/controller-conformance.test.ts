@@ -131,6 +131,10 @@ describe("the suite finds a controller that", () => {
         return good(parts);
       }),
     ],
+    "returns nothing from init": [
+      "runs until its signal aborts, and its check passes meanwhile",
+      plugin(good, { construct: () => () => JSON.parse("null") }),
+    ],
     "returns from run before its signal aborts": [
       "runs until its signal aborts, and its check passes meanwhile",
       plugin(() => ({ run: async () => undefined })),
