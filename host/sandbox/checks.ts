@@ -72,6 +72,14 @@ export function failedControllers({ api }: Sandbox): ReadonlyMap<string, string>
   );
 }
 
+/** A drain that waits for controllers, or the latest one that has given up on them; undefined when each one returned in time. */
+export function unfinishedDrain({ waitingFor, lastOverdueDrain }: DrainStatus): string | undefined {
+  return waitingFor.length > 0
+    ? `Waiting for ${waitingFor.join(", ")} to return; no controller runs meanwhile`
+    : lastOverdueDrain?.reason;
+}
+type DrainStatus = Pick<Sandbox["host"]["status"], "waitingFor" | "lastOverdueDrain">;
+
 /** Waits until no work fails any more, for a limited time. */
 export async function workSucceeds(
   { failingWork }: Pick<Sandbox, "failingWork">,

@@ -11,7 +11,7 @@ import { formatProblems } from "../config/validate/validate.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { onSignals } from "../process/signals.ts";
 import { actions } from "./actions.ts";
-import { allChecks, failedControllers, runChecks, startChecks, workSucceeds } from "./checks.ts";
+import { allChecks, failedControllers, runChecks, startChecks, unfinishedDrain, workSucceeds } from "./checks.ts";
 import { sandboxCommand, serveControl } from "./control.ts";
 import { helpLines, listenToKeys } from "./keys.ts";
 import type { PrepareHost } from "./launcher.ts";
@@ -38,8 +38,9 @@ the cloud has no simulator. 0 SECONDS ends the disturbance.
 Options:
   --check          print how long each step took, then exit with status 0, or
                    with 1 when a step did not succeed within 30 s, a plugin
-                   was left out, a controller failed, work of its queue failed
-                   and has not succeeded since, or an error was not handled
+                   was left out, a controller failed or did not return, work
+                   of its queue failed and has not succeeded since, or an
+                   error was not handled
   --nodes=N        VMs at the start (default 3; 0 if the cloud has no simulator)
   --from=FILE      the cluster and the cloud of a bundle (see plan --bundle)
   --directory=DIR  folder for kubeconfig, cloud config and log: new, empty or of
@@ -191,10 +192,13 @@ async function runCheck(sandbox: Sandbox, print: (line: string) => void): Promis
   const leftOut = sandbox.host.status.refusedPlugins.filter(({ plugin }) => !failed.has(plugin));
   for (const { plugin, reason } of leftOut) print(`  ✗ Plugin left out: ${plugin}: ${reason}`);
   for (const failure of failed.values()) print(`  ✗ Controller failed: ${failure}`);
+  const drain = unfinishedDrain(sandbox.host.status);
+  if (drain !== undefined) print(`  ✗ ${drain}`);
   await workSucceeds(sandbox, { clock: systemClock, timeoutMs: workTimeoutMs });
   const failing = sandbox.failingWork.lines;
   for (const line of failing) print(`  ✗ Work failed: ${line}`);
-  return passed && leftOut.length === 0 && failed.size === 0 && failing.length === 0 ? 0 : 1;
+  const failures = [...leftOut, ...failed, ...failing, ...(drain === undefined ? [] : [drain])];
+  return passed && failures.length === 0 ? 0 : 1;
 }
 
 async function runUntilStopped(sandbox: Sandbox, output: Output, print: (line: string) => void): Promise<number> {

@@ -8,7 +8,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../host/async/clock.ts";
 import { openSandbox } from "../../../host/sandbox-host.ts";
-import { allChecks, runChecks } from "../../../host/sandbox/checks.ts";
+import { allChecks, runChecks, unfinishedDrain } from "../../../host/sandbox/checks.ts";
 
 setDefaultTimeout(120_000);
 
@@ -56,4 +56,13 @@ test("the check changes no cloud config of the user's own, and does not wait for
   expect(await runChecks(allChecks(sandbox), options)).toBe(true);
   expect(lines).toEqual([expect.stringMatching(/^lease held: by /u)]);
   expect(await readFile(config, "utf8")).toBe("{}");
+});
+
+test("the controllers that a drain waits for, or has given up on, are named", () => {
+  const overdue = { at: "2026-01-01T00:00:00.000Z", reason: "b of generation 1 did not return within 30 s" };
+  expect(unfinishedDrain({ waitingFor: [], lastOverdueDrain: undefined })).toBeUndefined();
+  expect(unfinishedDrain({ waitingFor: [], lastOverdueDrain: overdue })).toBe(overdue.reason);
+  expect(unfinishedDrain({ waitingFor: ["a", "b"], lastOverdueDrain: undefined })).toBe(
+    "Waiting for a, b to return; no controller runs meanwhile",
+  );
 });

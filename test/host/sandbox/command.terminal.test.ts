@@ -292,6 +292,24 @@ test("--check ends with 1 and the reason when the run of a controller fails, tho
   expect(status).toBe(1);
 });
 
+test("--check ends with 1 and the name of a controller that does not return, though the next generation runs without it", async () => {
+  const name = "endless-controller";
+  const plugins = join(folder, "endless-plugins");
+  await Bun.write(
+    join(plugins, "endless", "plugin.ts"),
+    `import { defineController } from "cloud-controller-host/sdk";
+     const run = () => new Promise(() => undefined);
+     export default defineController({ name: "${name}", construct: () => () => ({ run }) });`,
+  );
+  const flags = [`--plugin-dir=${plugins}`, "--secure-port=0", "--generation-drain-timeout=2s"];
+  const { status, text } = await run("--check", "--", ...flags);
+  expect(text).toMatch(/\u2713 .*changed config swapped in/);
+  expect(text.match(/\u2717.*/g)).toEqual([
+    `\u2717 ${name} of generation 1 did not return within 2 s (--generation-drain-timeout)`,
+  ]);
+  expect(status).toBe(1);
+});
+
 test("--check ends with 1 and the place of an error that a plugin does not handle, which the log has as in a host", async () => {
   const directory = join(folder, "careless");
   const { status, text } = await checkWith(
