@@ -21,20 +21,19 @@ export function serviceFacts(service: Service): readonly Fact[] {
 
 type Condition = NonNullable<NonNullable<Service["status"]>["conditions"]>[number];
 
-/** A failure and its next retry on lines of their own. */
+/** A failure, its next retry and the warnings on lines of their own: beside the reason, a warning would read as its cause. */
 function conditionFacts(condition: Condition): readonly Fact[] {
   const { type, status, reason, message, lastTransitionTime } = condition;
   const failure = syncFailureIn(condition);
-  const text = failure === undefined ? message : failure.warnings;
+  const name = `condition ${type}`;
   const head = `${status} since ${lastTransitionTime}: ${reason}`;
+  if (failure === undefined) return [{ name, value: message === "" ? head : `${head}: ${message}` }];
+  const { error, retryAt, warnings } = failure;
   return [
-    { name: `condition ${type}`, value: text === "" ? head : `${head}: ${text}` },
-    ...(failure === undefined
-      ? []
-      : [
-          { name: "last error", value: failure.error },
-          { name: "next retry", value: failure.retryAt },
-        ]),
+    { name, value: head },
+    { name: "last error", value: error },
+    { name: "next retry", value: retryAt },
+    ...(warnings === "" ? [] : [{ name: "warnings", value: warnings }]),
   ];
 }
 

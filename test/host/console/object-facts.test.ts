@@ -15,7 +15,7 @@ const conditionOf = (reason: string, message: string) =>
     },
   }).slice(3);
 
-test("a Service that fails has its error and the next retry as facts of their own, and its warnings at the condition", () => {
+test("a Service that fails has its error and the next retry as facts of their own, and its warnings, which are not the cause", () => {
   const { failed } = loadBalancerReady;
   const name = `condition ${loadBalancerReady.type}`;
   const head = `False since ${since}: ${failed}`;
@@ -24,7 +24,11 @@ test("a Service that fails has its error and the next retry as facts of their ow
     { name: "next retry", value: retryAt },
   ];
   const warned = syncFailureMessage({ error: "denied", retryAt, warnings: "one; two" });
-  expect(conditionOf(failed, warned)).toEqual([{ name, value: `${head}: one; two` }, ...failure]);
+  expect(conditionOf(failed, warned)).toEqual([
+    { name, value: head },
+    ...failure,
+    { name: "warnings", value: "one; two" },
+  ]);
   const plain = syncFailureMessage({ error: "denied", retryAt, warnings: "" });
   expect(conditionOf(failed, plain)).toEqual([{ name, value: head }, ...failure]);
   expect(conditionOf(failed, "")).toEqual([{ name, value: head }]);
