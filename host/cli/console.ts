@@ -9,6 +9,7 @@ import { type Forward, type Loopback, serveLoopback } from "../console/loopback.
 import { openBrowser } from "../console/open-browser.ts";
 import { loadApiServer } from "../kube/connection/api-server.ts";
 import { createClient } from "../kube/connection/client.ts";
+import { consoleHint } from "../kube/connection/port-forward.ts";
 import { createTransport } from "../kube/connection/transport.ts";
 import { onSignals } from "../process/signals.ts";
 import type { Surroundings } from "./command.ts";
@@ -53,7 +54,11 @@ export async function runConsole(
   try {
     const options = read(argv);
     const api = loadApiServer({ kubeconfig: options.kubeconfig });
-    const transport = createTransport(api, { userAgent: "cloud-controller-host/console", qps: -1 });
+    const transport = createTransport(api, {
+      userAgent: "cloud-controller-host/console",
+      qps: -1,
+      permissionHint: consoleHint,
+    });
     await using running = new AsyncDisposableStack();
     running.defer(() => transport.close());
     const leader = running.use(new Leader({ ...options, api, client: createClient(transport), port: options.podPort }));

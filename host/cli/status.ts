@@ -30,7 +30,8 @@ const limitMs = 10_000;
 export async function printStatus(argv: readonly string[]): Promise<string> {
   const { kubeconfig, namespace, "leader-elect-resource-name": mainLease } = read(argv);
   const api = loadApiServer({ kubeconfig });
-  const transport = createTransport(api, { userAgent: "cloud-controller-host/status", qps: -1 });
+  const permissionHint = `grant your user a role that may list Leases in the namespace ${namespace}`;
+  const transport = createTransport(api, { userAgent: "cloud-controller-host/status", qps: -1, permissionHint });
   try {
     const shards = await new Shards({
       client: createClient(transport),

@@ -103,10 +103,14 @@ export interface PlanningProcess {
   readonly log: Logger;
 }
 
+/** The roles of a host may write, and lack the events that `explain` reads. */
+const permissionHint =
+  "grant it with a role: `cloud-controller-host rbac --plan` with the same flags prints one that only reads";
+
 /** One plan, with connections and watches of its own. */
 export async function makePlan(request: PlanRequest): Promise<Plan> {
   await using ending = new AsyncDisposableStack();
-  const parts = await createParts(request.input, ending);
+  const parts = await createParts({ permissionHint, ...request.input }, ending);
   const source = configSource(request.input, parts, ending);
   const plan = await planWith(request, { parts, source, informers: parts.informers, log: parts.log });
   return { ...plan, failures: [...plan.failures, ...plan.overlaps] };

@@ -52,6 +52,8 @@ export interface HostInput {
   readonly firstReading?: Promise<Reading>;
   /** Writes log lines; default: the streams of the process. */
   readonly writeLog?: (line: string) => void;
+  /** Follows the message of a denial by the API server; default: the command that prints the roles of the host. */
+  readonly permissionHint?: string;
 }
 
 /** The name of the program in user agents, events and the lease, as in the Go binary. */
@@ -124,6 +126,7 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
     connections: connectionMetrics(metrics.root),
     tracer: telemetry,
     clock,
+    permissionHint: input.permissionHint,
   };
   const connections = new DisposableStack();
   defer("Closing API server connections", () => connections.dispose());
@@ -139,10 +142,7 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
   const generationClients = options.useServiceAccountCredentials ? openAccounts() : clients;
   const connect = (kubeconfig: string, flag: string): Clients => open(loadApiServer({ kubeconfig, flag, observer }));
   const events = new EventBroadcaster({ client: clients.client(component), clock, log, metrics: metrics.root });
-  defer("Flushing events", async () => {
-    await events.flush(lastEventsMs);
-    await events.close();
-  });
+  defer("Flushing events", () => events.flush(lastEventsMs).then(() => events.close()));
   const audit = openAudit(options, { clock, log, metrics: metrics.root });
   if (audit !== undefined) defer("Flushing audit log", () => audit.flush(lastRecordsMs));
   const writes = new WriteLog({

@@ -18,6 +18,8 @@ export interface ClientsOptions {
   readonly connections: ConnectionMetrics;
   readonly tracer: Tracer;
   readonly clock: Clock;
+  /** As in `TransportOptions`. */
+  readonly permissionHint?: string | undefined;
 }
 
 /**

@@ -6,6 +6,9 @@ import { ApiError, CodedError, messageOf } from "cloud-controller-host/sdk";
 import type { ApiServer } from "./credentials.ts";
 import { createTransport } from "./transport.ts";
 
+/** For a user whose requests find the leader and forward its port, as those of `console` do. */
+export const consoleHint = "grant it with a role: `cloud-controller-host rbac --console` prints that of the console";
+
 /** A port of a Pod on loopback, for as long as it is open. */
 export interface PortForward extends AsyncDisposable {
   readonly port: number;
@@ -134,6 +137,7 @@ async function refusalOf(api: ApiServer, path: string, port: number): Promise<st
     userAgent: "cloud-controller-host/port-forward",
     qps: -1,
     timeoutMs: 5_000,
+    permissionHint: consoleHint,
   });
   try {
     await transport.send({ method: "GET", path, query: { ports: `${port}` } });

@@ -18,6 +18,7 @@ export interface SendOptions {
   /** Until the whole reply has arrived, or, for a stream, until it begins. */
   readonly timeoutMs: number;
   readonly stream: boolean;
+  readonly permissionHint: string | undefined;
 }
 
 /** Result of one attempt. The status is absent without a complete reply. */
@@ -81,7 +82,10 @@ async function errorOf(call: SendOptions, response: Response): Promise<ApiError>
   } catch {
     // A gateway's own page: the code describes it.
   }
-  return statusError(`${call.method} ${pathOnly(call)}`, response.status, body, retryAfterMs(response));
+  return statusError(`${call.method} ${pathOnly(call)}`, response.status, body, {
+    retryAfterMs: retryAfterMs(response),
+    permissionHint: call.permissionHint,
+  });
 }
 
 /** API servers send whole seconds. */

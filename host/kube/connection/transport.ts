@@ -65,6 +65,8 @@ export interface TransportOptions {
   readonly protobuf?: boolean;
   /** Sends outside of the limit that all `fetch` requests of the process share; no streams. Not through a proxy. */
   readonly dedicated?: boolean;
+  /** Follows the message of a denial by the authorizer; default: the command that prints the roles of the host. */
+  readonly permissionHint?: string | undefined;
 }
 
 /** Requests to one API server under one user agent, with its own connections and rate limit. */
@@ -110,6 +112,7 @@ class FetchTransport implements Transport {
   readonly #observer: TransportObserver | undefined;
   #session: { readonly tls: Credentials["tls"]; readonly session: Session } | undefined;
   readonly #dedicated: boolean;
+  readonly #permissionHint: string | undefined;
   readonly #replies = new Turns(repliesPerTurn);
 
   constructor(api: ApiServer, options: TransportOptions) {
@@ -122,6 +125,7 @@ class FetchTransport implements Transport {
     this.#timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
     this.#observer = options.observer;
     this.#dedicated = options.dedicated === true && api.proxy === undefined;
+    this.#permissionHint = options.permissionHint;
     const perSecond = options.qps || 5;
     if (perSecond > 0) this.#bucket = new TokenBucket({ perSecond, burst: options.burst || 10, clock: this.#clock });
   }
@@ -194,6 +198,7 @@ class FetchTransport implements Transport {
       signal: request.signal,
       timeoutMs: this.#timeoutMs,
       stream: request.stream ?? false,
+      permissionHint: this.#permissionHint,
     });
   }
 

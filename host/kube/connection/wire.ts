@@ -75,8 +75,19 @@ export function parseJson(text: string): unknown {
 export const metadataOf = <T extends KubeObject>(kind: KindRef<T>, value: unknown): T =>
   objectOf(kind, isObject(value) ? { metadata: value["metadata"] } : value);
 
+interface StatusErrorOptions {
+  readonly retryAfterMs?: number | undefined;
+  /** Follows the message of a denial by the authorizer; default: the command that prints the roles of the host. */
+  readonly permissionHint?: string | undefined;
+}
+
 /** The error described by a `Status` object, from a reply or a watch event. */
-export function statusError(what: string, status: number, body: unknown, retryAfterMs?: number): ApiError {
+export function statusError(
+  what: string,
+  status: number,
+  body: unknown,
+  { retryAfterMs, permissionHint = hostHint }: StatusErrorOptions = {},
+): ApiError {
   const fields = isObject(body) ? body : {};
   const code = typeof fields["code"] === "number" ? fields["code"] : status;
   // A gateway that has lost its API server may answer 404. Only a Status says that an object does not exist.
@@ -92,7 +103,7 @@ export function statusError(what: string, status: number, body: unknown, retryAf
 const isMissingPermission = /\bforbidden: User "[^"]*" cannot \S+ (resource|path) "/u;
 const credentialsHint =
   "the API server does not accept these credentials: check the user in the kubeconfig, or the service account's token";
-const permissionHint =
+const hostHint =
   "grant it with a role: `cloud-controller-host rbac` prints those of the enabled plugins, from their `permissions`";
 
 /** Reasons for replies without a `Status` body, as from a proxy. Source: apimachinery `NewGenericServerResponse`. */

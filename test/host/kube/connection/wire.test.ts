@@ -12,6 +12,12 @@ test.each([
   expect(forbidden(message)).toStartWith(`${message}; grant it with a role: \`cloud-controller-host rbac\``);
 });
 
+test("a denial of a user who needs another role than the host has that user's hint", () => {
+  const message = 'events is forbidden: User "u" cannot list resource "events" in API group "" in the namespace "n"';
+  const options = { permissionHint: "ask for it" };
+  expect(statusError("GET /x", 403, { reason: "Forbidden", message }, options).message).toBe(`${message}; ask for it`);
+});
+
 test.each([
   'pods "p" is forbidden: unable to create new content in namespace n because it is being terminated',
   'services "s" is forbidden: exceeded quota: q',
