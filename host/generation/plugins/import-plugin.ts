@@ -122,20 +122,34 @@ function isPlugin(value: unknown): value is Plugin {
 function malformed(plugin: Plugin): string | undefined {
   if (!namePattern.test(plugin.name))
     return "its name must be lower-case words joined by hyphens, at most 63 characters";
-  const isListOf = (list: unknown, ...fields: readonly string[]): boolean =>
-    Array.isArray(list) &&
-    list.every((item) => isObject(item) && fields.every((field) => isListOfStrings(item[field])));
   if (plugin.kind === "webhook")
-    return isListOf(plugin.rules, "apiGroups", "apiVersions", "resources", "operations")
+    return isListOf(plugin.rules, isRule)
       ? undefined
       : "its rules must be a list of { apiGroups, apiVersions, resources, operations }, each a list of texts";
-  if (!isListOf(plugin.permissions, "resources", "verbs"))
+  if (!isListOf(plugin.permissions, isPermission))
     return "its permissions must be a list of { apiGroup, resources, verbs }, the last two lists of texts";
+  if (plugin.kind === "controller" && !isListOf(plugin.kinds ?? [], isKind))
+    return "its kinds must be a list of kinds from defineKind({ group, version, kind, plural, namespaced })";
   const schema: unknown = plugin.configSchema;
   return schema === undefined || (isObject(schema) && isObject(schema["properties"]))
     ? undefined
     : "its configSchema must be Type.Object({…})";
 }
 
+type Members = Readonly<Record<string, unknown>>;
+
+const isListOf = (list: unknown, isItem: (item: Members) => boolean): boolean =>
+  Array.isArray(list) && list.every((item: unknown) => isObject(item) && isItem(item));
+
 const isListOfStrings = (value: unknown): boolean =>
   Array.isArray(value) && value.every((item) => typeof item === "string");
+
+const isRule = ({ apiGroups, apiVersions, resources, operations }: Members): boolean =>
+  [apiGroups, apiVersions, resources, operations].every(isListOfStrings);
+
+/** A rule of a role without an API group names no resource, and the API server refuses it. */
+const isPermission = ({ apiGroup, resources, verbs }: Members): boolean =>
+  typeof apiGroup === "string" && isListOfStrings(resources) && isListOfStrings(verbs);
+
+const isKind = ({ group, version, kind, plural, namespaced }: Members): boolean =>
+  isListOfStrings([group, version, kind, plural]) && typeof namespaced === "boolean";

@@ -212,7 +212,10 @@ describe("plugins", () => {
     const malformed = [
       ["controller", "permissions: 'nodes'"],
       ["controller", "permissions: [{ apiGroup: '', resources: ['nodes'] }]"],
+      ["controller", "permissions: [{ resources: ['nodes'], verbs: ['get'] }]"],
       ["cloud", "permissions: [{ apiGroup: '', resources: 'nodes', verbs: ['get'] }]"],
+      ["controller", "kinds: ['foos']"],
+      ["controller", "kinds: [{ group: 'example.com', version: 'v1', kind: 'Foo', namespaced: true }]"],
       ["controller", "configSchema: { anyOf: [] }"],
       ["webhook", "rules: [{ apiGroups: [''], apiVersions: ['v1'], resources: ['pods'] }]"],
     ].map(([kind = "", rest], index) => [`${index}`, { "plugin.ts": bare(kind, rest) }]);
@@ -221,6 +224,9 @@ describe("plugins", () => {
       "permissions",
       "permissions",
       "permissions",
+      "permissions",
+      "kinds",
+      "kinds",
       "configSchema",
       "rules",
     ]);
