@@ -76,9 +76,10 @@ function readOptions(argv: readonly string[]) {
   return { subject, leader, from, output, rest };
 }
 
+/** A flag in the place of a name is not one. */
 function subjectIn(words: readonly string[]): Subject | { readonly problem: string } {
   try {
-    return subjectOf(words);
+    return subjectOf(words.filter((word) => !word.startsWith("-")));
   } catch (error) {
     return { problem: messageOf(error) };
   }

@@ -340,6 +340,13 @@ describe("explain", () => {
       stderr:
         'Error: cannot explain: "pod x" is not an object that it can explain; use service NAMESPACE/NAME or node NAME\n',
     });
+    for (const [words, problem] of [
+      [["node"], '"node" needs a name'],
+      [["service/web"], '"service/web" is not an object that it can explain'],
+    ] as const)
+      expect((await runCommand("explain", [...words, "--cloud-config=azure.yaml"])).stderr).toBe(
+        `Error: cannot explain: ${problem}; use service NAMESPACE/NAME or node NAME\n`,
+      );
     expect(() => subjectOf([])).toThrow("no object is given; use service NAMESPACE/NAME or node NAME");
     expect(() => subjectOf(["node"])).toThrow('"node" needs a name; use service NAMESPACE/NAME or node NAME');
     expect(() => subjectOf(["service", "web"])).toThrow(
