@@ -16,7 +16,7 @@ export interface WriteContext {
 interface ResourceRules {
   /** Checks a resource and fills in what the service decides (addresses, names) before it is stored. */
   prepare?(draft: Draft, context: WriteContext): Draft;
-  /** What is stored at the end of an operation: with what writes of other resources have changed meanwhile. */
+  /** The resource at the end of an operation, with what writes of other resources have changed in it meanwhile. */
   merge?(draft: Draft, current: Resource | undefined): Draft;
   /** Updates other resources after a write, such as back-references. */
   stored?(resource: Resource, previous: Resource | undefined, state: SubscriptionState): void;
