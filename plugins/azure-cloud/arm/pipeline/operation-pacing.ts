@@ -1,7 +1,7 @@
 import type { PipelinePolicy, PipelineResponse } from "@azure/core-rest-pipeline";
 import type { Clock } from "cloud-controller-host/sdk";
-import { LRUCache } from "lru-cache";
 
+import { keepLatest } from "../../keep-latest.ts";
 import { maxRetryAfterMs, retryAfterMs } from "../transport/retry.ts";
 import { isRead, targetOf } from "./target.ts";
 
@@ -37,7 +37,13 @@ interface Operation {
  * 24 days that a timer can take.
  */
 export function operationPacingPolicy(clock: Clock): PipelinePolicy {
-  const operations = new LRUCache<string, Operation>({ max: maxOperations });
+  /** By the path of their polls, the one polled last at the end. */
+  const operations = new Map<string, Operation>();
+  const follow = (path: string, operation: Operation): void => {
+    operations.delete(path);
+    operations.set(path, operation);
+    keepLatest(operations, maxOperations);
+  };
   return {
     name: "operation-pacing",
     async sendRequest(request, next) {
@@ -46,12 +52,13 @@ export function operationPacingPolicy(clock: Clock): PipelinePolicy {
         const pauseMs = retryAfterMs(response, clock.now()) ?? 0;
         const begunMs = clock.monotonic();
         for (const path of pollPaths(response))
-          operations.set(path, { begunMs, notBeforeMs: begunMs + pauseMs, polls: 0, polledMs: begunMs });
+          follow(path, { begunMs, notBeforeMs: begunMs + pauseMs, polls: 0, polledMs: begunMs });
         return response;
       }
       const { path } = targetOf(request.url);
       const operation = operations.get(path);
       if (operation === undefined) return next(request);
+      follow(path, operation);
       const { abortSignal } = request;
       const waitMs = operation.notBeforeMs - clock.monotonic();
       if (waitMs > 0) await clock.sleep(waitMs, abortSignal instanceof AbortSignal ? abortSignal : undefined);
@@ -72,11 +79,11 @@ const laterPauseMs = ({ begunMs, polledMs }: Operation, others: number): number 
   Math.min(Math.max(Math.round((polledMs - begunMs) / 10), others * shareMs, steadyPauseMs), maxPauseMs);
 
 /** Number of operations that are followed now. */
-const followed = (operations: LRUCache<string, Operation>, nowMs: number): number =>
-  operations
-    .values()
-    .filter(({ polledMs }) => nowMs - polledMs <= givenUpMs)
-    .toArray().length;
+function followed(operations: ReadonlyMap<string, Operation>, nowMs: number): number {
+  let count = 0;
+  for (const { polledMs } of operations.values()) if (nowMs - polledMs <= givenUpMs) count += 1;
+  return count;
+}
 
 /** Without such a state in the last reply, as where ARM gives a Location alone, an operation is followed until it is given up. */
 const hasEnded = ({ bodyAsText }: PipelineResponse): boolean =>

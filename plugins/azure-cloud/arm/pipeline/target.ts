@@ -1,5 +1,4 @@
-import { LRUCache } from "lru-cache";
-
+import { keepLatest } from "../../keep-latest.ts";
 import { parseArmPath, pathIn } from "../resource-id.ts";
 
 /** The subject of a request, as metrics and budgets name it. */
@@ -15,9 +14,17 @@ export interface Target {
 }
 
 /** A dozen policies ask for the target of a request, and each poll of an operation has the same one. */
-const recent = new LRUCache<string, Target>({ max: 256, memoMethod: parsedTarget });
+const recent = new Map<string, Target>();
+const maxRecent = 256;
 
-export const targetOf = (url: string): Target => recent.memo(url);
+export function targetOf(url: string): Target {
+  const known = recent.get(url);
+  if (known !== undefined) return known;
+  const target = parsedTarget(url);
+  recent.set(url, target);
+  keepLatest(recent, maxRecent);
+  return target;
+}
 
 function parsedTarget(url: string): Target {
   const path = pathIn(new URL(url));
