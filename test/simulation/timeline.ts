@@ -115,7 +115,8 @@ export class Timeline {
     let index = 0;
     for (;;) {
       const left = 2 * index + 1;
-      const [one, other] = [this.#entries[left], this.#entries[left + 1]];
+      const one = this.#entries[left];
+      const other = this.#entries[left + 1];
       const isRight = one !== undefined && other !== undefined && isBefore(other, one);
       const least = isRight ? other : one;
       if (least === undefined || !isBefore(least, last)) break;

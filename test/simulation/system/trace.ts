@@ -4,19 +4,18 @@ import type { Timeline } from "../timeline.ts";
 export class Trace {
   readonly lines: string[] = [];
   readonly #timeline: Timeline;
-  readonly #hash = new Bun.CryptoHasher("sha256");
 
   constructor(timeline: Timeline) {
     this.#timeline = timeline;
   }
 
   add(actor: string, text: string): void {
-    const line = `${(this.#timeline.now / 1000).toFixed(3).padStart(9)} ${actor.padEnd(7)} ${text}`;
-    this.#hash.update(`${line}\n`);
-    this.lines.push(line);
+    this.lines.push(`${(this.#timeline.now / 1000).toFixed(3).padStart(9)} ${actor.padEnd(7)} ${text}`);
   }
 
   get hash(): string {
-    return this.#hash.copy().digest("hex").slice(0, 16);
+    const hash = new Bun.CryptoHasher("sha256");
+    for (const line of this.lines) hash.update(`${line}\n`);
+    return hash.digest("hex").slice(0, 16);
   }
 }

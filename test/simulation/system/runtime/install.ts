@@ -97,7 +97,8 @@ function randomUUID(): string {
 }
 
 function getRandomValues<T extends ArrayBufferView>(array: T): T {
-  const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+  // The buffer of a small array is created as it is asked for.
+  const bytes = array instanceof Uint8Array ? array : new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
   const { random } = runtime();
   for (let index = 0; index < bytes.length; index += 1) bytes[index] = Math.floor(random() * 256);
   return array;

@@ -61,6 +61,7 @@ interface Init {
   readonly signal?: AbortSignal;
 }
 
+const decoder = new TextDecoder();
 const networkError = (code: string): Error => Object.assign(new Error(`simulated ${code}`), { code });
 
 /** Servers by port, and the requests to them: `Bun.serve` and `fetch` in memory. */
@@ -84,7 +85,7 @@ export class VirtualNetwork {
 
   fetch(url: string, init: Init = {}): Promise<Response> {
     const { port, pathname, search } = new URL(url);
-    const { body, method = "GET" } = init;
+    const { body = "", method = "GET" } = init;
     const exchange: Exchange = {
       id: ++this.#exchanges,
       process: this.#runtime.caller,
@@ -92,7 +93,7 @@ export class VirtualNetwork {
       port: Number(port),
       method,
       path: `${pathname}${search}`,
-      body: typeof body === "string" ? body : new TextDecoder().decode(body),
+      body: typeof body === "string" ? body : decoder.decode(body),
       sentAt: this.#runtime.timeline.now,
     };
     const call = new Call(this.#runtime, exchange, { ...init, url }, this.observer, (at) => this.#servers.get(at));
