@@ -17,8 +17,8 @@ export interface StateAccess extends Pick<CloudSimulator, "addInstances" | "remo
   get(id: string): Resource | undefined;
   /** Every resource, in order of creation. They are the state's own objects: a view of all of them is often taken. */
   resources(): readonly Resource[];
-  /** Changes with everything that `resources` and `instances` show. */
-  revision(): string;
+  /** Grows with every change of what `resources` and `instances` show. */
+  revision(): number;
   /** Stores a resource as a PUT would, without a request. */
   put(id: string, body: JsonObject): Resource;
   delete(id: string): boolean;
@@ -56,8 +56,11 @@ export function accessTo(state: SubscriptionState, resourceGroup: string): State
     Array.from({ length: count }, () => addInstance(state, scaleSetId(scaleSet), change));
   return {
     // A copy, so that a caller cannot change the state.
-    get: (id) => structuredClone(shownAt(state, fullId(id))),
-    resources: () => state.store.all().flatMap(({ id }) => shownAt(state, id) ?? []),
+    get(id) {
+      const resource = state.store.get(fullId(id));
+      return resource && structuredClone(shown(state, resource));
+    },
+    resources: () => state.store.all().map((resource) => shown(state, resource)),
     revision: () => state.revision(),
     put: (id, body) => putResource(state, fullId(id), body),
     delete: (id) => deleteResource(state, fullId(id)),
@@ -98,10 +101,9 @@ const typeAt = (id: string): ResourceType | undefined => {
   return resourceType(`${path?.provider ?? ""}/${path?.type ?? ""}`);
 };
 
-function shownAt(state: SubscriptionState, id: string): Resource | undefined {
-  const resource = state.store.get(id);
-  const type = typeAt(id);
-  return resource === undefined || type === undefined ? resource : shownResource(state, type, resource);
+function shown(state: SubscriptionState, resource: Resource): Resource {
+  const type = resourceType(resource.type);
+  return type === undefined ? resource : shownResource(state, type, resource);
 }
 
 function putResource(state: SubscriptionState, id: string, body: JsonObject): Resource {

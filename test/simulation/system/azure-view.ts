@@ -59,8 +59,8 @@ export const propertiesOf = (part: JsonObject | undefined): JsonObject => object
 export const idAt = (part: JsonObject, key: string): string =>
   (stringAt(objectAt(part, key), "id") ?? "").toLowerCase();
 export const nameOf = (part: JsonObject): string => stringAt(part, "name") ?? "";
-export const isOfType = (type: string) => (resource: JsonObject) =>
-  stringAt(resource, "type")?.toLowerCase() === `microsoft.network/${type}`;
+const typeOf = (resource: JsonObject): string => stringAt(resource, "type")?.toLowerCase() ?? "";
+export const isOfType = (type: string) => (resource: JsonObject) => typeOf(resource) === `microsoft.network/${type}`;
 
 /** What a rule has under a name, or several under its plural. */
 export const textsAt = (rule: JsonObject, key: string): readonly string[] => [
@@ -85,6 +85,7 @@ export const isLocalPool = (pool: JsonObject): boolean => !/^kubernetes(?:-ipv6)
 /** The simulated subscription at one moment, in the terms of Services and nodes. */
 export class AzureView {
   readonly resources: readonly JsonObject[];
+  readonly #byType: ReadonlyMap<string, readonly JsonObject[]>;
   readonly #names: ReadonlySet<string>;
   readonly balancers: readonly JsonObject[];
   readonly publicIPs: readonly JsonObject[];
@@ -97,16 +98,19 @@ export class AzureView {
   /** The rules of each load balancer, by their frontends. */
   readonly #users = new Map<JsonObject, ReadonlyMap<string, readonly JsonObject[]>>();
   readonly #publicIPsById: ReadonlyMap<string, JsonObject>;
+  /** By the start of the names of a Service and a family. */
+  readonly #services = new Map<string, ServiceInAzure>();
 
   constructor(azure: AzureSimulator, machines: readonly Machine[]) {
     this.resources = azure.resources();
     this.#names = new Set(this.resources.map(nameOf));
-    this.balancers = this.resources.filter(isOfType("loadbalancers"));
-    this.publicIPs = this.resources.filter(isOfType("publicipaddresses"));
+    this.#byType = Map.groupBy(this.resources, typeOf);
+    this.balancers = this.ofType("loadbalancers");
+    this.publicIPs = this.ofType("publicipaddresses");
     this.#publicIPsById = new Map(this.publicIPs.map((one) => [(stringAt(one, "id") ?? "").toLowerCase(), one]));
-    this.securityRules = this.resources
-      .filter(isOfType("networksecuritygroups"))
-      .flatMap((group) => objectsAt(propertiesOf(group), "securityRules"));
+    this.securityRules = this.ofType("networksecuritygroups").flatMap((group) =>
+      objectsAt(propertiesOf(group), "securityRules"),
+    );
     this.nodeNames = new Map(
       machines.flatMap((machine) => {
         const { name, owner, privateIP } = machine;
@@ -114,6 +118,11 @@ export class AzureView {
         return [[owner, name] as const, [privateIP, name] as const];
       }),
     );
+  }
+
+  /** The resources of a lower-case type of Microsoft.Network. */
+  ofType(type: string): readonly JsonObject[] {
+    return this.#byType.get(`microsoft.network/${type}`) ?? [];
   }
 
   has(name: string): boolean {
@@ -127,11 +136,15 @@ export class AzureView {
 
   serviceOf(service: Service, family: string): ServiceInAzure {
     const base = defaultLoadBalancerName(service);
+    return this.#services.getOrInsertComputed(`${base} ${family}`, () => this.#readService(base, family));
+  }
+
+  #readService(base: string, family: string): ServiceInAzure {
     const isOwn = (part: JsonObject): boolean => nameOf(part).startsWith(base);
     const frontends: string[] = [];
     const rules: string[] = [];
     const members = new Set<string>();
-    const failed = this.resources.filter(isOfType("networksecuritygroups")).filter(hasFailed).map(nameOf);
+    const failed = this.ofType("networksecuritygroups").filter(hasFailed).map(nameOf);
     let address: string | undefined;
     let publicIP: string | undefined;
     let ipTags = "";
@@ -246,8 +259,7 @@ export class AzureView {
   }
 
   get #routes(): readonly JsonObject[] {
-    const tables = this.resources.filter(isOfType("routetables"));
-    return tables.flatMap((table) => objectsAt(propertiesOf(table), "routes"));
+    return this.ofType("routetables").flatMap((table) => objectsAt(propertiesOf(table), "routes"));
   }
 
   /** Everything that a foreign writer owns, by a name that begins with `foreign`, with its content. */

@@ -15,7 +15,12 @@ export class LongOperations {
   /** Operations on a resource that begin from now on last until then. */
   prolong(path: string, until: number): void {
     this.#ends.set(path.toLowerCase(), until);
-    this.#azure.prolongOperations((id) => this.paths.some((part) => id.includes(part)));
+    this.#azure.prolongOperations((id) => this.#lasts(id));
+  }
+
+  #lasts(id: string): boolean {
+    for (const [path, end] of this.#ends) if (id.includes(path) && this.#now() < end) return true;
+    return false;
   }
 
   /** Lower-case parts of the paths of resources whose operations last now. */

@@ -27,6 +27,8 @@ export class Machines {
   readonly #azure: AzureSimulator;
   readonly #cluster: Cluster;
   #vms: readonly Machine[] = [];
+  /** At a revision of Azure, which changes with each of them. */
+  #known: { readonly revision: number; readonly machines: readonly Machine[] } | undefined;
   readonly #hidden = new Set<string>();
   #created = 0;
 
@@ -37,6 +39,12 @@ export class Machines {
 
   /** In the order of the sets of the cluster. */
   get all(): readonly Machine[] {
+    const revision = this.#azure.revision();
+    if (this.#known?.revision !== revision) this.#known = { revision, machines: this.#read() };
+    return this.#known.machines;
+  }
+
+  #read(): readonly Machine[] {
     const instances = this.#cluster.scaleSets.flatMap((set) =>
       this.#azure.instances(set).map(({ instanceId, computerName, privateIP }) => {
         const path = `${scaleSetPath(set)}/virtualMachines/${instanceId}`;

@@ -1,15 +1,5 @@
 import { type JsonObject, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
-import {
-  type AzureView,
-  idAt,
-  isLocalPool,
-  isOfType,
-  isOn,
-  nameOf,
-  portOf,
-  propertiesOf,
-  textsAt,
-} from "./azure-view.ts";
+import { type AzureView, idAt, isLocalPool, isOn, nameOf, portOf, propertiesOf, textsAt } from "./azure-view.ts";
 import { withoutShard } from "./deployments.ts";
 
 /** Something in Azure that only the product adds and removes. */
@@ -34,16 +24,13 @@ const serviceIn = (name: string): string | undefined => /a[0-9a-f]{31}/u.exec(na
 
 /** All that the product has in Azure, by a name that says what it is. */
 export function ownedParts(view: AzureView): ReadonlyMap<string, OwnedPart> {
-  const all = (type: string): readonly JsonObject[] => view.resources.filter(isOfType(type));
   return new Map([
-    ...all("loadbalancers").flatMap((balancer) => [...ofServices(balancer), ...members(view, balancer)]),
-    ...all("publicipaddresses").flatMap((publicIP) => named(`public IP ${nameOf(publicIP)}`, nameOf(publicIP))),
-    ...all("networksecuritygroups").flatMap((group) =>
-      objectsAt(propertiesOf(group), "securityRules").flatMap((rule) => openings(rule)),
-    ),
-    ...all("routetables").flatMap((table) =>
-      objectsAt(propertiesOf(table), "routes").flatMap((route) => routes(route)),
-    ),
+    ...view.balancers.flatMap((balancer) => [...ofServices(balancer), ...members(view, balancer)]),
+    ...view.publicIPs.flatMap((publicIP) => named(`public IP ${nameOf(publicIP)}`, nameOf(publicIP))),
+    ...view.securityRules.flatMap((rule) => openings(rule)),
+    ...view
+      .ofType("routetables")
+      .flatMap((table) => objectsAt(propertiesOf(table), "routes").flatMap((route) => routes(route))),
   ]);
 }
 
@@ -103,10 +90,8 @@ function routes(route: JsonObject): readonly Entry[] {
 
 /** The Service of each address, by the names of frontends and public IPs. */
 export function addressOwners(view: AzureView): ReadonlyMap<string, string> {
-  const publicIPs = new Map(
-    view.resources.filter(isOfType("publicipaddresses")).map((one) => [String(one["id"]).toLowerCase(), one]),
-  );
-  const ofFrontends = view.resources.filter(isOfType("loadbalancers")).flatMap((balancer) =>
+  const publicIPs = new Map(view.publicIPs.map((one) => [String(one["id"]).toLowerCase(), one]));
+  const ofFrontends = view.balancers.flatMap((balancer) =>
     objectsAt(propertiesOf(balancer), "frontendIPConfigurations").flatMap((frontend) => {
       const properties = propertiesOf(frontend);
       const publicIP = publicIPs.get(idAt(properties, "publicIPAddress"));

@@ -74,7 +74,9 @@ export class World implements AsyncDisposable {
   #interruptedAt = Number.NEGATIVE_INFINITY;
   #config = "";
   #secret: string = hostIdentity.clientSecret;
-  #view: { readonly revision: string; readonly view: AzureView } | undefined;
+  #view: { readonly revision: number; readonly view: AzureView } | undefined;
+  #services: readonly Service[] | undefined;
+  #nodes: readonly Node[] | undefined;
   /** Of Services, their endpoints and nodes. */
   #changes = 0;
 
@@ -138,9 +140,13 @@ export class World implements AsyncDisposable {
       done: (exchange, status, text) => this.#done(exchange, status, text),
       held: (exchange) => (this.#processes.has(exchange.process) ? this.reads.answered(exchange) : 0),
     };
-    this.endpoints = this.cluster.hasPods ? new Endpoints(this) : undefined;
     for (const kind of [kinds.Service, kinds.Node, kinds.EndpointSlice])
-      this.api.onChange<KubeObject>(kind, () => void (this.#changes += 1));
+      this.api.onChange<KubeObject>(kind, () => {
+        this.#changes += 1;
+        this.#services = undefined;
+        this.#nodes = undefined;
+      });
+    this.endpoints = this.cluster.hasPods ? new Endpoints(this) : undefined;
     this.writeConfig({});
   }
 
@@ -157,8 +163,16 @@ export class World implements AsyncDisposable {
     this.trace.add(actor, text);
   }
 
+  /** The same objects until a Service, an endpoint or a node changes. */
   services(): readonly Service[] {
-    return this.api.list(kinds.Service).filter(({ metadata }) => metadata?.name !== "kubernetes");
+    this.#services ??= this.api.list(kinds.Service).filter(({ metadata }) => metadata?.name !== "kubernetes");
+    return this.#services;
+  }
+
+  /** Like `services`. */
+  nodes(): readonly Node[] {
+    this.#nodes ??= this.api.list(kinds.Node);
+    return this.#nodes;
   }
 
   /** Azure as it is: the same view until something in it changes. */

@@ -81,9 +81,11 @@ export class SubscriptionState {
     return [...types.map((type) => this.store.revision(type)), ...instances].join();
   }
 
-  /** A revision that changes with every write of a resource or an instance. */
-  revision(): string {
-    return [this.store.changes, ...[...this.#instances.values()].map(({ revision }) => revision)].join();
+  /** A revision that grows with every write of a resource or an instance. */
+  revision(): number {
+    let revision = this.store.changes;
+    for (const instances of this.#instances.values()) revision += instances.revision;
+    return revision;
   }
 
   /** Instances of all scale sets share one counter, so that no two have the same address. */

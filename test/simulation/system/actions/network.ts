@@ -1,6 +1,6 @@
 import { objectsAt } from "../../../../plugins/azure-cloud/json.ts";
 import { defaultLimits } from "../../../../plugins/azure-cloud/simulator/state/limits.ts";
-import { isOfType, propertiesOf } from "../azure-view.ts";
+import { propertiesOf } from "../azure-view.ts";
 import type { Action } from "../history.ts";
 import type { World } from "../world.ts";
 
@@ -145,11 +145,11 @@ export function denyWrites(world: World, { pick, forMs }: Action): void {
 
 /** What a quota limits, and how much of it is in use. */
 export const quotas = [
-  ["publicIPAddresses", (world: World) => world.view().resources.filter(isOfType("publicipaddresses")).length],
+  ["publicIPAddresses", (world: World) => world.view().publicIPs.length],
   [
     "rulesPerLoadBalancer",
     (world: World) => {
-      const balancers = world.view().resources.filter(isOfType("loadbalancers"));
+      const balancers = world.view().balancers;
       return Math.max(1, ...balancers.map((one) => objectsAt(propertiesOf(one), "loadBalancingRules").length));
     },
   ],

@@ -51,7 +51,7 @@ async function start() {
     underway.add(owners[0]);
   };
   /** Nodes that may be in no pool of public load balancers, and of internal ones. */
-  const excused = (family = "IPv4") => [false, true].map((internal) => [...departures.excused(internal, family)]);
+  const excused = (family = "IPv4") => [false, true].map((internal) => [...departures.excused()(internal, family)]);
   return { cluster, refused, underway, write, excused, [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose]() };
 }
 

@@ -25,6 +25,8 @@ const families = ["IPv4", "IPv6"];
 /** Names the pools of internal or other load balancers that have members of a family. */
 const kindOf = (internal: boolean, family: string): string => `${internal ? "internal" : "public"} ${family}`;
 
+export type Excused = (internal: boolean, family: string) => ReadonlySet<string>;
+
 /** What it reads of the world. */
 type Scene = Pick<World, "api" | "now" | "services"> & {
   readonly azure: Pick<World["azure"], "operations">;
@@ -74,7 +76,9 @@ export class Departures {
     const left = [true, false].filter((one) => this.#mayLack(machine.name, one)).flatMap(missingFrom(body));
     const from = new Set(left);
     // An operation that lasts is superseded; what one that has ended has done is still there.
-    const before = this.#lasts(machine.owner) ? undefined : this.#departures.get(machine.owner);
+    const before = lasts(machine.owner, this.#world.azure.operations())
+      ? undefined
+      : this.#departures.get(machine.owner);
     if (before !== undefined && from.isSubsetOf(before.from)) return;
     this.#departures.set(machine.owner, { lastedAt: this.#world.now, from: from.union(before?.from ?? new Set()) });
   }
@@ -96,23 +100,27 @@ export class Departures {
     return texts.some((text) => bases.some((base) => text.includes(base)));
   }
 
-  #lasts(owner: string): boolean {
-    return this.#world.azure.operations().some((id) => id.endsWith(owner));
-  }
-
-  /** Names of the nodes that may be in no pool of the family of such load balancers, although they are there. */
-  excused(internal: boolean, family: string): ReadonlySet<string> {
-    const { now, machines } = this.#world;
+  /** Names the nodes that may be in no pool of the family of such load balancers now, although they are there. */
+  excused(): Excused {
+    const { now, machines, azure } = this.#world;
+    const underway = azure.operations();
     for (const [owner, departure] of this.#departures) {
-      if (this.#lasts(owner)) departure.lastedAt = now;
+      if (lasts(owner, underway)) departure.lastedAt = now;
       else if (now - departure.lastedAt > noticeMs) this.#departures.delete(owner);
     }
-    if (this.#departures.size === 0) return new Set();
-    const kind = kindOf(internal, family);
-    const excused = machines.all.filter(({ owner }) => this.#departures.get(owner)?.from.has(kind));
-    return new Set(excused.map(({ name }) => name));
+    const left = this.#departures.size === 0 ? [] : machines.all.filter(({ owner }) => this.#departures.has(owner));
+    const byKind = new Map<string, ReadonlySet<string>>();
+    return (internal, family) =>
+      byKind.getOrInsertComputed(
+        kindOf(internal, family),
+        (kind) =>
+          new Set(left.flatMap(({ name, owner }) => (this.#departures.get(owner)?.from.has(kind) ? [name] : []))),
+      );
   }
 }
+
+/** `underway`: ids of resources with an operation in progress. */
+const lasts = (owner: string, underway: readonly string[]): boolean => underway.some((id) => id.endsWith(owner));
 
 /** Lists the kinds of pools that are not in what is written of a machine. */
 function missingFrom(body: string): (internal: boolean) => readonly string[] {

@@ -9,7 +9,6 @@ import {
   familiesOf,
   idAt,
   isLocalPool,
-  isOfType,
   isOn,
   nameOf,
   ownersOf,
@@ -24,7 +23,7 @@ export function leftoversIn(view: AzureView, wanting: readonly Service[]): reado
   const keys = new Set(wanting.map(keyOf));
   const isLeft = (name: string): boolean =>
     /^a[0-9a-f]{31}/u.test(name) && !bases.some((base) => name.startsWith(base));
-  const links = view.resources.filter(isOfType("privatelinkservices")).filter((link) => {
+  const links = view.ofType("privatelinkservices").filter((link) => {
     const owner = stringAt(objectAt(link, "tags"), "k8s-azure-owner-service");
     return owner !== undefined && !keys.has(owner);
   });

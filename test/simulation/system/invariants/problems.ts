@@ -29,7 +29,7 @@ export interface Problem {
 /** Everything that is not as users want it. */
 export function problemsOf(world: World): readonly Problem[] {
   const view = world.view();
-  const all: readonly Node[] = world.api.list(kinds.Node);
+  const all = world.nodes();
   // One whose VM is gone has no other problem.
   const nodes = all.filter((node) => world.machineOf(keyOf(node)) !== undefined);
   // Routes and pools follow when its address is that of its VM.

@@ -1,7 +1,7 @@
 import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
 
 import { type JsonObject, objectsAt } from "../../../../plugins/azure-cloud/json.ts";
-import { type AzureView, isOfType, isOn, nameOf, portOf, propertiesOf } from "../azure-view.ts";
+import { type AzureView, isOn, nameOf, portOf, propertiesOf } from "../azure-view.ts";
 import type { World } from "../world.ts";
 import { annotationOf, isBalanced, isInternal, requestedAddress } from "./wishes.ts";
 
@@ -20,7 +20,7 @@ function renamesLink(world: Scene, service: Service): boolean {
     objectsAt(propertiesOf(link), "loadBalancerFrontendIpConfigurations");
   return world
     .view()
-    .resources.filter(isOfType("privatelinkservices"))
+    .ofType("privatelinkservices")
     .some((link) => nameOf(link) !== name && frontends(link).some(({ id }) => String(id).includes(`/${base}`)));
 }
 

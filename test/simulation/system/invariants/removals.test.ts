@@ -49,7 +49,7 @@ async function start({
   };
   const removals = new Removals(
     world,
-    { excused: () => new Set(excused) },
+    { excused: () => () => new Set(excused) },
     (_invariant, what) => void found.push(what),
   );
   /** What is gone without a cause. */

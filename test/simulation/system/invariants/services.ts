@@ -115,9 +115,19 @@ interface Settled {
   readonly refused?: string;
 }
 
+/** A node as its membership of pools depends on it. */
+interface Member {
+  /** Of the node and its VM: another VM may have the name and the id of a former one, but not its address. */
+  readonly id: string;
+  readonly isReady: boolean;
+  readonly isExcluded: boolean;
+  /** It has not just come back. */
+  readonly hasSettled: boolean;
+}
+
 interface NodesNow {
   /** By name. */
-  readonly nodes: ReadonlyMap<string, Node>;
+  readonly nodes: ReadonlyMap<string, Member>;
   /** Names of those that may be in no pool, although they are there. */
   readonly excused: ReadonlySet<string>;
 }
@@ -153,19 +163,25 @@ export class Continuity {
 
   /** How many of those that have come back have settled, and how many nodes are excused: changes that only time makes. */
   get settledReturns(): string {
+    const excusedOf = this.#departures.excused();
     const excused = [true, false].flatMap((internal) =>
-      ["IPv4", "IPv6"].map((family) => this.#departures.excused(internal, family).size),
+      ["IPv4", "IPv6"].map((family) => excusedOf(internal, family).size),
     );
     const pods = this.#world.endpoints?.times.filter(this.#isLongAgo).length;
     return [this.#returns.settled, ...excused, pods].join(" ");
   }
 
-  /** Another VM may have the name and the id of a former one, but not its address; and a node may be away for a while. */
-  readonly #idOf = (node: Node): string => {
-    const { path, privateIP } = this.#world.machineOf(keyOf(node)) ?? {};
+  /** A node may be away for a while: it is another member then. */
+  #memberOf(node: Node, view: AzureView): Member {
+    const { path, privateIP } = view.machineOf(keyOf(node)) ?? {};
     const uid = node.metadata?.uid ?? "";
-    return `${uid} ${path} ${privateIP} ${this.#returns.lastOf(uid)}`;
-  };
+    return {
+      id: `${uid} ${path} ${privateIP} ${this.#returns.lastOf(uid)}`,
+      isReady: isReady(node),
+      isExcluded: isExcluded(node),
+      hasSettled: this.#returns.hasSettled(uid),
+    };
+  }
 
   readonly #isLongAgo = (time: number): boolean => this.#world.now - time > returnMs;
 
@@ -176,14 +192,14 @@ export class Continuity {
 
   check(view: AzureView): void {
     this.#checkForeign(view);
-    const nodes = new Map(this.#world.api.list(kinds.Node).map((node) => [keyOf(node), node]));
+    const nodes = new Map(this.#world.nodes().map((node) => [keyOf(node), this.#memberOf(node, view)]));
+    const excused = this.#departures.excused();
     const living = new Set<string>();
     for (const service of this.#world.services().filter(isBalanced)) {
       const uid = service.metadata?.uid ?? "";
       for (const family of familiesOf(service)) {
         living.add(`${uid} ${family}`);
-        const excused = this.#departures.excused(isInternal(service), family);
-        this.#checkService(service, family, view, { nodes, excused });
+        this.#checkService(service, family, view, { nodes, excused: excused(isInternal(service), family) });
       }
     }
     for (const key of this.#settled.keys()) if (!living.has(key)) this.#settled.delete(key);
@@ -195,7 +211,7 @@ export class Continuity {
     const hasSettled = this.#returns.hasSettled(service.metadata?.uid ?? "");
     const key = `${service.metadata?.uid} ${family}`;
     const pods = localNodes(this.#world, service);
-    const idOf = (node: Node): string => `${this.#idOf(node)} ${pods?.get(keyOf(node))}`;
+    const idOf = (name: string, { id }: Member): string => `${id} ${pods?.get(name)}`;
     const before = this.#settled.get(key);
     if (before !== undefined && before.wish !== wish && isHeld(this.#world, service)) {
       if (before.refused === wish && hasSettled) this.#checkRefused(service, before, found);
@@ -207,7 +223,7 @@ export class Continuity {
       const lost = [...before.members].filter(([name, id]) => {
         if (found.members.has(name) || excused.has(name)) return false;
         const node = nodes.get(name);
-        const isSame = node !== undefined && idOf(node) === id && isReady(node) && !isExcluded(node);
+        const isSame = node !== undefined && idOf(name, node) === id && node.isReady && !node.isExcluded;
         const isPlaced = pods?.has(name) ?? isOn(found, balancerOf(this.#world, name));
         return isSame && isPlaced && this.#world.machines.has(name);
       });
@@ -222,10 +238,9 @@ export class Continuity {
     const awaited = [...(before?.members ?? [])].filter(([name]) => excused.has(name));
     const members = [...found.members].flatMap((name) => {
       const node = nodes.get(name);
-      const id = node?.metadata?.uid ?? "";
       const podSince = pods === undefined ? 0 : (pods.get(name) ?? Number.POSITIVE_INFINITY);
-      return node !== undefined && isReady(node) && this.#returns.hasSettled(id) && this.#isLongAgo(podSince)
-        ? [[name, idOf(node)] as const]
+      return node?.isReady === true && node.hasSettled && this.#isLongAgo(podSince)
+        ? [[name, idOf(name, node)] as const]
         : [];
     });
     const { address, rules } = found;
