@@ -132,6 +132,30 @@ const tried = [
     "57 ms, 7 turns",
     "a page of ARM and the garbage collector take longer",
   ],
+  [
+    "Ten short histories with Bun's own thresholds for its compilers, with the first one after 100 or 2,000 calls, or without the second one",
+    "21.0 and 22.9, 18.9 and 21.8, 17.5 and 19.9, 23.7 and 27.9 s of processor time",
+    "20.1, 23.5 s",
+    "no gain beyond what runs differ by",
+  ],
+  [
+    "The same with `BUN_GC_TIMER_DISABLE`, with 32 GiB of `BUN_JSC_forceRAMSize`, or with one thread for the collector",
+    "21.0 and 21.0, 21.5 and 22.6, 20.7 and 26.2 s",
+    "20.1, 23.5 s",
+    "no gain",
+  ],
+  [
+    "Thresholds of 3,000 in place of 10,000 for Bun's second compiler, the 16th to 30th short history of a process",
+    "14.5, 16.1 s; 28.7 s on a very busy machine",
+    "18.7, 18.7 s; 28.7 s",
+    "no gain in the first 15; not certain in the others",
+  ],
+  [
+    "A metric's oldest series looked for only beyond the limit of series",
+    "1.4 to 2.5 µs per value",
+    "1.3 to 2.0 µs",
+    "no gain",
+  ],
 ] as const;
 
 const maxWidth = 80;
