@@ -33,7 +33,7 @@ test("`rbac` prints the roles that a host with these flags requests", async () =
   const { out } = await print(flags);
   expect(grantedBy(manifestsOf(out), release)).toEqual(declaredIn(grantsOf(input)));
   expect(out).toContain("azure-cloud-provider");
-  expect(out).not.toContain("services/status");
+  expect(out).not.toContain("service-lb-controller");
 });
 
 test("`rbac` rejects flags like the host does", async () => {

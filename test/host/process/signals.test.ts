@@ -1,5 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
+import { holdReload } from "../../../host/process/signals.ts";
+
 const script = `
   const { onSignals } = await import(${JSON.stringify(require.resolve("../../../host/process/signals.ts"))});
   const listening = onSignals({ stop: () => console.log("stop"), reload: () => console.log("reload") });
@@ -54,4 +56,14 @@ describe("signals", () => {
     await child.stdin.end();
     expect(await child.exited).toBe(0);
   });
+});
+
+test("a SIGHUP is held back until the host can reload, and no longer", () => {
+  const listeners = process.listenerCount("SIGHUP");
+  const [without, withOne] = [holdReload(), holdReload()];
+  expect(process.listenerCount("SIGHUP")).toBe(listeners + 2);
+  expect(without()).toBe(false);
+  process.emit("SIGHUP", "SIGHUP");
+  expect([withOne(), without()]).toEqual([true, false]);
+  expect(process.listenerCount("SIGHUP")).toBe(listeners);
 });
