@@ -13,6 +13,7 @@ const ended: WorkEnd = { outstanding: [], failure: undefined };
 /** A lifecycle that leads until it is stopped, with some of its parts replaced. */
 function lifecycle(parts: {
   readonly lead?: LifecycleOptions["supervisor"]["lead"];
+  readonly leads?: false;
   readonly release?: Promise<void>;
   readonly outcome?: LeadershipEnd["outcome"];
   readonly first?: LifecycleOptions["first"];
@@ -35,9 +36,9 @@ function lifecycle(parts: {
     },
     leadership: {
       async run(signal, { onStartedLeading }): Promise<LeadershipEnd> {
-        const work = await onStartedLeading(signal);
+        const work = parts.leads === false ? await until(signal) : await onStartedLeading(signal);
         await parts.release;
-        return { outcome: parts.outcome ?? "released", work };
+        return { outcome: parts.outcome ?? "released", work: work ?? undefined };
       },
     },
     first: parts.first ?? Promise.resolve(undefined),
@@ -56,6 +57,12 @@ describe("a stop", () => {
     stop();
     expect(await status).toBe(0);
     expect(lines.join("\n")).toMatch(/"outcome":"released","msg":"Leadership ended"/u);
+  });
+
+  test("ends with status 0 on a standby, which has done no work under the lease", async () => {
+    const { status, stop } = lifecycle({ leads: false });
+    stop();
+    expect(await status).toBe(0);
   });
 
   test.each([
