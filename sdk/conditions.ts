@@ -40,10 +40,10 @@ export function setStatusCondition(
 }
 
 /** upstream: `meta.FindStatusCondition`. */
-export const findStatusCondition = (
-  conditions: readonly Condition[] | undefined,
+export const findStatusCondition = <One extends Pick<Condition, "type">>(
+  conditions: readonly One[] | undefined,
   type: string,
-): Condition | undefined => conditions?.find((condition) => condition.type === type);
+): One | undefined => conditions?.find((condition) => condition.type === type);
 
 /** upstream: `meta.IsStatusConditionTrue`. */
 export const isStatusConditionTrue = (conditions: readonly Condition[] | undefined, type: string): boolean =>

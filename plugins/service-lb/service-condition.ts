@@ -1,6 +1,7 @@
 import {
   additionalAddressesOpen,
   ApiError,
+  findStatusCondition,
   type GenerationContext,
   isNotFound,
   keyOf,
@@ -58,7 +59,7 @@ export function serviceConditions(
 ): ServiceConditions {
   /** Conditions that may not be seen in the informer's store yet, by UID. */
   const written = new Map<string | undefined, Condition>();
-  const shown = ({ status }: Service): Condition | undefined => status?.conditions?.find(({ type }) => type === ready);
+  const shown = ({ status }: Service): Condition | undefined => findStatusCondition(status?.conditions, ready);
   const current = (service: Service): Condition | undefined => written.get(service.metadata?.uid) ?? shown(service);
   const write = async (service: Service, state: Omit<Condition, "type" | "message">, text: string) => {
     const before = current(service);
@@ -95,10 +96,10 @@ export function serviceConditions(
       }
     },
     removal(service) {
-      const { type: opened } = additionalAddressesOpen;
+      const record = findStatusCondition(service.status?.conditions, additionalAddressesOpen.type);
       const types = [
         ...(current(service) === undefined ? [] : [ready]),
-        ...(service.status?.conditions?.some(({ type }) => type === opened) === true ? [opened] : []),
+        ...(record === undefined ? [] : [record.type]),
       ];
       return types.length === 0 ? {} : { conditions: types.map((type) => ({ type, $patch: "delete" })) };
     },

@@ -1,11 +1,11 @@
-import { additionalAddressesOpen, type Service } from "cloud-controller-host/sdk";
+import { additionalAddressesOpen, findStatusCondition, type Service } from "cloud-controller-host/sdk";
 
 import { canonicalAddress } from "./addresses.ts";
 import { oncePer } from "./once-per.ts";
 
 const { type, reason } = additionalAddressesOpen;
 
-const recordIn = ({ status }: Service) => status?.conditions?.find((one) => one.type === type);
+const recordIn = ({ status }: Service) => findStatusCondition(status?.conditions, type);
 
 /** The addresses in the record of a Service, as they may be open for it; what is not an address is skipped. */
 export const recordedAddresses = oncePer((service: Service): readonly string[] => {

@@ -131,13 +131,8 @@ export class Removals {
     const hasChanged = (one: string): boolean => (this.#changedAt.get(one) ?? Number.NEGATIVE_INFINITY) >= earliest;
     if (node !== undefined && (!this.#isThere(node) || hasChanged(node))) return true;
     const isOfPool = internal !== undefined && family !== undefined;
-    if (
-      isOfPool &&
-      this.#departures
-        .excused()(internal, family)
-        .has(node ?? "")
-    )
-      return true;
+    const excused = isOfPool ? this.#departures.excused()(internal, family) : undefined;
+    if (excused?.has(node ?? "") === true) return true;
     if (local === true && this.#hasNoPod(node ?? "", services, earliest)) return true;
     // Nodes of a load balancer that does not exist yet serve on another one.
     if (local === false && balancerOf(this.#world, node ?? "") !== balancer) return true;

@@ -16,7 +16,8 @@ const maxServices = 5_000;
  * Services that chose an address, or named additional ones, as security rules were written for them. The rules may be
  * written before the load balancer, which ARM may then reject: once such a Service wants another address, or is deleted,
  * nothing else shows what it has opened on the former one. A process that starts plans all Services of that address, and
- * closes the rest; where deployments share Services, it leaves what none of them names, which may be a new address.
+ * closes the rest; where deployments share Services, it leaves what none of them names or has in its record, which may be a
+ * new address.
  */
 export class OpenedAddresses {
   readonly #config: PlannerConfig;

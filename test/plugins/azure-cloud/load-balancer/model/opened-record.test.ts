@@ -20,7 +20,7 @@ test.each<readonly [string, Service, readonly string[]]>([
   ["with one address", recorded("203.0.113.1"), ["203.0.113.1"]],
   ["with two families, as people write them", recorded(" 203.0.113.1 ,2001:DB8::1,"), ["203.0.113.1", "2001:db8::1"]],
   ["with an address twice", recorded("203.0.113.1, 203.0.113.1"), ["203.0.113.1"]],
-  ["with what is no address", recorded("web, 203.0.113.0/24, *, 203.0.113.1"), ["203.0.113.1"]],
+  ["with texts that are not addresses", recorded("web, 203.0.113.0/24, *, 203.0.113.1"), ["203.0.113.1"]],
 ])("the recorded addresses of a Service %s", (_, service, expected) => {
   expect(recordedAddresses(service)).toEqual([...expected]);
 });

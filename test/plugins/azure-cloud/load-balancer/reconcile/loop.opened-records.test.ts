@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { annotations, ApiError, keyOf, type Service } from "cloud-controller-host/sdk";
+import { annotations, ApiError, findStatusCondition, keyOf, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { errorOf } from "../../../../kit/rejection.ts";
@@ -18,7 +18,7 @@ function marked(named: string): Service {
 }
 
 const recordOf = ({ services }: Cluster): string | undefined =>
-  services.get(keyOf(marked("")))?.status?.conditions?.find(({ type }) => type === "AdditionalAddressesOpen")?.message;
+  findStatusCondition(services.get(keyOf(marked("")))?.status?.conditions, "AdditionalAddressesOpen")?.message;
 
 const openedIn = ({ world }: Cluster): string => azureState(world.simulator).allowed.join(" ");
 
