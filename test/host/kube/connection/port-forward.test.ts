@@ -200,6 +200,18 @@ test("a forwarded port keeps why the API server opens no WebSocket, and no conne
   await eventually("the connection is closed", () => server.openConnections === 0, 300);
 });
 
+test("a forwarded port that the user may not open names the role of the console", async () => {
+  const server = running.use(await StubApi.start());
+  const message = 'pods "host" is forbidden: User "u" cannot create resource "pods/portforward" in API group ""';
+  server.intercept = () => status(403, "Forbidden", message);
+  const target = { namespace: "kube-system", pod: "host", port: 1 };
+  const forward = running.use(await forwardPort(server.access(), target, limits));
+  const { socket, closed } = await pausedClient(forward.port);
+  socket.resume();
+  await closed;
+  expect(forward.failure).toContain("`cloud-controller-host rbac --console` prints that of the console");
+});
+
 /** A client of a forwarded port, and the WebSocket's own connection at the API server, paused. */
 async function upgraded() {
   const pod = Promise.withResolvers<Socket>();

@@ -44,6 +44,8 @@ export interface Cluster extends AsyncDisposable {
   readonly namespaces: KubeObject[];
   /** Names of objects that lists and watches lack although the API server has them. */
   readonly hidden: Set<string>;
+  /** Called before each patch of a Service, which waits for them. */
+  readonly patching: Set<() => Promise<void>>;
   /** The API server has another version of the Service, and watches show it. */
   change(service: Service): void;
   /** Watches show the node as deleted, which the API server may still have. */
@@ -140,6 +142,7 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
   const confirmed = new Set<string>();
   const records: CloudWrite[] = [];
   const watchers = new Set<(before: KubeObject | undefined, after: KubeObject | undefined) => void>();
+  const patching = new Set<() => Promise<void>>();
   const generations: Generation[] = [];
   world.simulator.clearLog();
   return {
@@ -148,6 +151,7 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
     hidden,
     confirmed,
     records,
+    patching,
     change(service) {
       const before = services.get(keyOf(service));
       services.set(keyOf(service), service);
@@ -172,7 +176,7 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
     services,
     nodes,
     async start(changes = {}, clock?, own = {}) {
-      const objects = { services, nodes, slices, namespaces, hidden, confirmed, records, watchers };
+      const objects = { services, nodes, slices, namespaces, hidden, confirmed, records, patching, watchers };
       const generation = await generationOf(world, objects, changes, { clock, own });
       generations.push(generation);
       return generation;
@@ -213,6 +217,7 @@ interface Objects {
   readonly hidden: ReadonlySet<string>;
   readonly confirmed: ReadonlySet<string>;
   readonly records: CloudWrite[];
+  readonly patching: ReadonlySet<() => Promise<void>>;
   /** Handlers of updates, of whichever kind. */
   readonly watchers: Set<(before: KubeObject | undefined, after: KubeObject | undefined) => void>;
 }
@@ -291,6 +296,7 @@ const clientOf = ({ leases }: World, objects: Objects): KubeClient => ({
   },
   /** Of a Service, only conditions are written here; each patch has all of them. */
   async patch(kind, name, type, body, options) {
+    for (const before of objects.patching) await before();
     const service = objects.services.get(`default/${name.name}`);
     if (service === undefined || !isOf(kind, service)) return leases.client.patch(kind, name, type, body, options);
     const { status, ...before }: Service = service;

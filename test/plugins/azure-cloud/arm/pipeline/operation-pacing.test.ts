@@ -95,6 +95,16 @@ describe("polls of a long-running operation", () => {
     expect([least <= 15_000, most >= 15_000]).toEqual([true, true]);
   });
 
+  test("are paced for the thousand operations that began or were polled last", async () => {
+    const { send } = openPolicy();
+    const [oldest = "", polled = "", ...others] = numbered(1_001);
+    const isPaced = async (url: string) => (await send(url)).headers.get("retry-after") !== undefined;
+    for (const url of [oldest, polled]) await send(resource, { "azure-asyncoperation": url }, "PUT");
+    expect(await isPaced(oldest)).toBe(true);
+    for (const url of others) await send(resource, { "azure-asyncoperation": url }, "PUT");
+    expect([await isPaced(oldest), await isPaced(polled)]).toEqual([true, false]);
+  });
+
   test("come when ARM wants them, the first one included", async () => {
     const { clock, send, start, sent } = openPolicy();
     await start({ "retry-after": "10" });

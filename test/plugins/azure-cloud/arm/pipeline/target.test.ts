@@ -18,6 +18,14 @@ test("the target of a request is parsed once, for all policies that ask for it",
   expect(targetOf(url("other")).path).toEndWith("/other");
 });
 
+test("the targets of the last 256 requests are known, and no more", () => {
+  const numbered = (index: number) => targetOf(url(`numbered-${index}`));
+  const [first, second] = [numbered(0), numbered(1)];
+  for (let index = 2; index <= 256; index++) numbered(index);
+  expect(numbered(1)).toBe(second);
+  expect(numbered(0)).not.toBe(first);
+});
+
 test("the target of a request is named as in the ids of ARM, which are not encoded as URLs are", () => {
   const path = "/subscriptions/s/resourceGroups/größe/providers/Microsoft.Network/routeTables/r";
   expect(targetOf(`https://arm.test${path}?api-version=1`)).toMatchObject({ resourceGroup: "größe", path });

@@ -78,3 +78,42 @@ test("nothing is recorded for a Service that is deleted", async () => {
   expect(recordOf(cluster)).toBeUndefined();
   expect(openedIn(cluster)).not.toContain(additional);
 });
+
+/** Holds the next patches of Services until they are released. */
+function holdPatches({ patching }: Cluster) {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let waiting = 0;
+  patching.add(async () => {
+    waiting += 1;
+    await promise;
+  });
+  return { waiting: () => waiting, release: resolve };
+}
+
+test("a Service that changes while its record is written is not done before its change is carried out", async () => {
+  await using cluster = await openCluster(1);
+  const generation = await cluster.start({}, fast(100), { shards });
+  await cluster.ensure(generation, marked(additional));
+  const hold = holdPatches(cluster);
+  const unchanged = cluster.ensure(generation, marked(""));
+  // What is closed by now is removed from it last.
+  await eventually("its record is being written", () => hold.waiting() === 1);
+  const ports = [{ protocol: "TCP", port: 8443, nodePort: 31_443 }];
+  const changed = cluster.ensure(generation, { ...marked(""), spec: { ...marked("").spec, ports } });
+  await Bun.sleep(50);
+  hold.release();
+  await Promise.all([unchanged, changed]);
+  expect(openedIn(cluster)).toContain("8443");
+});
+
+test("a process that stops while a record is written opens nothing, and leaves no Service waiting", async () => {
+  await using cluster = await openCluster(1);
+  const generation = await cluster.start({}, fast(100), { shards });
+  const hold = holdPatches(cluster);
+  const ensured = errorOf(cluster.ensure(generation, marked(additional)));
+  await eventually("its record is being written", () => hold.waiting() === 1);
+  generation.crash();
+  hold.release();
+  expect(await ensured).toBeInstanceOf(Error);
+  expect(openedIn(cluster)).not.toContain(additional);
+});
